@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * godwit.h: the context, memory, progress, counters.
+ *
+ * A context owns one fabric endpoint and everything built on it: queue pairs, posted receives, timers and the fixed
+ * pools they come from. It belongs to one thread and takes no locks; more cores means more contexts.
+ *
+ * Conventions of every public header:
+ *  - Calls return 0 or a count on success and -errno on failure. Out-parameters come last, set only on success.
+ *  - Handles are opaque. Using a handle after its close is answered with -ESTALE while the context lives, unless the
+ *    pool has handed the same place to a newer request: do not rely on it for more than finding bugs.
+ *  - In attribute structs zero means "the default". Reserved fields must be zero (-EINVAL otherwise), so that they can
+ *    grow. A null pointer where an object is needed is -EINVAL.
+ *  - Callbacks run inside gw_progress() or gw_wait(). They may call anything except those two and gw_context_close()
+ *    (-EBUSY).
+ */
+#ifndef GODWIT_GODWIT_H
+#define GODWIT_GODWIT_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define GW_API __attribute__((visibility("default")))
+
+struct gw_context;
+struct gw_mr;
+
+/* The library's version, "0.1.0". */
+GW_API const char *gw_version(void);
+
+/* Faults made on purpose at the edge of the fabric, on what this context sends. The same seed and the same traffic
+ * give the same faults. */
+struct gw_faults {
+	double drop;      /* probability that a packet is lost */
+	double duplicate; /* that it is sent twice */
+	double reorder;   /* that it is held back behind the next few */
+	uint64_t seed;
+};
+
+struct gw_context_attr {
+	/* "roce:ADDRESS" or "roce:ADDRESS@PORT": user-space RoCEv2 on a UDP socket. The address is one of this
+	 * host's, IPv4 or IPv6; the port is 4791 unless given, and 0 asks the system for a free one. */
+	const char *fabric;
+	uint32_t max_qps;      /* queue pairs open at once; default 16384 */
+	uint32_t max_sends;    /* sends open at once over all queue pairs; default 4096 */
+	uint32_t max_recvs;    /* receives likewise; default 4096 */
+	uint32_t reserved32;
+	uint64_t bitmap_bytes; /* memory for bitmaps and send logs; default 16 MiB, touched as used */
+	const struct gw_faults *faults;
+	uint64_t reserved[8];
+};
+
+/*
+ * Opens a context.
+ * -EINVAL         a bad attribute or fabric string
+ * -EADDRNOTAVAIL  the address is not this host's
+ * -EADDRINUSE     the port is held by a program that does not share it
+ * -ENOMEM, -ENOBUFS
+ */
+GW_API int gw_context_open(const struct gw_context_attr *attr, struct gw_context **out);
+
+/* Closes it and everything in it: nothing lands afterwards, every handle is gone. Peers are told. -EBUSY from inside
+ * a callback. */
+GW_API int gw_context_close(struct gw_context *ctx);
+
+/* Registers memory that data may be sent from or land in. It must outlive every request that names it. -EBUSY from
+ * deregistration while a request still does. */
+GW_API int gw_mr_register(struct gw_context *ctx, void *addr, size_t length, struct gw_mr **out);
+GW_API int gw_mr_deregister(struct gw_mr *mr);
+
+/* Does what there is to do without blocking and returns how many things that was. -EBUSY from inside a callback. */
+GW_API int gw_progress(struct gw_context *ctx);
+
+/* Sleeps until there is something to do, at most timeout_ns, then makes progress. -EINTR when a signal came. */
+GW_API int gw_wait(struct gw_context *ctx, uint64_t timeout_ns);
+
+/* The context's clock: monotonic nanoseconds, virtual ones in simulation. */
+GW_API uint64_t gw_now_ns(const struct gw_context *ctx);
+
+/* Why the last call on this context failed, in a sentence for a person; "" when there is nothing to add to the errno. */
+GW_API const char *gw_context_error(const struct gw_context *ctx);
+
+/* Counters, by index; their names are stable and fit JSON and Prometheus. */
+GW_API unsigned gw_counter_count(void);
+GW_API const char *gw_counter_name(unsigned counter); /* NULL past the last */
+GW_API int gw_counter_read(const struct gw_context *ctx, unsigned counter, uint64_t *out);
+
+enum gw_log_level { GW_LOG_ERROR, GW_LOG_WARN, GW_LOG_INFO, GW_LOG_DEBUG };
+typedef void gw_log_fn(void *arg, enum gw_log_level level, const char *line);
+
+/* Process-wide. Without a function lines go to stderr; the default level is GW_LOG_WARN. */
+GW_API void gw_log_set(enum gw_log_level level, gw_log_fn *fn, void *arg);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

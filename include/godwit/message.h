@@ -1,0 +1,239 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * message.h: messages over unreliable packets, with partial completion.
+ *
+ * The model is SDR's. A receiver posts a buffer; the library grants it to the peer (clear-to-send). A sender's i-th
+ * message lands in the receiver's i-th posted receive, one packet at a time, in any order, each in its own place. What
+ * arrived is a bitmap that the receiver may read at any moment, chunk by chunk or packet by packet, and it completes
+ * the receive when it likes, also with holes. Nothing here repairs a loss: that is a scheme's work (scheme.h), and a
+ * scheme uses only what is in this header and in control.h.
+ *
+ * Ending a receive takes two steps. *Completed*: it stops counting; the bitmap is frozen. *Released*: the fabric has
+ * fenced it; nothing can land there any more, for ever, and the memory is the caller's again.
+ */
+#ifndef GODWIT_MESSAGE_H
+#define GODWIT_MESSAGE_H
+
+#include <godwit/godwit.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct gw_qp;
+struct gw_send;
+struct gw_recv;
+struct gw_nack; /* control.h */
+
+/* ---- queue pairs ---------------------------------------------------------------------------------------------- */
+
+struct gw_qp_handler {
+	/* The peer closed (-ECONNRESET) or has been silent for too long (-ETIMEDOUT). Every request of the queue pair
+	 * ends with the same status, before or after this call. Called once. */
+	void (*gone)(struct gw_qp *qp, void *arg, int status, uint64_t now);
+};
+
+struct gw_qp_attr {
+	uint32_t payload;       /* bytes in a packet, a multiple of 4; default: the largest the path carries */
+	uint32_t chunk_packets; /* packets a bit of the chunk bitmap stands for: 1 to 64, a power of two; default 16 */
+	uint32_t slots;         /* receives granted at once: a power of two up to 2^slot_bits; default 64 */
+	uint8_t slot_bits;      /* how the immediate is split; 10 + 18 + 4 unless all three are given, sum 32 */
+	uint8_t packet_bits;
+	uint8_t user_bits;
+	uint8_t reserved8;
+	uint32_t reserved32;
+	uint64_t peer_timeout_ns;    /* silence after which the peer is given up, while anything is open; default 10 s */
+	uint64_t packet_lifetime_ns; /* how long a slot rests before reuse; default: what the fabric needs */
+	const struct gw_qp_handler *handler;
+	void *arg;
+	uint64_t reserved[4];
+};
+
+/* What a peer must know to connect, as bytes to be carried there by any means. */
+struct gw_qp_info {
+	uint8_t bytes[128];
+};
+
+/* -EINVAL, -ENOMEM */
+GW_API int gw_qp_create(struct gw_context *ctx, const struct gw_qp_attr *attr, struct gw_qp **out);
+GW_API int gw_qp_info(const struct gw_qp *qp, struct gw_qp_info *out);
+
+/*
+ * Connects to the queue pair that `peer` describes. Local: nothing is sent.
+ * -EINVAL          not such a description
+ * -EPROTONOSUPPORT made by a version or a fabric that this one does not speak
+ * -EISCONN         connected before
+ * -EMSGSIZE        the two ends split the immediate differently
+ * -ENETUNREACH     no way from this fabric's address to the peer's
+ */
+GW_API int gw_qp_connect(struct gw_qp *qp, const struct gw_qp_info *peer);
+
+/* Tells the peer, ends every request with -ECANCELED (handles stay valid until closed) and gives the handle back. */
+GW_API int gw_qp_close(struct gw_qp *qp);
+
+/* 0 while usable, -ENOTCONN before connect, or the status that `gone` was given. */
+GW_API int gw_qp_status(const struct gw_qp *qp);
+
+/* Bytes in a full packet, known once connected. -ENOTCONN before. */
+GW_API int gw_qp_payload(const struct gw_qp *qp, uint32_t *out);
+
+/* ---- sending -------------------------------------------------------------------------------------------------- */
+
+/* What became of a message at the receiver. */
+struct gw_result {
+	uint32_t missing; /* packets that had not arrived when it completed; 0: whole. GW_MISSING_UNKNOWN: never announced */
+	uint32_t reserved;
+};
+#define GW_MISSING_UNKNOWN UINT32_MAX
+
+/* Each may be null. */
+struct gw_send_handler {
+	/* The receiver's buffer for this message is known; `capacity` is its size. Puts may start. */
+	void (*granted)(struct gw_send *send, void *arg, uint64_t capacity, uint64_t now);
+	/* Everything put so far was handed to the fabric; there is room for further puts. */
+	void (*drained)(struct gw_send *send, void *arg, uint64_t now);
+	/* The receiver's scheme acknowledges and names holes. */
+	void (*nack)(struct gw_send *send, void *arg, const struct gw_nack *nack, uint64_t now);
+	/* The receiver's scheme says something of its own. */
+	void (*control)(struct gw_send *send, void *arg, const void *data, size_t length, uint64_t now);
+	void (*timer)(struct gw_send *send, void *arg, uint64_t now);
+	/* The receiver completed this message. */
+	void (*result)(struct gw_send *send, void *arg, const struct gw_result *result, uint64_t now);
+	/* The send ended: its memory is the caller's. Called once; the handle may be closed in it. */
+	void (*done)(struct gw_send *send, void *arg, int status, uint64_t now);
+};
+
+#define GW_SEND_IMM 1u /* the message carries attr.imm */
+
+struct gw_send_attr {
+	const void *addr; /* one-shot sends only; streams name memory in each put */
+	uint64_t length;  /* of the whole message; at most payload * 2^packet_bits */
+	struct gw_mr *mr;
+	uint32_t flags;
+	uint32_t imm;
+	uint8_t scheme; /* told to the receiver in the announcement, with the geometry */
+	uint8_t reserved8[3];
+	uint32_t reserved32;
+	uint32_t geometry[2];
+	const struct gw_send_handler *handler;
+	void *arg;
+	uint64_t reserved[4];
+};
+
+/*
+ * One-shot: sends every packet of the buffer once. Ends (`done`, status 0) when the memory may be used again.
+ * -ENOTCONN, -EINVAL
+ * -EFAULT    the memory is not inside `mr`
+ * -EMSGSIZE  longer than the immediate can count
+ * -ENOBUFS   max_sends are open
+ * or the status of a queue pair that is gone. Ends with -EMSGSIZE when the posted receive is too small.
+ */
+GW_API int gw_send_post(struct gw_qp *qp, const struct gw_send_attr *attr, struct gw_send **out);
+
+/* Streamed: as gw_send_post, but nothing is sent until it is put. */
+GW_API int gw_stream_start(struct gw_qp *qp, const struct gw_send_attr *attr, struct gw_send **out);
+
+/*
+ * Sends [offset, offset + length) of the message from `addr`. Any range, in any order, any number of times; offset on
+ * a packet boundary, length too unless it reaches the message's end.
+ * -EAGAIN   not granted yet, or GW_PUTS_MAX puts are waiting (`drained` tells)
+ * -ERANGE   outside the message or off a packet boundary
+ * -EFAULT   the memory is not inside `mr`
+ * -EINVAL   not a stream
+ * -EALREADY ended
+ */
+GW_API int gw_stream_put(struct gw_send *stream, uint64_t offset, const void *addr, uint64_t length, struct gw_mr *mr);
+#define GW_PUTS_MAX 128
+
+/* No more puts. The stream is done when the last put was handed over. -EINVAL not a stream, -EALREADY. */
+GW_API int gw_stream_end(struct gw_send *stream);
+
+/* 0 while it goes on, 1 when it ended well, or the -errno it ended with. */
+GW_API int gw_send_test(const struct gw_send *send);
+
+/* Gives the handle back. One that has not ended is abandoned: what was not sent yet is not sent. */
+GW_API int gw_send_close(struct gw_send *send);
+
+/* ---- receiving ------------------------------------------------------------------------------------------------ */
+
+struct gw_recv_handler {
+	/* The sender's announcement arrived: length, immediate and scheme are known. */
+	void (*announced)(struct gw_recv *recv, void *arg, uint64_t now);
+	/* Packets landed since the last call. At most once for each gw_progress(). */
+	void (*progress)(struct gw_recv *recv, void *arg, uint64_t now);
+	/* The sender's scheme says something of its own. */
+	void (*control)(struct gw_recv *recv, void *arg, const void *data, size_t length, uint64_t now);
+	void (*timer)(struct gw_recv *recv, void *arg, uint64_t now);
+	/* Nothing lands any more: the memory is the caller's. status is 0 when the caller completed it, else why the
+	 * queue pair ended it. Called once; the handle may be closed in it. */
+	void (*released)(struct gw_recv *recv, void *arg, int status, uint64_t now);
+};
+
+struct gw_recv_attr {
+	void *addr;
+	uint64_t length;
+	struct gw_mr *mr;
+	const struct gw_recv_handler *handler;
+	void *arg;
+	uint64_t reserved[4];
+};
+
+/*
+ * Posts a buffer for the next message. More than `slots` may be posted; the rest are granted as slots come free.
+ * -ENOTCONN, -EINVAL, -EFAULT (memory not inside `mr`), -EMSGSIZE (more packets than the immediate can count),
+ * -ENOBUFS (max_recvs are open, or no bitmap memory), or the status of a queue pair that is gone.
+ */
+GW_API int gw_recv_post(struct gw_qp *qp, const struct gw_recv_attr *attr, struct gw_recv **out);
+
+#define GW_RECV_ANNOUNCED 1u
+#define GW_RECV_FULL      2u /* every packet of the announced length has landed */
+#define GW_RECV_COMPLETED 4u
+#define GW_RECV_RELEASED  8u
+
+struct gw_recv_status {
+	uint32_t flags;
+	uint32_t packets; /* of the announced length; 0 until announced */
+	uint64_t length;  /* announced */
+	uint32_t landed;  /* different packets that have landed */
+	uint32_t highest; /* one past the highest of them */
+	uint8_t scheme;
+	uint8_t reserved8[3];
+	uint32_t geometry[2];
+	uint32_t reserved32;
+};
+GW_API int gw_recv_status(const struct gw_recv *recv, struct gw_recv_status *out);
+
+/*
+ * The chunk bitmap, live until the receive is completed and readable until it is closed: bit i of words[i / 64] says
+ * that every packet of chunk i has landed. A last, short chunk counts once the length was announced.
+ */
+GW_API int gw_recv_bitmap(const struct gw_recv *recv, const uint64_t **words, uint32_t *chunks);
+
+/* The packets of one chunk, lowest bit first. -ERANGE past the buffer. */
+GW_API int gw_recv_expand(const struct gw_recv *recv, uint32_t chunk, uint64_t *packets);
+
+struct gw_run {
+	uint32_t first;
+	uint32_t count;
+};
+
+/* The first run of packets in [from, below) that have not landed. 1 with *out set, 0 when there is none. `below` is
+ * cut to the buffer's end. */
+GW_API int gw_recv_next_hole(const struct gw_recv *recv, uint32_t from, uint32_t below, struct gw_run *out);
+
+/* The sender's immediate. -EAGAIN until known, -ENODATA when the message has none. */
+GW_API int gw_recv_imm(const struct gw_recv *recv, uint32_t *imm);
+
+/* Ends the receive, whole or not. -EALREADY. */
+GW_API int gw_recv_complete(struct gw_recv *recv);
+
+/* 0 while the fabric may still touch the memory, 1 when released, -errno when the queue pair's end released it. */
+GW_API int gw_recv_test(const struct gw_recv *recv);
+
+/* Gives the handle back. -EBUSY until released: complete it first. */
+GW_API int gw_recv_close(struct gw_recv *recv);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

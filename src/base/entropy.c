@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* getrandom() may stop short on a signal or above 256 bytes; this asks until it is done. */
+#include "base/entropy.h"
+
+#include <errno.h>
+#include <sys/random.h>
+
+int entropy_fill(void *buffer, size_t length)
+{
+	unsigned char *next = buffer;
+
+	while (length > 0) {
+		ssize_t got = getrandom(next, length, 0);
+
+		if (got < 0 && errno == EINTR)
+			continue;
+		if (got < 0)
+			return -errno;
+		next += got;
+		length -= (size_t)got;
+	}
+	return 0;
+}

@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * One allocation holds, in this order, a bit an object (live or not), an index an object (the free
+ * list), and the objects, a cache line or a multiple apart.
+ *
+ * The free list is a stack threaded through the index array rather than through the objects: a
+ * stale write to a freed object then cannot bend the list. Objects that were never handed out are
+ * not on it; they are everything from `fresh` on. So making a pool touches none of its memory.
+ */
+#include "base/pool.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/bitmap.h"
+
+#define NO_INDEX UINT32_MAX
+
+static size_t round_up(size_t size)
+{
+	return (size + POOL_ALIGNMENT - 1) & ~(size_t)(POOL_ALIGNMENT - 1);
+}
+
+int pool_init(struct pool *pool, size_t object_size, uint32_t count)
+{
+	size_t live_size, next_size, objects_size, total;
+	size_t stride = round_up(object_size);
+	unsigned char *start;
+	void *allocation;
+
+	if (object_size == 0 || count == 0)
+		return -EINVAL;
+	live_size = round_up(bitmap_words(count) * sizeof(uint64_t));
+	next_size = round_up(count * sizeof(uint32_t));
+	if (stride < object_size || __builtin_mul_overflow(stride, count, &objects_size) ||
+	    __builtin_add_overflow(objects_size, live_size + next_size + POOL_ALIGNMENT, &total))
+		return -ENOMEM;
+	allocation = calloc(1, total);
+	if (!allocation)
+		return -ENOMEM;
+
+	start = (unsigned char *)allocation;
+	start += -(uintptr_t)start & (POOL_ALIGNMENT - 1);
+	*pool = (struct pool){
+		.allocation = allocation,
+		.live = (uint64_t *)start,
+		.next = (uint32_t *)(start + live_size),
+		.objects = start + live_size + next_size,
+		.stride = stride,
+		.count = count,
+		.free = NO_INDEX,
+	};
+	return 0;
+}
+
+void pool_destroy(struct pool *pool)
+{
+	free(pool->allocation);
+	*pool = (struct pool){ .free = NO_INDEX };
+}
+
+void *pool_get(struct pool *pool)
+{
+	uint32_t index = pool->free;
+	void *object;
+
+	if (pool->used == pool->count)
+		return NULL;
+	if (index != NO_INDEX)
+		pool->free = pool->next[index];
+	else
+		index = pool->fresh++;
+	pool->used++;
+	bitmap_set(pool->live, index);
+	object = pool_at(pool, index);
+	return memset(object, 0, pool->stride);
+}
+
+void pool_put(struct pool *pool, void *object)
+{
+	uint32_t index;
+
+	assert(pool_owns_live(pool, object));
+	index = pool_index(pool, object);
+	bitmap_clear(pool->live, index);
+	pool->next[index] = pool->free;
+	pool->free = index;
+	pool->used--;
+}
+
+bool pool_owns_live(const struct pool *pool, const void *pointer)
+{
+	/* In integers: comparing a stranger's pointer with ours is undefined. Below the pool it
+	 * wraps. */
+	uintptr_t offset = (uintptr_t)pointer - (uintptr_t)pool->objects;
+
+	if (offset >= pool->stride * pool->count || offset % pool->stride != 0)
+		return false;
+	return bitmap_test(pool->live, offset / pool->stride);
+}
+
+uint32_t pool_index(const struct pool *pool, const void *object)
+{
+	size_t offset = (size_t)((const unsigned char *)object - pool->objects);
+
+	assert(offset < pool->stride * pool->count && offset % pool->stride == 0);
+	return (uint32_t)(offset / pool->stride);
+}
+
+void *pool_at(const struct pool *pool, uint32_t index)
+{
+	assert(index < pool->count);
+	return pool->objects + index * pool->stride;
+}

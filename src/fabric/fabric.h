@@ -1,0 +1,206 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * fabric.h: what the message layer asks of a network.
+ *
+ * A fabric moves single packets: data packets that land in a peer's exposed memory and raise an event there, and control
+ * datagrams. It promises nothing about arrival or order. It does promise placement: a data packet lands only where a
+ * live window allows, whole, at the place its packet number names, before its event is seen; and once a window's fence
+ * is done nothing of it lands again.
+ *
+ * One implementation a folder, behind an ops table: roce/ (UDP sockets), sim/ (virtual time), verbs/ (libibverbs).
+ * A fabric belongs to one thread. Only its own clock is read, through now_ns: the layers above are handed the time.
+ */
+#ifndef FABRIC_FABRIC_H
+#define FABRIC_FABRIC_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct fabric;
+struct fabric_qp;
+struct fabric_mr;
+
+/* The longest address blob any fabric needs: it has to fit a struct gw_qp_info beside the message layer's part. */
+#define FABRIC_ADDRESS_MAX 64
+
+/* Events handed over by one poll at most. */
+#define FABRIC_EVENTS 128
+
+/* How a 32-bit immediate names a packet: slot in the high bits, then packet, then user bits. */
+struct fabric_split {
+	uint8_t slot_bits;
+	uint8_t packet_bits;
+	uint8_t user_bits;
+};
+
+static inline uint32_t fabric_imm(const struct fabric_split *split, uint32_t slot, uint32_t packet,
+				  uint32_t user)
+{
+	uint64_t imm = slot;
+
+	imm = imm << split->packet_bits | packet;
+	imm = imm << split->user_bits | user;
+	return (uint32_t)imm;
+}
+
+static inline uint32_t fabric_imm_slot(const struct fabric_split *split, uint32_t imm)
+{
+	return (uint32_t)((uint64_t)imm >> (split->packet_bits + split->user_bits));
+}
+
+static inline uint32_t fabric_imm_packet(const struct fabric_split *split, uint32_t imm)
+{
+	return (uint32_t)(((uint64_t)imm >> split->user_bits) &
+			  ((UINT64_C(1) << split->packet_bits) - 1));
+}
+
+static inline uint32_t fabric_imm_user(const struct fabric_split *split, uint32_t imm)
+{
+	return imm & (uint32_t)((UINT64_C(1) << split->user_bits) - 1);
+}
+
+struct fabric_caps {
+	uint32_t max_payload; /* largest data packet, a multiple of 4 */
+	uint32_t max_control; /* largest control datagram */
+	uint32_t window;      /* packets the receive side can hold for all queue pairs together */
+	uint64_t
+		lifetime_ns; /* how long a (slot, generation) must rest; 0 where keys alone tell stale packets */
+	bool copies; /* write() is done with the memory when it returns */
+	/* User bits of the immediate to spend on the generation: for fabrics whose events cannot tell it otherwise. */
+	uint8_t generation_bits;
+};
+
+struct fabric_qp_attr {
+	void *user; /* comes back in every event */
+	struct fabric_split split;
+	uint32_t slots;
+};
+
+struct fabric_write {
+	const uint8_t *data;
+	uint32_t length;
+	uint32_t packet; /* its number; with the slot and user bits it makes the immediate */
+	uint32_t user;
+	uint64_t va; /* where it goes, in the window's own addresses */
+};
+
+/* The window a batch of writes goes into, as its owner described it. */
+struct fabric_target {
+	uint32_t slot;
+	uint32_t generation;
+	uint32_t rkey;
+};
+
+enum fabric_event_type {
+	FABRIC_DATA,	/* a packet landed */
+	FABRIC_CONTROL, /* a datagram arrived; its bytes live until the next poll */
+	FABRIC_EXPOSED, /* a window is open: its key may be given away */
+	FABRIC_FENCED,	/* nothing lands there any more */
+	FABRIC_SENT,	/* `count` more writes are done with their memory (where !caps.copies) */
+};
+
+struct fabric_event {
+	enum fabric_event_type type;
+	uint8_t lane;
+	bool ce;
+	void *user; /* of the queue pair */
+	uint32_t slot;
+	uint32_t generation;
+	union {
+		struct {
+			uint32_t packet;
+			uint32_t length;
+			uint32_t user_bits;
+		} data;
+		struct {
+			const uint8_t *bytes;
+			uint32_t length;
+		} control;
+		struct {
+			uint64_t va;
+			uint32_t rkey;
+		} exposed;
+		uint32_t count;
+	};
+};
+
+/* Names for the counters a fabric keeps; see fabric_counter_name(). */
+enum fabric_counter {
+	FABRIC_TX_DATA,
+	FABRIC_TX_CONTROL,
+	FABRIC_TX_BYTES,
+	FABRIC_RX_DATA,
+	FABRIC_RX_CONTROL,
+	FABRIC_RX_BYTES,
+	FABRIC_RX_FORWARDED,  /* handed on to the process they were for */
+	FABRIC_FAULT_DROPPED, /* by fault injection */
+	FABRIC_FAULT_DUPLICATED,
+	FABRIC_FAULT_REORDERED,
+	FABRIC_TX_BUSY,	       /* the network took nothing just then */
+	FABRIC_TX_ERRORS,      /* packets the host refused to send: no route, a firewall */
+	FABRIC_DROP_OVERRUN,   /* receiver too slow: the kernel or the queue dropped */
+	FABRIC_DROP_MALFORMED, /* not a RoCEv2 packet */
+	FABRIC_DROP_VERSION,   /* of the transport header */
+	FABRIC_DROP_ICRC,
+	FABRIC_DROP_OPCODE,	 /* RoCEv2, but nothing we take */
+	FABRIC_DROP_MULTIPACKET, /* first, middle or last of a longer UC message */
+	FABRIC_DROP_QPN,	 /* no such queue pair here */
+	FABRIC_DROP_STRANGER,	 /* not from the connected peer */
+	FABRIC_DROP_QKEY,
+	FABRIC_DROP_SLOT,   /* no window there */
+	FABRIC_DROP_RKEY,   /* a window, but not with this key: stale or forged */
+	FABRIC_DROP_OFFSET, /* outside the window or not where its packet number says */
+	FABRIC_DROP_LENGTH,
+	FABRIC_COUNTERS,
+};
+
+const char *fabric_counter_name(enum fabric_counter counter);
+
+struct fabric_ops {
+	const char *name;
+	void (*close)(struct fabric *fabric);
+	uint64_t (*now_ns)(const struct fabric *fabric);
+	int (*entropy)(struct fabric *fabric, void *buffer, size_t length);
+
+	int (*mr_register)(struct fabric *fabric, void *addr, size_t length,
+			   struct fabric_mr **out);
+	void (*mr_deregister)(struct fabric *fabric, struct fabric_mr *mr);
+
+	int (*qp_create)(struct fabric *fabric, const struct fabric_qp_attr *attr,
+			 struct fabric_qp **out);
+	void (*qp_destroy)(
+		struct fabric_qp *qp); /* implies a fence of everything; no event follows */
+	/* What a peer needs; returns its length, at most FABRIC_ADDRESS_MAX. */
+	size_t (*qp_address)(const struct fabric_qp *qp, uint8_t *out);
+	int (*qp_connect)(struct fabric_qp *qp, const uint8_t *address, size_t length,
+			  uint32_t payload);
+
+	/* Opens `length` bytes at `addr` to the peer as (slot, generation) under a fresh key: FABRIC_EXPOSED. */
+	int (*expose)(struct fabric_qp *qp, uint32_t slot, uint32_t generation,
+		      struct fabric_mr *mr, void *addr, uint64_t length);
+	/* Closes it: FABRIC_FENCED. */
+	int (*fence)(struct fabric_qp *qp, uint32_t slot);
+
+	/* Sends some of the writes, in order; returns how many were taken, 0 when the network has no room now. */
+	int (*write)(struct fabric_qp *qp, unsigned lane, const struct fabric_target *target,
+		     const struct fabric_write *writes, unsigned count);
+	/* -EAGAIN when there is no room now. */
+	int (*control)(struct fabric_qp *qp, const void *data, size_t length);
+
+	/* Fills events, at most FABRIC_EVENTS; returns how many. */
+	int (*poll)(struct fabric *fabric, struct fabric_event *events);
+	/* When it wants to be polled again even if nothing arrives; UINT64_MAX: never. */
+	uint64_t (*deadline_ns)(const struct fabric *fabric);
+	/* Sleeps until there is something to poll or until the time; 0, or -EINTR. */
+	int (*wait)(struct fabric *fabric, uint64_t until_ns);
+};
+
+struct fabric {
+	const struct fabric_ops *ops;
+	struct fabric_caps caps;
+	uint64_t counters[FABRIC_COUNTERS];
+	char error[192]; /* why the last call failed, when there is more to say than its errno */
+};
+
+#endif

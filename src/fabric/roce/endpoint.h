@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * endpoint.h: what a user-space RoCE endpoint consists of. Private to fabric/roce.
+ *
+ * One UDP socket, bound to one address: the ICRC covers the source address, so that it has to be known. A table finds
+ * queue pairs by number; each holds its peer and, by slot, the windows the peer may write to. Numbers and keys come from
+ * the system's entropy: whoever cannot see the packets cannot guess them.
+ */
+#ifndef FABRIC_ROCE_ENDPOINT_H
+#define FABRIC_ROCE_ENDPOINT_H
+
+#include <netinet/in.h>
+#include <sys/socket.h>
+
+#include "base/list.h"
+#include "base/pool.h"
+#include "fabric/fabric.h"
+#include "fabric/open.h"
+#include "wire/icrc.h"
+#include "wire/roce.h"
+
+#define ROCE_MAX_PAYLOAD 4096 /* the largest IB path MTU */
+#define ROCE_MAX_CONTROL 1408 /* fits an Ethernet frame under IPv6 */
+#define RX_BATCH	 64
+#define RX_DATAGRAM	 (ROCE_MAX_PAYLOAD + 128)
+/* A queue pair number: the process's class in the high bits (share.c), random below. */
+#define CLASS_BITS  6
+#define CLASS_SHIFT (24 - CLASS_BITS)
+#define CLASSES	    (1u << CLASS_BITS)
+
+union address {
+	struct sockaddr any;
+	struct sockaddr_in v4;
+	struct sockaddr_in6 v6;
+};
+
+/* Memory that a peer may write to. */
+struct window {
+	struct list event; /* among those with something to tell */
+	struct roce_qp *qp;
+	uint8_t *addr;
+	uint64_t length;
+	uint32_t rkey;
+	uint32_t slot;
+	uint32_t generation;
+	enum fabric_event_type tells;
+	bool open;
+};
+
+struct fabric_qp; /* is a struct roce_qp */
+
+struct roce_qp {
+	struct endpoint *endpoint;
+	void *user;
+	uint32_t qpn;
+	uint32_t qkey;
+	uint32_t psn; /* of the next data packet */
+	uint32_t control_psn;
+	struct fabric_split split;
+	uint32_t slots;
+	uint32_t payload; /* 0: not connected */
+	uint32_t peer_qpn;
+	uint32_t peer_control_qpn;
+	uint32_t peer_qkey;
+	uint32_t peer_max_id; /* the largest IPv4 identification the peer sends */
+	union address peer;
+	struct icrc_flow to_peer;
+	struct icrc_flow from_peer; /* from its usual port */
+	uint32_t windows[];	    /* by slot: pool index + 1 */
+};
+
+struct share; /* share.c */
+struct faults;
+
+struct endpoint {
+	struct fabric fabric;
+	int fd;
+	union address local;
+	socklen_t local_length;
+	struct share *share;
+	struct faults *faults;
+	uint32_t class;
+	struct roce_qp **table; /* by number, open addressing */
+	uint32_t table_mask;
+	uint32_t qps;
+	struct pool windows;
+	struct list events; /* windows with something to tell */
+	bool blocked;	    /* the socket took nothing; wait for room */
+	bool complained;
+	uint32_t overruns;
+	uint8_t entropy[1024];
+	uint32_t entropy_left;
+	uint8_t *
+		rx; /* RX_BATCH datagrams from the socket, RX_BATCH from processes that share the port */
+};
+
+/* endpoint.c */
+uint32_t random_u32(struct endpoint *endpoint);
+bool same_host(const union address *a, const union address *b);
+uint16_t address_port(const union address *address);
+socklen_t address_length(const union address *address);
+
+/* qp.c */
+struct roce_qp *qp_lookup(const struct endpoint *endpoint, uint32_t qpn);
+int roce_qp_create(struct fabric *fabric, const struct fabric_qp_attr *attr,
+		   struct fabric_qp **out);
+void roce_qp_destroy(struct fabric_qp *qp);
+size_t roce_qp_address(const struct fabric_qp *qp, uint8_t *out);
+int roce_qp_connect(struct fabric_qp *qp, const uint8_t *address, size_t length, uint32_t payload);
+int roce_expose(struct fabric_qp *qp, uint32_t slot, uint32_t generation, struct fabric_mr *mr,
+		void *addr, uint64_t length);
+int roce_fence(struct fabric_qp *qp, uint32_t slot);
+
+/* tx.c */
+int roce_write(struct fabric_qp *qp, unsigned lane, const struct fabric_target *target,
+	       const struct fabric_write *writes, unsigned count);
+int roce_control(struct fabric_qp *qp, const void *data, size_t length);
+
+/* rx.c */
+int roce_poll(struct fabric *fabric, struct fabric_event *events);
+
+/* share.c */
+int share_join(struct endpoint *endpoint);
+void share_leave(struct endpoint *endpoint);
+/* Whether it is another process looking for its class: no packet at all. */
+bool share_probe(const struct endpoint *endpoint, const union address *from, const uint8_t *bytes,
+		 size_t length);
+int share_fd(const struct endpoint *endpoint);
+/* A packet for a process that shares the port. True when one took it. */
+bool share_forward(struct endpoint *endpoint, const union address *from, const void *packet,
+		   size_t length, uint32_t qpn);
+/* A packet that another process handed on; its length, or 0 when there is none. */
+size_t share_take(struct endpoint *endpoint, void *packet, size_t size, union address *from);
+
+/* faults.c */
+int faults_open(const struct fabric_faults *attr, struct faults **out);
+void faults_close(struct faults *faults);
+/* Sends a datagram through the faults. 0, or -errno of a send that failed. */
+int faults_send(struct endpoint *endpoint, const struct msghdr *message, uint64_t now_ns);
+void faults_release(struct endpoint *endpoint, uint64_t now_ns);
+uint64_t faults_deadline_ns(const struct faults *faults);
+
+static inline struct endpoint *endpoint_of(const struct fabric *fabric)
+{
+	return container_of(fabric, struct endpoint, fabric);
+}
+
+static inline struct roce_qp *roce_qp(const struct fabric_qp *qp)
+{
+	return (struct roce_qp *)(uintptr_t)qp;
+}
+
+static inline void drop(struct endpoint *endpoint, enum fabric_counter reason)
+{
+	endpoint->fabric.counters[reason]++;
+}
+
+#endif

@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Faults on purpose, on the way out: loss, duplication, reordering, drawn from a seed in the order of sending.
+ *
+ * A packet to be reordered is copied and held until some later packets have gone, or a short while has passed, so that
+ * the last packet of all comes out too.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/rng.h"
+#include "fabric/roce/endpoint.h"
+
+#define HELD_MAX     32
+#define HELD_PACKETS 16 /* at most this many overtake */
+#define HELD_NS	     UINT64_C(2000000)
+
+struct held {
+	bool used;
+	uint64_t until_ns;
+	uint32_t countdown;
+	size_t length;
+	union address to;
+	uint8_t bytes[RX_DATAGRAM];
+};
+
+struct faults {
+	struct fabric_faults attr;
+	struct rng rng;
+	uint32_t held_count;
+	struct held held[HELD_MAX];
+};
+
+int faults_open(const struct fabric_faults *attr, struct faults **out)
+{
+	struct faults *faults = calloc(1, sizeof(*faults));
+
+	if (!faults)
+		return -ENOMEM;
+	faults->attr = *attr;
+	rng_seed(&faults->rng, attr->seed);
+	*out = faults;
+	return 0;
+}
+
+void faults_close(struct faults *faults)
+{
+	free(faults);
+}
+
+static void send_held(struct endpoint *endpoint, struct held *held)
+{
+	/* One that does not fit now is lost: that is what a network does. */
+	sendto(endpoint->fd, held->bytes, held->length, MSG_DONTWAIT, &held->to.any,
+	       address_length(&held->to));
+	held->used = false;
+	endpoint->faults->held_count--;
+}
+
+static bool hold(struct faults *faults, const struct msghdr *message, uint64_t now_ns)
+{
+	struct held *held = faults->held;
+	size_t length = 0;
+
+	for (size_t i = 0; i < message->msg_iovlen; i++)
+		length += message->msg_iov[i].iov_len;
+	while (held < faults->held + HELD_MAX && held->used)
+		held++;
+	if (held == faults->held + HELD_MAX || length > sizeof(held->bytes))
+		return false;
+	held->used = true;
+	held->until_ns = now_ns + HELD_NS;
+	held->countdown = 1 + (uint32_t)rng_below(&faults->rng, HELD_PACKETS);
+	held->length = 0;
+	memcpy(&held->to, message->msg_name, message->msg_namelen);
+	for (size_t i = 0; i < message->msg_iovlen; i++) {
+		memcpy(held->bytes + held->length, message->msg_iov[i].iov_base,
+		       message->msg_iov[i].iov_len);
+		held->length += message->msg_iov[i].iov_len;
+	}
+	faults->held_count++;
+	return true;
+}
+
+static void overtaken(struct endpoint *endpoint)
+{
+	struct faults *faults = endpoint->faults;
+
+	for (unsigned i = 0; faults->held_count && i < HELD_MAX; i++)
+		if (faults->held[i].used && !--faults->held[i].countdown)
+			send_held(endpoint, &faults->held[i]);
+}
+
+int faults_send(struct endpoint *endpoint, const struct msghdr *message, uint64_t now_ns)
+{
+	struct faults *faults = endpoint->faults;
+	uint64_t *counters = endpoint->fabric.counters;
+	bool dropped = rng_chance(&faults->rng, faults->attr.drop);
+	bool twice = rng_chance(&faults->rng, faults->attr.duplicate);
+	bool reordered = rng_chance(&faults->rng, faults->attr.reorder);
+
+	if (dropped) {
+		counters[FABRIC_FAULT_DROPPED]++;
+		return 0;
+	}
+	if (reordered && hold(faults, message, now_ns)) {
+		counters[FABRIC_FAULT_REORDERED]++;
+		return 0;
+	}
+	if (sendmsg(endpoint->fd, message, MSG_DONTWAIT) < 0)
+		return -errno;
+	if (twice) {
+		counters[FABRIC_FAULT_DUPLICATED]++;
+		sendmsg(endpoint->fd, message, MSG_DONTWAIT);
+	}
+	overtaken(endpoint);
+	return 0;
+}
+
+void faults_release(struct endpoint *endpoint, uint64_t now_ns)
+{
+	struct faults *faults = endpoint->faults;
+
+	for (unsigned i = 0; faults->held_count && i < HELD_MAX; i++)
+		if (faults->held[i].used && now_ns >= faults->held[i].until_ns)
+			send_held(endpoint, &faults->held[i]);
+}
+
+uint64_t faults_deadline_ns(const struct faults *faults)
+{
+	uint64_t at = UINT64_MAX;
+
+	if (!faults || !faults->held_count)
+		return at;
+	for (unsigned i = 0; i < HELD_MAX; i++)
+		if (faults->held[i].used && faults->held[i].until_ns < at)
+			at = faults->held[i].until_ns;
+	return at;
+}

@@ -1,0 +1,248 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Queue pairs and windows of a user-space endpoint.
+ *
+ * The table by number is open addressing with linear probing; numbers are random, so they are their own hash. Removing
+ * one moves later ones of its run back, and there are no tombstones. A window is opened and closed at once, for it is
+ * this process that checks keys; the events say so in the next poll, as they would where a NIC takes its time.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "fabric/roce/endpoint.h"
+#include "wire/bytes.h"
+
+#define TABLE_MIN 64
+
+/* An endpoint's address, as it travels: kind, family, port, address, numbers, key. */
+#define ADDRESS_SIZE	   36
+#define ADDRESS_USER_SPACE 1
+#define USER_SPACE_MAX_ID  63 /* the segments of one UDP_SEGMENT send */
+
+static uint32_t home(const struct endpoint *endpoint, uint32_t qpn)
+{
+	return qpn & endpoint->table_mask;
+}
+
+struct roce_qp *qp_lookup(const struct endpoint *endpoint, uint32_t qpn)
+{
+	if (!endpoint->table)
+		return NULL;
+	for (uint32_t i = home(endpoint, qpn); endpoint->table[i];
+	     i = (i + 1) & endpoint->table_mask)
+		if (endpoint->table[i]->qpn == qpn)
+			return endpoint->table[i];
+	return NULL;
+}
+
+static void table_insert(struct endpoint *endpoint, struct roce_qp *qp)
+{
+	uint32_t i = home(endpoint, qp->qpn);
+
+	while (endpoint->table[i])
+		i = (i + 1) & endpoint->table_mask;
+	endpoint->table[i] = qp;
+}
+
+static void table_remove(struct endpoint *endpoint, const struct roce_qp *qp)
+{
+	uint32_t mask = endpoint->table_mask;
+	uint32_t hole = home(endpoint, qp->qpn);
+
+	while (endpoint->table[hole] != qp)
+		hole = (hole + 1) & mask;
+	endpoint->table[hole] = NULL;
+	for (uint32_t i = (hole + 1) & mask; endpoint->table[i]; i = (i + 1) & mask) {
+		uint32_t distance = (i - home(endpoint, endpoint->table[i]->qpn)) & mask;
+
+		if (distance >= ((i - hole) & mask)) {
+			endpoint->table[hole] = endpoint->table[i];
+			endpoint->table[i] = NULL;
+			hole = i;
+		}
+	}
+}
+
+static int table_grow(struct endpoint *endpoint)
+{
+	struct roce_qp **old = endpoint->table;
+	uint32_t old_size = old ? endpoint->table_mask + 1 : 0;
+	uint32_t size = old_size ? 2 * old_size : TABLE_MIN;
+
+	if (endpoint->qps + 1 <= old_size / 2)
+		return 0;
+	endpoint->table = calloc(size, sizeof(struct roce_qp *));
+	if (!endpoint->table) {
+		endpoint->table = old;
+		return -ENOMEM;
+	}
+	endpoint->table_mask = size - 1;
+	for (uint32_t i = 0; i < old_size; i++)
+		if (old[i])
+			table_insert(endpoint, old[i]);
+	free(old);
+	return 0;
+}
+
+/* Random, unused, and none of those with a meaning of their own: 0, 1 and the multicast number. */
+static uint32_t choose_number(struct endpoint *endpoint)
+{
+	uint32_t qpn;
+
+	do {
+		qpn = endpoint->class << CLASS_SHIFT |
+		      (random_u32(endpoint) & ((1u << CLASS_SHIFT) - 1));
+	} while (qpn < 16 || qpn == ROCE_QPN_MASK || qp_lookup(endpoint, qpn));
+	return qpn;
+}
+
+int roce_qp_create(struct fabric *fabric, const struct fabric_qp_attr *attr, struct fabric_qp **out)
+{
+	struct endpoint *endpoint = endpoint_of(fabric);
+	struct roce_qp *qp = calloc(1, sizeof(*qp) + attr->slots * sizeof(qp->windows[0]));
+	int error = qp ? table_grow(endpoint) : -ENOMEM;
+
+	if (error) {
+		free(qp);
+		return error;
+	}
+	qp->endpoint = endpoint;
+	qp->user = attr->user;
+	qp->split = attr->split;
+	qp->slots = attr->slots;
+	qp->qpn = choose_number(endpoint);
+	qp->qkey = random_u32(endpoint) & 0x7fffffff; /* bit 31 would ask for a privileged key */
+	qp->psn = random_u32(endpoint) & ROCE_PSN_MASK;
+	table_insert(endpoint, qp);
+	endpoint->qps++;
+	*out = (struct fabric_qp *)qp;
+	return 0;
+}
+
+static struct window *window_at(const struct roce_qp *qp, uint32_t slot)
+{
+	return qp->windows[slot] ? pool_at(&qp->endpoint->windows, qp->windows[slot] - 1) : NULL;
+}
+
+void roce_qp_destroy(struct fabric_qp *fabric_qp)
+{
+	struct roce_qp *qp = roce_qp(fabric_qp);
+	struct endpoint *endpoint = qp->endpoint;
+	struct list *item, *after;
+
+	for (uint32_t slot = 0; slot < qp->slots; slot++) {
+		struct window *window = window_at(qp, slot);
+
+		if (!window)
+			continue;
+		list_del(&window->event);
+		pool_put(&endpoint->windows, window);
+	}
+	/* Windows that were closed and have not said so yet are in no slot any more. */
+	list_for_each_safe (item, after, &endpoint->events) {
+		struct window *window = container_of(item, struct window, event);
+
+		if (window->qp == qp) {
+			list_del(item);
+			pool_put(&endpoint->windows, window);
+		}
+	}
+	table_remove(endpoint, qp);
+	endpoint->qps--;
+	free(qp);
+}
+
+size_t roce_qp_address(const struct fabric_qp *fabric_qp, uint8_t *out)
+{
+	const struct roce_qp *qp = roce_qp(fabric_qp);
+	const union address *local = &qp->endpoint->local;
+
+	memset(out, 0, ADDRESS_SIZE);
+	out[0] = ADDRESS_USER_SPACE;
+	out[1] = local->any.sa_family == AF_INET ? 4 : 6;
+	put_be16(out + 2, address_port(local));
+	if (local->any.sa_family == AF_INET)
+		memcpy(out + 4, &local->v4.sin_addr, 4);
+	else
+		memcpy(out + 4, &local->v6.sin6_addr, 16);
+	put_be32(out + 20, qp->qpn);
+	put_be32(out + 24, qp->qpn); /* the same number takes control: opcodes tell the two apart */
+	put_be32(out + 28, qp->qkey);
+	return ADDRESS_SIZE;
+}
+
+int roce_qp_connect(struct fabric_qp *fabric_qp, const uint8_t *address, size_t length,
+		    uint32_t payload)
+{
+	struct roce_qp *qp = roce_qp(fabric_qp);
+	const union address *local = &qp->endpoint->local;
+	union address peer = *local; /* for the scope of a link-local address */
+
+	if (length < ADDRESS_SIZE || address[0] != ADDRESS_USER_SPACE)
+		return -EPROTONOSUPPORT;
+	if (address[1] != (local->any.sa_family == AF_INET ? 4 : 6))
+		return -ENETUNREACH;
+	if (address[1] == 4) {
+		memcpy(&peer.v4.sin_addr, address + 4, 4);
+		peer.v4.sin_port = htons(get_be16(address + 2));
+	} else {
+		memcpy(&peer.v6.sin6_addr, address + 4, 16);
+		peer.v6.sin6_port = htons(get_be16(address + 2));
+	}
+	if (icrc_flow_init(&local->any, &peer.any, &qp->to_peer) ||
+	    icrc_flow_init(&peer.any, &local->any, &qp->from_peer))
+		return -EINVAL;
+	qp->peer = peer;
+	qp->peer_qpn = get_be32(address + 20) & ROCE_QPN_MASK;
+	qp->peer_control_qpn = get_be32(address + 24) & ROCE_QPN_MASK;
+	qp->peer_qkey = get_be32(address + 28);
+	qp->peer_max_id = USER_SPACE_MAX_ID;
+	qp->payload = payload;
+	return 0;
+}
+
+static void tell(struct window *window, enum fabric_event_type what)
+{
+	window->tells = what;
+	list_del(&window->event);
+	list_add_tail(&window->qp->endpoint->events, &window->event);
+}
+
+int roce_expose(struct fabric_qp *fabric_qp, uint32_t slot, uint32_t generation,
+		struct fabric_mr *mr, void *addr, uint64_t length)
+{
+	struct roce_qp *qp = roce_qp(fabric_qp);
+	struct window *window;
+
+	(void)mr;
+	if (qp->windows[slot])
+		return -EBUSY;
+	window = pool_get(&qp->endpoint->windows);
+	if (!window)
+		return -EAGAIN;
+	list_init(&window->event);
+	window->qp = qp;
+	window->addr = addr;
+	window->length = length;
+	window->slot = slot;
+	window->generation = generation;
+	window->rkey = random_u32(qp->endpoint);
+	window->open = true;
+	qp->windows[slot] = pool_index(&qp->endpoint->windows, window) + 1;
+	tell(window, FABRIC_EXPOSED);
+	return 0;
+}
+
+int roce_fence(struct fabric_qp *fabric_qp, uint32_t slot)
+{
+	struct roce_qp *qp = roce_qp(fabric_qp);
+	struct window *window = window_at(qp, slot);
+
+	if (!window)
+		return -ENOENT;
+	window->open = false;
+	qp->windows[slot] = 0;
+	tell(window, FABRIC_FENCED);
+	return 0;
+}

@@ -1,0 +1,11 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* roce.h: RoCEv2 in user space, on a plain UDP socket, without privileges. */
+#ifndef FABRIC_ROCE_ROCE_H
+#define FABRIC_ROCE_ROCE_H
+
+#include "fabric/open.h"
+
+/* `where` is ADDRESS or ADDRESS@PORT. */
+int roce_open(const char *where, const struct fabric_faults *faults, struct fabric **out);
+
+#endif

@@ -1,0 +1,338 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A context: one fabric, the fixed pools that every request comes from, the timers, and gw_progress(), the one place
+ * where anything happens.
+ *
+ * A turn of gw_progress() takes what the fabric has, lets receives look at what landed, fires timers, sends the control
+ * that is owed, sends data while the gates allow it, and last tells the ends of requests. Ends come last and from lists,
+ * so that a callback may close or post anything without pulling a list from under the loop that called it.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "message/context.h"
+#include "message/state.h"
+
+#define DEFAULT_QPS	     16384
+#define DEFAULT_SENDS	     4096
+#define DEFAULT_RECVS	     4096
+#define DEFAULT_GRANTS	     16384
+#define DEFAULT_PUTS	     16384
+#define DEFAULT_MRS	     16384
+#define DEFAULT_BITMAP_BYTES (UINT64_C(16) << 20)
+#define LIMIT_OBJECTS	     (1u << 24)
+
+void timer_set(struct gw_context *ctx, struct timer *timer, uint64_t at)
+{
+	/* One that is due is due in the next turn, so that firing the due ones comes to an end. */
+	if (at <= ctx->now)
+		at = ctx->now + 1;
+	if (at == NEVER)
+		heap_remove(&ctx->timers, &timer->node);
+	else if (!heap_contains(&timer->node) || timer->node.key != at)
+		heap_update(&ctx->timers, &timer->node, at);
+}
+
+const char *gw_context_error(const struct gw_context *ctx)
+{
+	return ctx ? ctx->fabric->error : "";
+}
+
+static void free_all(struct gw_context *ctx)
+{
+	pool_destroy(&ctx->qps);
+	pool_destroy(&ctx->sends);
+	pool_destroy(&ctx->recvs);
+	pool_destroy(&ctx->grants);
+	pool_destroy(&ctx->puts);
+	pool_destroy(&ctx->mrs);
+	arena_destroy(&ctx->arena);
+	heap_destroy(&ctx->timers);
+	free(ctx);
+}
+
+static uint32_t or_default(uint32_t value, uint32_t otherwise)
+{
+	return value ? value : otherwise;
+}
+
+static bool attr_sane(const struct gw_context_attr *attr)
+{
+	for (size_t i = 0; i < sizeof(attr->reserved) / sizeof(attr->reserved[0]); i++)
+		if (attr->reserved[i])
+			return false;
+	return !attr->reserved32 && attr->max_qps <= LIMIT_OBJECTS &&
+	       attr->max_sends <= LIMIT_OBJECTS && attr->max_recvs <= LIMIT_OBJECTS &&
+	       attr->bitmap_bytes <= UINT64_C(1) << 40;
+}
+
+int context_open_on(struct fabric *fabric, const struct gw_context_attr *attr,
+		    struct gw_context **out)
+{
+	struct gw_context *ctx = calloc(1, sizeof(*ctx));
+	uint32_t qps = or_default(attr->max_qps, DEFAULT_QPS);
+	uint32_t sends = or_default(attr->max_sends, DEFAULT_SENDS);
+	uint32_t recvs = or_default(attr->max_recvs, DEFAULT_RECVS);
+	int error = -EINVAL;
+
+	if (!ctx) {
+		error = -ENOMEM;
+		goto close_fabric;
+	}
+	ctx->fabric = fabric;
+	ctx->window = fabric->caps.window;
+	list_init(&ctx->all_qps);
+	list_init(&ctx->talkers);
+	list_init(&ctx->senders);
+	list_init(&ctx->gone);
+	list_init(&ctx->touched);
+	list_init(&ctx->ended_sends);
+	list_init(&ctx->ended_recvs);
+	heap_init(&ctx->timers);
+	if (!attr_sane(attr))
+		goto free_context;
+	if ((error = pool_init(&ctx->qps, sizeof(struct gw_qp), qps)) ||
+	    (error = pool_init(&ctx->sends, sizeof(struct gw_send), sends)) ||
+	    (error = pool_init(&ctx->recvs, sizeof(struct gw_recv), recvs)) ||
+	    (error = pool_init(&ctx->grants, sizeof(struct grant), DEFAULT_GRANTS)) ||
+	    (error = pool_init(&ctx->puts, sizeof(struct put), DEFAULT_PUTS)) ||
+	    (error = pool_init(&ctx->mrs, sizeof(struct gw_mr), DEFAULT_MRS)) ||
+	    (error = arena_init(&ctx->arena,
+				attr->bitmap_bytes ? attr->bitmap_bytes : DEFAULT_BITMAP_BYTES)) ||
+	    (error = heap_reserve(&ctx->timers, (size_t)qps + sends + recvs)))
+		goto free_context;
+	ctx->now = fabric->ops->now_ns(fabric);
+	*out = ctx;
+	return 0;
+
+free_context:
+	free_all(ctx);
+close_fabric:
+	fabric->ops->close(fabric);
+	return error;
+}
+
+int gw_context_close(struct gw_context *ctx)
+{
+	struct list *item;
+
+	if (!ctx)
+		return -EINVAL;
+	if (ctx->busy)
+		return -EBUSY;
+	while ((item = list_first(&ctx->all_qps)))
+		gw_qp_close(container_of(item, struct gw_qp, link));
+	ctx->fabric->ops->close(ctx->fabric);
+	free_all(ctx);
+	return 0;
+}
+
+int gw_mr_register(struct gw_context *ctx, void *addr, size_t length, struct gw_mr **out)
+{
+	struct gw_mr *mr;
+	int error;
+
+	if (!ctx || !addr || !length || !out || (uintptr_t)addr + length < (uintptr_t)addr)
+		return -EINVAL;
+	mr = pool_get(&ctx->mrs);
+	if (!mr)
+		return -ENOBUFS;
+	error = ctx->fabric->ops->mr_register(ctx->fabric, addr, length, &mr->fabric_mr);
+	if (error) {
+		pool_put(&ctx->mrs, mr);
+		return error;
+	}
+	mr->ctx = ctx;
+	mr->addr = (uintptr_t)addr;
+	mr->length = length;
+	*out = mr;
+	return 0;
+}
+
+int gw_mr_deregister(struct gw_mr *mr)
+{
+	if (!mr || !mr->ctx)
+		return -EINVAL;
+	if (!pool_owns_live(&mr->ctx->mrs, mr))
+		return -ESTALE;
+	if (mr->users)
+		return -EBUSY;
+	mr->ctx->fabric->ops->mr_deregister(mr->ctx->fabric, mr->fabric_mr);
+	pool_put(&mr->ctx->mrs, mr);
+	return 0;
+}
+
+bool mr_covers(const struct gw_mr *mr, const struct gw_context *ctx, const void *addr,
+	       uint64_t length)
+{
+	uintptr_t start = (uintptr_t)addr;
+
+	return pool_owns_live(&ctx->mrs, mr) && start >= mr->addr && length <= mr->length &&
+	       start - mr->addr <= mr->length - length;
+}
+
+static void take(const struct fabric_event *event)
+{
+	struct gw_qp *qp = event->user;
+
+	if (!qp_valid(qp))
+		return; /* closed by a callback since the event was made */
+	switch (event->type) {
+	case FABRIC_DATA:
+		recv_land(qp, event);
+		break;
+	case FABRIC_CONTROL:
+		hear(qp, event->control.bytes, event->control.length);
+		break;
+	case FABRIC_EXPOSED:
+		recv_exposed(qp, event);
+		break;
+	case FABRIC_FENCED:
+		recv_fenced(qp, event->slot);
+		break;
+	case FABRIC_SENT:
+		pump_flushed(qp, event->count);
+		break;
+	}
+}
+
+static int fire_timers(struct gw_context *ctx)
+{
+	struct heap_node *node;
+	int fired = 0;
+
+	while ((node = heap_min(&ctx->timers)) && node->key <= ctx->now) {
+		struct timer *timer = container_of(node, struct timer, node);
+		struct gw_send *send;
+		struct gw_recv *recv;
+
+		heap_remove(&ctx->timers, node);
+		fired++;
+		switch (timer->kind) {
+		case TIMER_QP:
+			qp_timer(container_of(timer, struct gw_qp, timer));
+			break;
+		case TIMER_SEND:
+			send = container_of(timer, struct gw_send, timer);
+			if (send->handler && send->handler->timer)
+				send->handler->timer(send, send->arg, ctx->now);
+			break;
+		case TIMER_RECV:
+			recv = container_of(timer, struct gw_recv, timer);
+			if (recv->handler && recv->handler->timer)
+				recv->handler->timer(recv, recv->arg, ctx->now);
+			break;
+		}
+	}
+	return fired;
+}
+
+static int show_progress(struct gw_context *ctx)
+{
+	struct list *item;
+	int shown = 0;
+
+	while ((item = list_first(&ctx->touched))) {
+		struct gw_recv *recv = container_of(item, struct gw_recv, touched);
+
+		list_del(item);
+		shown++;
+		if (recv->handler && recv->handler->progress)
+			recv->handler->progress(recv, recv->arg, ctx->now);
+	}
+	return shown;
+}
+
+static int tell_ends(struct gw_context *ctx)
+{
+	struct list *item;
+	int told = 0;
+
+	while ((item = list_first(&ctx->ended_sends))) {
+		list_del(item);
+		send_tell(container_of(item, struct gw_send, ended_link));
+		told++;
+	}
+	while ((item = list_first(&ctx->ended_recvs))) {
+		list_del(item);
+		recv_tell(container_of(item, struct gw_recv, ended_link));
+		told++;
+	}
+	while ((item = list_first(&ctx->gone))) {
+		struct gw_qp *qp = container_of(item, struct gw_qp, sender);
+
+		list_del(item);
+		told++;
+		if (qp->handler && qp->handler->gone)
+			qp->handler->gone(qp, qp->arg, qp->status, ctx->now);
+	}
+	return told;
+}
+
+int gw_progress(struct gw_context *ctx)
+{
+	struct fabric_event events[FABRIC_EVENTS];
+	struct fabric *fabric;
+	struct list *item;
+	int count_, work;
+
+	if (!ctx)
+		return -EINVAL;
+	if (ctx->busy)
+		return -EBUSY;
+	ctx->busy = true;
+	fabric = ctx->fabric;
+	count_ = fabric->ops->poll(fabric, events);
+	ctx->now = fabric->ops->now_ns(fabric);
+	for (int i = 0; i < count_; i++)
+		take(&events[i]);
+	work = count_;
+	feedback_overrun(ctx);
+	work += show_progress(ctx);
+	work += fire_timers(ctx);
+	while ((item = list_first(&ctx->talkers))) {
+		struct gw_qp *qp = container_of(item, struct gw_qp, talker);
+
+		list_del(item);
+		talk(qp);
+	}
+	work += pump(ctx);
+	work += tell_ends(ctx);
+	ctx->busy = false;
+	return work;
+}
+
+uint64_t context_deadline_ns(const struct gw_context *ctx)
+{
+	const struct heap_node *node = heap_min(&ctx->timers);
+	uint64_t at = ctx->fabric->ops->deadline_ns(ctx->fabric);
+
+	if (node && node->key < at)
+		at = node->key;
+	if (!list_empty(&ctx->talkers) || !list_empty(&ctx->ended_sends) ||
+	    !list_empty(&ctx->ended_recvs) || !list_empty(&ctx->gone))
+		at = 0;
+	return at;
+}
+
+int gw_wait(struct gw_context *ctx, uint64_t timeout_ns)
+{
+	uint64_t until, deadline;
+	int work = gw_progress(ctx);
+	int error;
+
+	if (work)
+		return work;
+	until = ctx->now + timeout_ns < ctx->now ? NEVER : ctx->now + timeout_ns;
+	deadline = context_deadline_ns(ctx);
+	error = ctx->fabric->ops->wait(ctx->fabric, deadline < until ? deadline : until);
+	if (error)
+		return error;
+	return gw_progress(ctx);
+}
+
+uint64_t gw_now_ns(const struct gw_context *ctx)
+{
+	return ctx ? ctx->fabric->ops->now_ns(ctx->fabric) : 0;
+}

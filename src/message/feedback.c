@@ -1,0 +1,309 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Feedback: what the receiving end tells about arrivals, whatever the scheme, and what the sending end learns from it.
+ *
+ * The receiver counts, and now and then reports: totals, and an echo, the latest packet that landed and how long ago.
+ * The sender keeps a log of what it sent and when (a direct-mapped table by message and packet; an entry overwritten is
+ * merely an echo not recognised). An echo found in it gives a round-trip time, unless that packet was sent twice, and
+ * the position in the order of sending that the receiver has reached: what was sent later is in flight. That many are
+ * held under the window, the packets the receiver can buffer. A window that stays full for too long was lost with all it
+ * held, and is given up.
+ *
+ * Reports are paid for by data: one per cent of the bytes that landed.
+ */
+#include <errno.h>
+
+#include "base/serial.h"
+#include "message/state.h"
+
+struct sent_record {
+	uint32_t msn;
+	uint32_t packet;
+	uint32_t sequence;
+	uint32_t times; /* sent; 0: entry unused */
+	uint64_t at;
+};
+
+#define LOG_MIN		     256u
+#define LOG_MAX		     16384u
+#define WINDOW_MIN	     16u
+#define REPORT_COST	     140 /* bytes on the wire, near enough */
+#define REPORT_BUDGET_MAX    (4 * REPORT_COST)
+#define REPORT_EVERY	     32u /* packets, while the budget lasts */
+#define REPORT_DELAY_MIN_NS  UINT64_C(200000)
+#define REPORT_DELAY_MAX_NS  UINT64_C(5000000)
+#define REPORT_DELAY_POOR_NS UINT64_C(50000000)
+#define PATIENCE_UNKNOWN_NS  UINT64_C(50000000)
+#define PATIENCE_MIN_NS	     UINT64_C(1000000)
+#define LOSS_SPAN	     32u /* packets at least behind a sample of the loss rate */
+#define OVERRUN_CALM_NS	     UINT64_C(10000000)
+#define OVERRUN_REGROW_NS    UINT64_C(100000000)
+#define STALL_BACKOFF_MAX    6u
+
+static uint32_t log_size(const struct gw_qp *qp)
+{
+	uint32_t size = LOG_MIN;
+
+	while (size < LOG_MAX && size < 2 * qp->feedback.window)
+		size *= 2;
+	return size;
+}
+
+/* The log is got with the first send: a queue pair that only receives needs none. */
+int feedback_start(struct gw_qp *qp)
+{
+	struct feedback *f = &qp->feedback;
+
+	if (f->log)
+		return 0;
+	for (uint32_t size = log_size(qp); size >= LOG_MIN; size /= 2) {
+		f->log = arena_get(&qp->ctx->arena, size * sizeof(*f->log));
+		if (f->log) {
+			f->log_mask = size - 1;
+			return 0;
+		}
+	}
+	return -ENOBUFS;
+}
+
+void feedback_stop(struct gw_qp *qp)
+{
+	struct feedback *f = &qp->feedback;
+
+	if (f->log)
+		arena_put(&qp->ctx->arena, f->log, (f->log_mask + 1) * sizeof(*f->log));
+	f->log = NULL;
+}
+
+static struct sent_record *record(const struct feedback *f, uint32_t msn, uint32_t packet)
+{
+	/* An odd multiplier spreads messages; packets of one message stay neighbours. */
+	return &f->log[(packet + msn * 0x9e3779b1u) & f->log_mask];
+}
+
+uint64_t gw_qp_patience_ns(const struct gw_qp *qp)
+{
+	uint64_t patience;
+
+	if (!qp || !qp->feedback.rtt_ns)
+		return PATIENCE_UNKNOWN_NS;
+	patience = qp->feedback.rtt_ns + 4 * qp->feedback.rtt_var_ns;
+	return patience < PATIENCE_MIN_NS ? PATIENCE_MIN_NS : patience;
+}
+
+uint32_t feedback_allow(struct gw_qp *qp, uint32_t want)
+{
+	struct feedback *f = &qp->feedback;
+	uint32_t in_flight = f->sequence - f->echoed;
+
+	if (in_flight < f->window)
+		return want < f->window - in_flight ? want : f->window - in_flight;
+	if (f->stall_at == NEVER)
+		f->stall_at = qp->ctx->now + (2 * gw_qp_patience_ns(qp) << f->stalls);
+	return 0;
+}
+
+static void reopen(struct gw_qp *qp)
+{
+	qp->feedback.stall_at = NEVER;
+	if (!list_empty(&qp->sends_ready) && list_empty(&qp->sender))
+		list_add_tail(&qp->ctx->senders, &qp->sender);
+}
+
+/* The receiver can buffer more or less than it said before. */
+void feedback_credit(struct gw_qp *qp, uint32_t window)
+{
+	bool more = window > qp->feedback.window;
+
+	qp->feedback.window = window;
+	if (more)
+		reopen(qp);
+}
+
+void feedback_stalled(struct gw_qp *qp)
+{
+	struct feedback *f = &qp->feedback;
+
+	count(qp->ctx, COUNT_STALLS);
+	if (f->stalls < STALL_BACKOFF_MAX)
+		f->stalls++;
+	f->echoed = f->sequence;
+	f->echo_at_loss = f->sequence;
+	f->peer_landed_at_echo = f->peer_landed;
+	qp_owe(qp, OWE_PROBE);
+	reopen(qp);
+}
+
+void feedback_sent(struct gw_qp *qp, uint32_t msn, uint32_t packet, bool again)
+{
+	struct feedback *f = &qp->feedback;
+	struct sent_record *r = record(f, msn, packet);
+
+	f->sequence++;
+	f->sent++;
+	count(qp->ctx, COUNT_SENT);
+	if (again) {
+		f->retransmitted++;
+		count(qp->ctx, COUNT_RETRANSMITTED);
+	}
+	r->msn = msn;
+	r->packet = packet;
+	r->sequence = f->sequence;
+	r->times = again ? 2 : 1;
+	r->at = qp->ctx->now;
+}
+
+void feedback_rtt(struct gw_qp *qp, uint64_t sample_ns)
+{
+	struct feedback *f = &qp->feedback;
+	uint64_t error;
+
+	if (!sample_ns)
+		sample_ns = 1;
+	if (!f->rtt_ns) {
+		f->rtt_ns = f->rtt_min_ns = sample_ns;
+		f->rtt_var_ns = sample_ns / 2;
+		return;
+	}
+	error = sample_ns > f->rtt_ns ? sample_ns - f->rtt_ns : f->rtt_ns - sample_ns;
+	f->rtt_var_ns += error / 4;
+	f->rtt_var_ns -= f->rtt_var_ns / 4;
+	f->rtt_ns += sample_ns / 8;
+	f->rtt_ns -= f->rtt_ns / 8;
+	if (sample_ns < f->rtt_min_ns)
+		f->rtt_min_ns = sample_ns;
+}
+
+static void estimate_loss(struct feedback *f)
+{
+	uint32_t span = f->echoed - f->echo_at_loss;
+	uint32_t landed = f->peer_landed - f->peer_landed_at_echo;
+	float weight, sample;
+
+	if (span < LOSS_SPAN)
+		return;
+	sample = landed >= span ? 0.0f : 1.0f - (float)landed / (float)span;
+	weight = span > 512 ? 1.0f : (float)span / 512.0f;
+	f->loss += (sample - f->loss) * weight;
+	f->echo_at_loss = f->echoed;
+	f->peer_landed_at_echo = f->peer_landed;
+}
+
+void feedback_reported(struct gw_qp *qp, const struct control_message *message)
+{
+	const struct control_report *report = &message->report;
+	struct feedback *f = &qp->feedback;
+	struct sent_record *r;
+	uint64_t elapsed;
+
+	if (!f->log || report->hold_ns == CONTROL_NO_ECHO)
+		return;
+	r = record(f, report->echo_msn, report->echo_packet);
+	if (!r->times || r->msn != report->echo_msn || r->packet != report->echo_packet ||
+	    !serial_after(r->sequence, f->echoed))
+		return;
+	f->echoed = r->sequence;
+	f->peer_landed = report->landed;
+	f->stalls = 0;
+	elapsed = qp->ctx->now - r->at;
+	if (r->times == 1 && elapsed > report->hold_ns)
+		feedback_rtt(qp, elapsed - report->hold_ns);
+	estimate_loss(f);
+	reopen(qp);
+}
+
+static uint64_t report_delay(const struct feedback *f)
+{
+	uint64_t delay = f->rtt_ns / 4;
+
+	if (f->budget < REPORT_COST * 100)
+		return REPORT_DELAY_POOR_NS;
+	if (delay < REPORT_DELAY_MIN_NS)
+		return REPORT_DELAY_MIN_NS;
+	return delay > REPORT_DELAY_MAX_NS ? REPORT_DELAY_MAX_NS : delay;
+}
+
+void feedback_landed(struct gw_qp *qp, uint32_t msn, uint32_t packet, uint32_t bytes, bool ce)
+{
+	struct feedback *f = &qp->feedback;
+
+	f->landed++;
+	f->ce += ce;
+	f->echo_msn = msn;
+	f->echo_packet = packet;
+	f->echo_time = qp->ctx->now;
+	f->echo_valid = true;
+	f->unreported++;
+	/* In hundredths of a byte, so that small packets count too. */
+	f->budget += (int32_t)bytes;
+	if (f->budget > REPORT_BUDGET_MAX * 100)
+		f->budget = REPORT_BUDGET_MAX * 100;
+	if (f->unreported >= f->advertised / 4 ||
+	    (f->unreported >= REPORT_EVERY && f->budget >= REPORT_COST * 100)) {
+		qp_owe(qp, OWE_REPORT);
+	} else if (f->report_at == NEVER) {
+		f->report_at = qp->ctx->now + report_delay(f);
+		qp_arm(qp);
+	}
+}
+
+/* A report is about to leave: settles the account. */
+void feedback_reporting(struct gw_qp *qp)
+{
+	struct feedback *f = &qp->feedback;
+
+	f->unreported = 0;
+	f->report_at = NEVER;
+	f->budget -= REPORT_COST * 100;
+	if (f->budget < 0)
+		f->budget = 0;
+}
+
+uint32_t feedback_window(const struct gw_context *ctx)
+{
+	uint32_t share = ctx->window / (ctx->connected ? ctx->connected : 1);
+
+	return share < WINDOW_MIN ? WINDOW_MIN : share;
+}
+
+/* The receive side overran: everybody gets less, and slowly more again. */
+void feedback_overrun(struct gw_context *ctx)
+{
+	uint64_t overruns = ctx->fabric->counters[FABRIC_DROP_OVERRUN];
+	uint64_t calm = ctx->now - ctx->window_changed;
+
+	if (overruns != ctx->overruns) {
+		ctx->overruns = overruns;
+		if (calm < OVERRUN_CALM_NS)
+			return;
+		ctx->window_changed = ctx->now;
+		ctx->window -= ctx->window / 4;
+		if (ctx->window < WINDOW_MIN)
+			ctx->window = WINDOW_MIN;
+	} else if (ctx->window < ctx->fabric->caps.window && calm > OVERRUN_REGROW_NS) {
+		ctx->window_changed = ctx->now;
+		ctx->window += ctx->window / 16 + 1;
+		if (ctx->window > ctx->fabric->caps.window)
+			ctx->window = ctx->fabric->caps.window;
+	}
+}
+
+int gw_qp_estimate(const struct gw_qp *qp, struct gw_estimate *out)
+{
+	const struct feedback *f;
+
+	if (!qp || !out)
+		return -EINVAL;
+	if (!qp_valid(qp))
+		return -ESTALE;
+	f = &qp->feedback;
+	*out = (struct gw_estimate){ .rtt_ns = f->rtt_ns,
+				     .rtt_var_ns = f->rtt_var_ns,
+				     .rtt_min_ns = f->rtt_min_ns,
+				     .loss = (double)f->loss,
+				     .window = f->window,
+				     .in_flight = f->sequence - f->echoed,
+				     .sent = f->sent,
+				     .retransmitted = f->retransmitted };
+	return 0;
+}

@@ -1,0 +1,268 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Hearing: control datagrams from the peer, believed only as far as they can be true.
+ *
+ * The cumulative numbers in each header may lag behind what is known (an old datagram) and are then ignored; ahead of
+ * what this end has ever said they are a lie or another connection's, and the whole datagram is dropped and counted.
+ * A statement that is old news is answered with our own numbers: the peer repeats it because it does not know.
+ */
+#include <errno.h>
+
+#include "base/serial.h"
+#include "message/state.h"
+
+#define WINDOW_MAX (1u << 24)
+
+/* In [low, high], as serial numbers. */
+static bool within(uint32_t low, uint32_t value, uint32_t high)
+{
+	return value - low <= high - low;
+}
+
+static bool plausible(uint32_t known, uint32_t claimed, uint32_t said)
+{
+	return within(known, claimed, said) || serial_before(claimed, known);
+}
+
+/* Takes the cumulative numbers in. False when they cannot be. */
+static bool hear_header(struct gw_qp *qp, const struct control_header *header)
+{
+	bool news = false;
+
+	if (!plausible(qp->announce_acked, header->announced, qp->send_matched) ||
+	    !plausible(qp->grants_acked, header->granted, qp->recv_granted) ||
+	    !plausible(qp->results_acked, header->results, qp->completed) ||
+	    !plausible(qp->results_seen, header->completed, qp->send_matched))
+		return false;
+	if (serial_after(header->announced, qp->announce_acked)) {
+		qp->announce_acked = header->announced;
+		news = true;
+	}
+	if (serial_after(header->granted, qp->grants_acked)) {
+		qp->grants_acked = header->granted;
+		news = true;
+	}
+	if (serial_after(header->results, qp->results_acked)) {
+		recv_results_acked(qp, header->results);
+		news = true;
+	}
+	qp->heard_at = qp->ctx->now;
+	qp->feedback.probes_unanswered = 0;
+	if (news) {
+		/* Whatever is still open has just been shown to be on its way: start the clock again. */
+		qp->repeats = 0;
+		qp->repeat_at = NEVER;
+		qp_owe(qp, 0);
+	}
+	return true;
+}
+
+static bool hear_grant(struct gw_qp *qp, const struct control_message *message)
+{
+	for (unsigned i = 0; i < message->grant.count; i++) {
+		struct control_grant_entry entry = control_grant_at(message, i);
+		uint32_t msn = message->grant.first_msn + i;
+		struct grant *grant;
+
+		if (serial_before(msn, qp->grants_seen)) {
+			qp_owe(qp, OWE_ACK);
+			continue;
+		}
+		/* At most as many as the peer has slots, each in its place; and never with a gap. */
+		if (msn != qp->grants_seen)
+			return true;
+		if (msn - qp->results_seen > qp->sends_mask || entry.slot != (msn & qp->sends_mask))
+			return false;
+		grant = pool_get(&qp->ctx->grants);
+		if (!grant)
+			return true; /* it will be repeated */
+		grant->target = (struct fabric_target){ entry.slot, entry.generation, entry.rkey };
+		grant->va = entry.address;
+		grant->capacity = entry.capacity;
+		list_add_tail(&qp->grants, &grant->link);
+		qp->grants_seen++;
+		qp_owe(qp, OWE_ACK); /* and talk() matches it with a waiting send */
+	}
+	return true;
+}
+
+static bool hear_announce(struct gw_qp *qp, const struct control_message *message)
+{
+	for (unsigned i = 0; i < message->announce.count && qp->state == QP_CONNECTED; i++) {
+		struct control_announce_entry entry = control_announce_at(message, i);
+		uint32_t msn = message->announce.first_msn + i;
+		struct gw_recv *recv;
+
+		if (serial_before(msn, qp->announced)) {
+			qp_owe(qp, OWE_ACK);
+			continue;
+		}
+		if (msn != qp->announced)
+			return true;
+		if (!serial_before(msn, qp->recv_granted))
+			return false; /* not granted, so not sendable */
+		qp->announced++;
+		qp_owe(qp, OWE_ACK);
+		recv = recv_find(qp, msn);
+		if (recv)
+			recv_announce(recv, &entry);
+	}
+	return true;
+}
+
+static bool hear_report(struct gw_qp *qp, const struct control_message *message)
+{
+	feedback_reported(qp, message);
+	for (unsigned i = 0; i < message->report.result_count && qp->state == QP_CONNECTED; i++) {
+		struct control_result entry = control_result_at(message, i);
+		struct gw_result result = { .missing = entry.missing };
+		struct gw_send *send;
+
+		if (serial_before(entry.msn, qp->results_seen)) {
+			qp_owe(qp, OWE_ACK);
+			continue;
+		}
+		/* A receive may be given up before anything was sent into it. Its send, once there, will hear of it
+		 * when this is repeated. */
+		if (!serial_before(entry.msn, qp->grants_seen))
+			return false;
+		send = send_find(qp, entry.msn);
+		if (!send)
+			continue;
+		qp_owe(qp, OWE_ACK);
+		send_result(send, &result);
+	}
+	return true;
+}
+
+static bool hear_nack(struct gw_qp *qp, const struct control_message *message)
+{
+	const struct control_nack *body = &message->nack;
+	struct gw_send *send = send_find(qp, body->msn);
+	struct gw_run runs[GW_NACK_RUNS_MAX];
+	struct gw_nack nack = { .round = body->round, .below = body->below, .runs = runs };
+
+	if (!send) {
+		if (!serial_before(body->msn, qp->results_seen))
+			return false;
+		qp_owe(qp, OWE_ACK);
+		return true;
+	}
+	if (body->below > send->packets || body->run_count > GW_NACK_RUNS_MAX)
+		return false;
+	for (unsigned i = 0; i < body->run_count; i++) {
+		struct control_run run = control_run_at(message, i);
+
+		runs[nack.count++] = (struct gw_run){ run.first, run.count };
+	}
+	if (!send->ended && !send->result && send->handler && send->handler->nack)
+		send->handler->nack(send, send->arg, &nack, qp->ctx->now);
+	return true;
+}
+
+static bool hear_scheme(struct gw_qp *qp, const struct control_message *message)
+{
+	const struct control_scheme *body = &message->scheme;
+
+	if (body->side == CONTROL_TO_RECEIVER) {
+		struct gw_recv *recv = recv_find(qp, body->msn);
+
+		if (recv && !recv->completed) {
+			if (recv->handler && recv->handler->control)
+				recv->handler->control(recv, recv->arg, body->payload,
+						       body->payload_length, qp->ctx->now);
+		} else if (recv || serial_before(body->msn, qp->results_acked)) {
+			qp_owe(qp,
+			       OWE_REPORT); /* it asks about something finished: its result was lost */
+		}
+	} else {
+		struct gw_send *send = send_find(qp, body->msn);
+
+		if (send && !send->ended && !send->result && send->handler &&
+		    send->handler->control)
+			send->handler->control(send, send->arg, body->payload, body->payload_length,
+					       qp->ctx->now);
+	}
+	return true;
+}
+
+static bool hear_probe(struct gw_qp *qp, const struct control_message *message)
+{
+	const struct control_probe *body = &message->probe;
+	struct feedback *f = &qp->feedback;
+	uint64_t elapsed = qp->ctx->now - body->time_ns;
+
+	if (body->kind == CONTROL_PROBE_REQUEST) {
+		f->reply_id = body->id;
+		f->reply_time = body->time_ns;
+		f->reply_since = qp->ctx->now;
+		qp_owe(qp, OWE_REPLY);
+		return true;
+	}
+	/* Only the latest question counts, once: its time is then our own. */
+	if (body->id != f->probe_id || body->time_ns > qp->ctx->now)
+		return true;
+	f->probe_id++;
+	if (elapsed >= body->hold_ns)
+		feedback_rtt(qp, elapsed - body->hold_ns);
+	return true;
+}
+
+static bool hear_credit(struct gw_qp *qp, const struct control_message *message)
+{
+	uint32_t window = message->credit.window_packets;
+
+	if (!window || window > WINDOW_MAX)
+		return false;
+	feedback_credit(qp, window);
+	return true;
+}
+
+static bool hear_body(struct gw_qp *qp, const struct control_message *message)
+{
+	switch ((enum control_type)message->header.type) {
+	case CONTROL_ANNOUNCE:
+		return hear_announce(qp, message);
+	case CONTROL_GRANT:
+		return hear_grant(qp, message);
+	case CONTROL_REPORT:
+		return hear_report(qp, message);
+	case CONTROL_NACK:
+		return hear_nack(qp, message);
+	case CONTROL_CREDIT:
+		return hear_credit(qp, message);
+	case CONTROL_PROBE:
+		return hear_probe(qp, message);
+	case CONTROL_SCHEME:
+		return hear_scheme(qp, message);
+	case CONTROL_CLOSE:
+		qp_gone(qp, -ECONNRESET);
+		return true;
+	}
+	return true;
+}
+
+void hear(struct gw_qp *qp, const uint8_t *bytes, uint32_t length)
+{
+	struct gw_context *ctx = qp->ctx;
+	struct control_message message;
+	int error = control_decode(bytes, length, &message);
+
+	if (qp->state != QP_CONNECTED)
+		return;
+	if (error) {
+		count(ctx, error == -ENOMSG	       ? COUNT_DROP_CONTROL_UNKNOWN
+			   : error == -EPROTONOSUPPORT ? COUNT_DROP_CONTROL_VERSION
+						       : COUNT_DROP_CONTROL);
+		return;
+	}
+	if (message.header.token != qp->token) {
+		count(ctx, COUNT_DROP_TOKEN);
+		return;
+	}
+	count(ctx, COUNT_CONTROL_HEARD);
+	if (!hear_header(qp, &message.header) || !hear_body(qp, &message))
+		count(ctx, COUNT_DROP_CLAIM);
+	if (qp_valid(qp))
+		qp_arm(qp);
+}

@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The pump: turns puts into packets.
+ *
+ * Queue pairs with something to send stand in a ring (ctx->senders) and are served a batch each in turn. Within one, the
+ * send at the head of sends_ready goes first: messages leave in order, except that repairs overtake. A queue pair whose
+ * gate is shut leaves the ring and comes back when the gate opens.
+ */
+#include "message/state.h"
+
+#define BATCH	       32  /* packets a turn */
+#define PACKETS_A_PUMP 256 /* before the rest of gw_progress() gets its chance again */
+
+/* The user bits of a packet: the slot's generation, then a piece of the immediate (piece i in packets i, i + n, ...). */
+static uint32_t user_bits(const struct gw_qp *qp, const struct gw_send *send, uint32_t packet)
+{
+	uint32_t bits = 0;
+
+	if (qp->generation_bits)
+		bits = send->target.generation & ((1u << qp->generation_bits) - 1);
+	if (qp->fragment_bits) {
+		uint32_t pieces = (32u + qp->fragment_bits - 1) / qp->fragment_bits;
+		uint64_t piece = (uint64_t)send->imm >> packet % pieces * qp->fragment_bits;
+
+		bits = bits << qp->fragment_bits |
+		       (uint32_t)(piece & ((1u << qp->fragment_bits) - 1));
+	}
+	return bits;
+}
+
+static unsigned fill(struct gw_qp *qp, const struct gw_send *send, struct fabric_write *writes,
+		     uint32_t most)
+{
+	const struct put *put = send->head;
+	const uint8_t *data = put->addr;
+	uint32_t n = put->packets < most ? put->packets : most;
+
+	for (uint32_t i = 0; i < n; i++) {
+		uint32_t packet = put->packet + i;
+
+		writes[i].data = data;
+		writes[i].length = i + 1 == put->packets ? put->tail : qp->payload;
+		writes[i].packet = packet;
+		writes[i].user = user_bits(qp, send, packet);
+		writes[i].va = send->va + (uint64_t)packet * qp->payload;
+		data += qp->payload;
+	}
+	return n;
+}
+
+static void sent(struct gw_qp *qp, struct gw_send *send, uint32_t n)
+{
+	struct put *put = send->head;
+
+	for (uint32_t i = 0; i < n; i++) {
+		uint32_t packet = put->packet + i;
+		bool again = packet < send->high_water;
+
+		feedback_sent(qp, send->msn, packet, again);
+		if (!again)
+			send->high_water = packet + 1;
+	}
+	put->addr += (uint64_t)n * qp->payload;
+	put->packet += n;
+	put->packets -= n;
+	qp->written += n;
+	send->mark = qp->written;
+	if (qp->ctx->fabric->caps.copies)
+		qp->flushed = qp->written;
+	if (!put->packets)
+		send_put_done(send);
+	if (!send->head) {
+		list_del(&send->link);
+		pump_check(send);
+	}
+}
+
+/* The send may have come to an end, or have room for more. */
+void pump_check(struct gw_send *send)
+{
+	if (send->head || send->ended || !send->granted)
+		return;
+	if (!send->closing) {
+		if (send->handler && send->handler->drained && !send->result)
+			send->handler->drained(send, send->arg, send->ctx->now);
+		return;
+	}
+	if (!send->qp || send->qp->flushed >= send->mark) {
+		send_end(send, 0);
+		return;
+	}
+	list_del(&send->link);
+	list_add_tail(&send->qp->sends_flushing, &send->link);
+}
+
+void pump_flushed(struct gw_qp *qp, uint32_t count_)
+{
+	struct list *item;
+
+	qp->flushed += count_;
+	while ((item = list_first(&qp->sends_flushing))) {
+		struct gw_send *send = container_of(item, struct gw_send, link);
+
+		if (qp->flushed < send->mark)
+			break;
+		send_end(send, 0);
+	}
+}
+
+/* One batch of one queue pair. Sets *blocked when the network has no room, for this is then true of all. */
+static uint32_t serve(struct gw_qp *qp, bool *blocked)
+{
+	struct fabric_write writes[BATCH];
+	struct gw_send *send = container_of(list_first(&qp->sends_ready), struct gw_send, link);
+	uint32_t allowed = qp->may_send(qp, BATCH);
+	unsigned n;
+	int taken;
+
+	if (!allowed)
+		return 0;
+	n = fill(qp, send, writes, allowed < BATCH ? allowed : BATCH);
+	taken = qp->ctx->fabric->ops->write(qp->fabric_qp, 0, &send->target, writes, n);
+	if (taken <= 0) {
+		*blocked = true;
+		return 0;
+	}
+	sent(qp, send, (uint32_t)taken);
+	return (uint32_t)taken;
+}
+
+int pump(struct gw_context *ctx)
+{
+	uint32_t total = 0;
+	bool blocked = false;
+	struct list *item;
+
+	while (!blocked && total < PACKETS_A_PUMP && (item = list_first(&ctx->senders))) {
+		struct gw_qp *qp = container_of(item, struct gw_qp, sender);
+		uint32_t n;
+
+		list_del(item);
+		if (list_empty(&qp->sends_ready))
+			continue;
+		n = serve(qp, &blocked);
+		total += n;
+		if ((n || blocked) && qp->state == QP_CONNECTED && list_empty(&qp->sender))
+			list_add_tail(&ctx->senders, &qp->sender);
+		qp_arm(qp);
+	}
+	return (int)total;
+}

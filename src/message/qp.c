@@ -1,0 +1,424 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Queue pairs: their birth, their one timer, and their end.
+ *
+ * The timer serves everything a queue pair waits for: repeating what is not acknowledged, a report that is due, a window
+ * that never opened, a probe, a slot's rest, and a peer that fell silent. qp_arm() sets it to the earliest of them.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "message/state.h"
+
+#define DEFAULT_CHUNK_PACKETS	16
+#define DEFAULT_SLOTS		64
+#define DEFAULT_PEER_TIMEOUT_NS UINT64_C(10000000000)
+#define MIN_PEER_TIMEOUT_NS	UINT64_C(1000000)
+#define MAX_SLOT_BITS		16 /* a grant's slot is 16 bits */
+#define PROBES_BEFORE_GONE                                                                         \
+	3 /* asked in vain before silence counts: we may have been the one who slept */
+#define CLOSE_COPIES 3
+#define MAX_BACKOFF  6
+
+static const struct fabric_split published_split = { 10, 18, 4 };
+
+bool qp_valid(const struct gw_qp *qp)
+{
+	return qp && qp->ctx && pool_owns_live(&qp->ctx->qps, qp);
+}
+
+int qp_usable(const struct gw_qp *qp)
+{
+	if (!qp)
+		return -EINVAL;
+	if (!qp_valid(qp))
+		return -ESTALE;
+	return qp->state == QP_CREATED ? -ENOTCONN : qp->status;
+}
+
+static bool power_of_two(uint32_t value)
+{
+	return value && !(value & (value - 1));
+}
+
+static int check_attr(const struct gw_qp_attr *attr, const struct fabric *fabric,
+		      struct fabric_split *split)
+{
+	for (size_t i = 0; i < sizeof(attr->reserved) / sizeof(attr->reserved[0]); i++)
+		if (attr->reserved[i])
+			return -EINVAL;
+	if (attr->reserved8 || attr->reserved32)
+		return -EINVAL;
+	*split = (struct fabric_split){ attr->slot_bits, attr->packet_bits, attr->user_bits };
+	if (!split->slot_bits && !split->packet_bits && !split->user_bits)
+		*split = published_split;
+	if (split->slot_bits + split->packet_bits + split->user_bits != 32 ||
+	    split->slot_bits > MAX_SLOT_BITS || !split->packet_bits || split->packet_bits > 31 ||
+	    split->user_bits > 16 || split->user_bits < fabric->caps.generation_bits)
+		return -EINVAL;
+	if (attr->payload % 4 || attr->payload > fabric->caps.max_payload)
+		return -EINVAL;
+	if (attr->chunk_packets && (!power_of_two(attr->chunk_packets) || attr->chunk_packets > 64))
+		return -EINVAL;
+	if (attr->slots && (!power_of_two(attr->slots) || attr->slots > 1u << split->slot_bits))
+		return -EINVAL;
+	if (attr->peer_timeout_ns && attr->peer_timeout_ns < MIN_PEER_TIMEOUT_NS)
+		return -EINVAL;
+	return 0;
+}
+
+int gw_qp_create(struct gw_context *ctx, const struct gw_qp_attr *attr, struct gw_qp **out)
+{
+	static const struct gw_qp_attr defaults;
+	struct fabric_qp_attr fabric_attr;
+	uint32_t secrets[2];
+	uint32_t slots;
+	struct gw_qp *qp;
+	int error;
+
+	if (!ctx || !out)
+		return -EINVAL;
+	if (!attr)
+		attr = &defaults;
+	error = check_attr(attr, ctx->fabric, &fabric_attr.split);
+	if (error)
+		return error;
+	error = ctx->fabric->ops->entropy(ctx->fabric, secrets, sizeof(secrets));
+	if (error)
+		return error;
+	qp = pool_get(&ctx->qps);
+	if (!qp)
+		return -ENOBUFS;
+	slots = attr->slots ? attr->slots : DEFAULT_SLOTS;
+	if (slots > 1u << fabric_attr.split.slot_bits)
+		slots = 1u << fabric_attr.split.slot_bits;
+	qp->slots = calloc(slots, sizeof(*qp->slots));
+	if (!qp->slots) {
+		error = -ENOMEM;
+		goto put_qp;
+	}
+	fabric_attr.user = qp;
+	fabric_attr.slots = slots;
+	error = ctx->fabric->ops->qp_create(ctx->fabric, &fabric_attr, &qp->fabric_qp);
+	if (error)
+		goto free_slots;
+	qp->ctx = ctx;
+	qp->split = fabric_attr.split;
+	qp->status = -ENOTCONN;
+	qp->handler = attr->handler;
+	qp->arg = attr->arg;
+	qp->payload = attr->payload ? attr->payload : ctx->fabric->caps.max_payload;
+	qp->chunk_packets = attr->chunk_packets ? attr->chunk_packets : DEFAULT_CHUNK_PACKETS;
+	qp->slots_mask = slots - 1;
+	qp->peer_timeout_ns =
+		attr->peer_timeout_ns ? attr->peer_timeout_ns : DEFAULT_PEER_TIMEOUT_NS;
+	qp->lifetime_ns =
+		attr->packet_lifetime_ns ? attr->packet_lifetime_ns : ctx->fabric->caps.lifetime_ns;
+	qp->token = secrets[0];
+	qp->first_msn = secrets[1];
+	qp->recv_posted = qp->recv_placed = qp->recv_granted = qp->grants_acked = qp->grants_told =
+		secrets[1];
+	qp->announced = qp->completed = qp->results_acked = secrets[1];
+	qp->timer.kind = TIMER_QP;
+	qp->may_send = feedback_allow;
+	list_init(&qp->talker);
+	list_init(&qp->sender);
+	list_init(&qp->recvs_waiting);
+	list_init(&qp->sends_waiting);
+	list_init(&qp->sends_ready);
+	list_init(&qp->sends_flushing);
+	list_init(&qp->sends_lingering);
+	list_init(&qp->grants);
+	list_add_tail(&ctx->all_qps, &qp->link);
+	*out = qp;
+	return 0;
+
+free_slots:
+	free(qp->slots);
+put_qp:
+	pool_put(&ctx->qps, qp);
+	return error;
+}
+
+int gw_qp_info(const struct gw_qp *qp, struct gw_qp_info *out)
+{
+	struct peer_info info = { 0 };
+	const struct fabric *fabric;
+
+	if (!qp || !out)
+		return -EINVAL;
+	if (!qp_valid(qp))
+		return -ESTALE;
+	fabric = qp->ctx->fabric;
+	info.split = qp->split;
+	info.generation_bits = fabric->caps.generation_bits;
+	info.payload = qp->payload;
+	info.slots = qp->slots_mask + 1;
+	info.token = qp->token;
+	info.first_msn = qp->first_msn; /* also when asked for after receives were posted */
+	info.window = feedback_window(qp->ctx);
+	info.control_max = fabric->caps.max_control;
+	strncpy(info.fabric, fabric->ops->name, sizeof(info.fabric) - 1);
+	info.address_length = (uint32_t)fabric->ops->qp_address(qp->fabric_qp, info.address);
+	info_encode(&info, out);
+	return 0;
+}
+
+int gw_qp_connect(struct gw_qp *qp, const struct gw_qp_info *peer)
+{
+	struct gw_context *ctx;
+	struct peer_info info;
+	uint32_t payload;
+	uint32_t *sends;
+	int error;
+
+	if (!qp || !peer)
+		return -EINVAL;
+	if (!qp_valid(qp))
+		return -ESTALE;
+	if (qp->state != QP_CREATED)
+		return -EISCONN;
+	ctx = qp->ctx;
+	error = info_decode(peer, &info);
+	if (error)
+		return error;
+	if (memcmp(&info.split, &qp->split, sizeof(info.split)))
+		return -EMSGSIZE;
+	payload = info.payload < qp->payload ? info.payload : qp->payload;
+	sends = calloc(info.slots, sizeof(*sends));
+	if (!sends)
+		return -ENOMEM;
+	error = ctx->fabric->ops->qp_connect(qp->fabric_qp, info.address, info.address_length,
+					     payload);
+	if (error) {
+		free(sends);
+		return error;
+	}
+	qp->payload = payload;
+	qp->generation_bits = ctx->fabric->caps.generation_bits > info.generation_bits
+				      ? ctx->fabric->caps.generation_bits
+				      : info.generation_bits;
+	qp->fragment_bits = (uint8_t)(qp->split.user_bits - qp->generation_bits);
+	qp->peer_token = info.token;
+	qp->control_max = info.control_max < ctx->fabric->caps.max_control
+				  ? info.control_max
+				  : ctx->fabric->caps.max_control;
+	qp->sends = sends;
+	qp->sends_mask = info.slots - 1;
+	qp->send_posted = qp->send_matched = qp->grants_seen = info.first_msn;
+	qp->announce_acked = qp->announce_told = qp->results_seen = info.first_msn;
+	qp->state = QP_CONNECTED;
+	qp->status = 0;
+	qp->repeat_at = NEVER;
+	qp->heard_at = ctx->now;
+	qp->feedback.window = info.window ? info.window : 1;
+	qp->feedback.report_at = NEVER;
+	qp->feedback.stall_at = NEVER;
+	qp->feedback.probe_at = 0;
+	qp->feedback.advertised = feedback_window(ctx);
+	ctx->connected++;
+	return 0;
+}
+
+int gw_qp_status(const struct gw_qp *qp)
+{
+	return qp_usable(qp);
+}
+
+int gw_qp_payload(const struct gw_qp *qp, uint32_t *out)
+{
+	if (!qp || !out)
+		return -EINVAL;
+	if (!qp_valid(qp))
+		return -ESTALE;
+	if (qp->state == QP_CREATED)
+		return -ENOTCONN;
+	*out = qp->payload;
+	return 0;
+}
+
+uint64_t gw_qp_now_ns(const struct gw_qp *qp)
+{
+	return qp_valid(qp) ? gw_now_ns(qp->ctx) : 0;
+}
+
+bool qp_waits(const struct gw_qp *qp)
+{
+	return qp->recvs_open || qp->results_seen != qp->send_posted;
+}
+
+/* Something is asked of the peer. Silence counts from now if nothing was asked before. */
+void qp_busy(struct gw_qp *qp)
+{
+	qp->ctx->now = qp->ctx->fabric->ops->now_ns(qp->ctx->fabric);
+	if (!qp_waits(qp)) {
+		qp->heard_at = qp->ctx->now;
+		qp->feedback.probes_unanswered = 0;
+		if (qp->feedback.probe_at < qp->ctx->now)
+			qp->feedback.probe_at = qp->ctx->now;
+	}
+}
+
+void qp_owe(struct gw_qp *qp, uint32_t what)
+{
+	if (qp->state != QP_CONNECTED)
+		return;
+	qp->owed |= what;
+	if (list_empty(&qp->talker))
+		list_add_tail(&qp->ctx->talkers, &qp->talker);
+}
+
+static uint64_t earlier(uint64_t a, uint64_t b)
+{
+	return a < b ? a : b;
+}
+
+static uint64_t rest_ends(const struct gw_qp *qp)
+{
+	const struct slot *slot = &qp->slots[qp->recv_placed & qp->slots_mask];
+	uint32_t left;
+
+	if (list_empty(&qp->recvs_waiting) || slot->state != SLOT_RESTING)
+		return NEVER;
+	left = slot->value - (uint32_t)(qp->ctx->now >> REST_UNIT_SHIFT);
+	return (int32_t)left <= 0 ? qp->ctx->now
+				  : qp->ctx->now + ((uint64_t)left << REST_UNIT_SHIFT);
+}
+
+void qp_arm(struct gw_qp *qp)
+{
+	uint64_t at = NEVER;
+
+	if (qp->state == QP_CONNECTED) {
+		at = earlier(qp->repeat_at, rest_ends(qp));
+		at = earlier(at, qp->feedback.report_at);
+		at = earlier(at, qp->feedback.stall_at);
+		if (qp_waits(qp)) {
+			at = earlier(at, qp->feedback.probe_at);
+			at = earlier(at, qp->heard_at + qp->peer_timeout_ns);
+		}
+	}
+	timer_set(qp->ctx, &qp->timer, at);
+}
+
+/* Silence ends it, unless it was ours: whoever slept asks first. */
+static bool fell_silent(struct gw_qp *qp, uint64_t now)
+{
+	if (!qp_waits(qp) || now < qp->heard_at + qp->peer_timeout_ns)
+		return false;
+	if (qp->feedback.probes_unanswered >= PROBES_BEFORE_GONE)
+		return true;
+	qp->heard_at = now - qp->peer_timeout_ns + qp->peer_timeout_ns / 8;
+	qp_owe(qp, OWE_PROBE);
+	return false;
+}
+
+void qp_timer(struct gw_qp *qp)
+{
+	struct feedback *feedback = &qp->feedback;
+	uint64_t now = qp->ctx->now;
+
+	if (fell_silent(qp, now)) {
+		count(qp->ctx, COUNT_PEERS_GONE);
+		qp_gone(qp, -ETIMEDOUT);
+		return;
+	}
+	if (now >= qp->repeat_at) {
+		if (qp->repeats < MAX_BACKOFF)
+			qp->repeats++;
+		qp->repeat_at = NEVER;
+		qp->grants_told = qp->grants_acked;
+		qp->announce_told = qp->announce_acked;
+		if (qp->grants_acked != qp->recv_granted) {
+			count(qp->ctx, COUNT_GRANT_REPEATS);
+			qp_owe(qp, OWE_GRANT);
+		}
+		if (qp->announce_acked != qp->send_matched) {
+			count(qp->ctx, COUNT_ANNOUNCE_REPEATS);
+			qp_owe(qp, OWE_ANNOUNCE);
+		}
+		if (qp->results_owed) {
+			count(qp->ctx, COUNT_RESULT_REPEATS);
+			qp_owe(qp, OWE_REPORT);
+		}
+	}
+	if (now >= feedback->report_at) {
+		feedback->report_at = NEVER;
+		qp_owe(qp, OWE_REPORT);
+	}
+	if (now >= feedback->stall_at)
+		feedback_stalled(qp);
+	if (now >= feedback->probe_at && qp_waits(qp))
+		qp_owe(qp, OWE_PROBE);
+	recv_place(qp);
+	qp_arm(qp);
+}
+
+/* Ends every request. `fenced` says that the fabric's queue pair is gone, and nothing can land. */
+static void end_requests(struct gw_qp *qp, int status, bool fenced)
+{
+	struct list *item;
+
+	while ((item = list_first(&qp->sends_waiting)))
+		send_detach(container_of(item, struct gw_send, link), status);
+	for (uint32_t i = 0; qp->sends && i <= qp->sends_mask; i++)
+		if (qp->sends[i])
+			send_detach(pool_at(&qp->ctx->sends, qp->sends[i] - 1), status);
+	while ((item = list_first(&qp->sends_flushing)) ||
+	       (item = list_first(&qp->sends_lingering)))
+		send_detach(container_of(item, struct gw_send, link), status);
+	while ((item = list_first(&qp->grants))) {
+		list_del(item);
+		pool_put(&qp->ctx->grants, container_of(item, struct grant, link));
+	}
+	while ((item = list_first(&qp->recvs_waiting)))
+		recv_detach(container_of(item, struct gw_recv, link), status, true);
+	for (uint32_t i = 0; i <= qp->slots_mask; i++)
+		if (qp->slots[i].state != SLOT_FREE && qp->slots[i].state != SLOT_RESTING)
+			recv_detach(pool_at(&qp->ctx->recvs, qp->slots[i].value), status, fenced);
+}
+
+static void silence(struct gw_qp *qp, int status)
+{
+	if (qp->state == QP_CONNECTED)
+		qp->ctx->connected--;
+	qp->state = QP_GONE;
+	qp->status = status;
+	qp->owed = 0;
+	list_del(&qp->talker);
+	list_del(&qp->sender);
+	timer_set(qp->ctx, &qp->timer, NEVER);
+	feedback_stop(qp);
+}
+
+void qp_gone(struct gw_qp *qp, int status)
+{
+	if (qp->state == QP_GONE)
+		return;
+	silence(qp, status);
+	list_add_tail(&qp->ctx->gone, &qp->sender);
+	end_requests(qp, status, false);
+}
+
+int gw_qp_close(struct gw_qp *qp)
+{
+	struct gw_context *ctx;
+
+	if (!qp)
+		return -EINVAL;
+	if (!qp_valid(qp))
+		return -ESTALE;
+	ctx = qp->ctx;
+	if (qp->state == QP_CONNECTED)
+		for (int i = 0; i < CLOSE_COPIES; i++)
+			talk_close(qp, 0, "");
+	silence(qp, -ECANCELED);
+	ctx->fabric->ops->qp_destroy(qp->fabric_qp);
+	end_requests(qp, -ECANCELED, true);
+	list_del(&qp->link);
+	free(qp->slots);
+	free(qp->sends);
+	pool_put(&ctx->qps, qp);
+	return 0;
+}

@@ -1,0 +1,388 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Sends, from post to the receiver's result.
+ *
+ * A send has two lives. For its user it lasts until `ended`: the memory is free again. For the protocol it lasts until
+ * `retired`: the receiver's result is known, and the places that its number occupies at both ends may be used again. The
+ * object goes back to its pool when both are over and the user has closed the handle.
+ *
+ *	posted: waits for a grant        (qp->sends_waiting, in order)
+ *	matched: has a target            (qp->sends[msn mod slots]; announced until acknowledged)
+ *	ready: has puts                  (qp->sends_ready; see pump.c)
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "message/state.h"
+
+bool send_valid(const struct gw_send *send)
+{
+	return send->ctx && pool_owns_live(&send->ctx->sends, send) && !send->closed;
+}
+
+struct gw_send *send_find(struct gw_qp *qp, uint32_t msn)
+{
+	uint32_t index = qp->sends[msn & qp->sends_mask];
+	struct gw_send *send;
+
+	if (!index)
+		return NULL;
+	send = pool_at(&qp->ctx->sends, index - 1);
+	return send->msn == msn ? send : NULL;
+}
+
+static void put_free(struct gw_context *ctx, struct put *put)
+{
+	put->mr->users--;
+	pool_put(&ctx->puts, put);
+}
+
+static void drop_puts(struct gw_send *send)
+{
+	while (send->head) {
+		struct put *put = send->head;
+
+		send->head = put->next;
+		put_free(send->ctx, put);
+	}
+	send->tail = NULL;
+	send->puts = 0;
+}
+
+void send_put_done(struct gw_send *send)
+{
+	struct put *put = send->head;
+
+	send->head = put->next;
+	if (!send->head)
+		send->tail = NULL;
+	send->puts--;
+	put_free(send->ctx, put);
+}
+
+/* Gives the object back when nobody needs it any more. */
+static void reap(struct gw_send *send)
+{
+	if (send->retired && send->closed && send->told)
+		pool_put(&send->ctx->sends, send);
+}
+
+void send_end(struct gw_send *send, int status)
+{
+	if (send->ended)
+		return;
+	send->ended = true;
+	send->status = status;
+	drop_puts(send);
+	if (send->granted) /* one that waits for a grant keeps its place: its number is taken */
+		list_del(&send->link);
+	if (send->retired)
+		send->qp = NULL;
+	timer_set(send->ctx, &send->timer, NEVER);
+	list_add_tail(&send->ctx->ended_sends, &send->ended_link);
+}
+
+void send_tell(struct gw_send *send)
+{
+	/* `told` stays unset during the call, so that a close inside it does not free the object under us. */
+	if (!send->closed && send->handler && send->handler->done)
+		send->handler->done(send, send->arg, send->status, send->ctx->now);
+	send->told = true;
+	reap(send);
+}
+
+void send_retire(struct gw_send *send)
+{
+	struct gw_qp *qp = send->qp;
+
+	qp->sends[send->msn & qp->sends_mask] = 0;
+	send->retired = true;
+	if (send->ended)
+		send->qp = NULL;
+	else if (list_empty(&send->link))
+		list_add_tail(&qp->sends_lingering, &send->link);
+	reap(send);
+}
+
+/* The queue pair is over. */
+void send_detach(struct gw_send *send, int status)
+{
+	if (send->granted && !send->retired)
+		send->qp->sends[send->msn & send->qp->sends_mask] = 0;
+	list_del(&send->link);
+	send_end(send, status);
+	send->qp = NULL;
+	send->retired = true;
+	reap(send);
+}
+
+static void append_put(struct gw_send *send, struct put *put)
+{
+	struct gw_qp *qp = send->qp;
+
+	if (send->tail)
+		send->tail->next = put;
+	else
+		send->head = put;
+	send->tail = put;
+	send->puts++;
+	if (send->puts == 1) {
+		/* Repairs overtake: a hole holds up the whole message, new data only itself. */
+		list_del(&send->link);
+		if (put->packet < send->high_water)
+			list_add_head(&qp->sends_ready, &send->link);
+		else
+			list_add_tail(&qp->sends_ready, &send->link);
+	}
+	if (list_empty(&qp->sender))
+		list_add_tail(&qp->ctx->senders, &qp->sender);
+}
+
+static int add_put(struct gw_send *send, uint64_t offset, const void *addr, uint64_t length,
+		   struct gw_mr *mr)
+{
+	uint32_t payload = send->qp->payload;
+	struct put *put = pool_get(&send->ctx->puts);
+
+	if (!put)
+		return -EAGAIN;
+	put->addr = addr;
+	put->mr = mr;
+	put->packet = (uint32_t)(offset / payload);
+	put->packets = (uint32_t)((length + payload - 1) / payload);
+	put->tail = (uint32_t)(length - (uint64_t)(put->packets - 1) * payload);
+	mr->users++;
+	append_put(send, put);
+	return 0;
+}
+
+/* The first of the waiting sends meets the first of the grants. */
+static void match_one(struct gw_send *send, const struct grant *grant)
+{
+	struct gw_qp *qp = send->qp;
+	uint64_t capacity = grant->capacity;
+
+	list_del(&send->link);
+	send->granted = true;
+	send->target = grant->target;
+	send->va = grant->va;
+	qp->sends[send->msn & qp->sends_mask] = pool_index(&send->ctx->sends, send) + 1;
+	qp->send_matched++;
+	qp_owe(qp, OWE_ANNOUNCE);
+	if (send->ended)
+		return;
+	if (send->length > capacity) {
+		send_end(send, -EMSGSIZE);
+		return;
+	}
+	if (!send->stream) {
+		send->closing = true;
+		if (send->length && add_put(send, 0, send->addr, send->length, send->mr))
+			send_end(send, -ENOBUFS);
+		pump_check(send);
+	} else if (send->handler && send->handler->granted) {
+		send->handler->granted(send, send->arg, capacity, send->ctx->now);
+	}
+}
+
+void send_match(struct gw_qp *qp)
+{
+	struct list *waiting, *first;
+
+	while (qp->state == QP_CONNECTED && (waiting = list_first(&qp->sends_waiting)) &&
+	       (first = list_first(&qp->grants))) {
+		struct grant *grant = container_of(first, struct grant, link);
+		struct grant copy = *grant;
+
+		list_del(first);
+		pool_put(&qp->ctx->grants, grant);
+		match_one(container_of(waiting, struct gw_send, link), &copy);
+	}
+}
+
+static int check_post(struct gw_qp *qp, const struct gw_send_attr *attr, const void *out)
+{
+	int error = qp_usable(qp);
+
+	if (error)
+		return error;
+	if (!attr || !out || attr->flags & ~GW_SEND_IMM || attr->reserved32)
+		return -EINVAL;
+	for (size_t i = 0; i < sizeof(attr->reserved) / sizeof(attr->reserved[0]); i++)
+		if (attr->reserved[i])
+			return -EINVAL;
+	if (attr->reserved8[0] || attr->reserved8[1] || attr->reserved8[2])
+		return -EINVAL;
+	if (attr->length > (uint64_t)qp->payload << qp->split.packet_bits)
+		return -EMSGSIZE;
+	return 0;
+}
+
+static int post(struct gw_qp *qp, const struct gw_send_attr *attr, bool stream,
+		struct gw_send **out)
+{
+	struct gw_send *send;
+	int error = feedback_start(qp);
+
+	if (error)
+		return error;
+	send = pool_get(&qp->ctx->sends);
+	if (!send)
+		return -ENOBUFS;
+	qp_busy(qp);
+	send->ctx = qp->ctx;
+	send->qp = qp;
+	send->handler = attr->handler;
+	send->arg = attr->arg;
+	send->addr = attr->addr;
+	send->mr = attr->mr;
+	send->length = attr->length;
+	send->packets = (uint32_t)((attr->length + qp->payload - 1) / qp->payload);
+	send->flags = attr->flags;
+	send->imm = attr->flags & GW_SEND_IMM ? attr->imm : 0;
+	send->scheme = attr->scheme;
+	send->geometry[0] = attr->geometry[0];
+	send->geometry[1] = attr->geometry[1];
+	send->stream = stream;
+	send->msn = qp->send_posted++;
+	send->timer.kind = TIMER_SEND;
+	list_init(&send->ended_link);
+	list_add_tail(&qp->sends_waiting, &send->link);
+	*out = send;
+	/* Matched in the next turn: `granted` must not be called before the caller holds the handle. */
+	if (!list_empty(&qp->grants))
+		qp_owe(qp, OWE_ANNOUNCE);
+	qp_arm(qp);
+	return 0;
+}
+
+int gw_send_post(struct gw_qp *qp, const struct gw_send_attr *attr, struct gw_send **out)
+{
+	int error = check_post(qp, attr, out);
+
+	if (error)
+		return error;
+	if (attr->length && !mr_covers(attr->mr, qp->ctx, attr->addr, attr->length))
+		return -EFAULT;
+	return post(qp, attr, false, out);
+}
+
+int gw_stream_start(struct gw_qp *qp, const struct gw_send_attr *attr, struct gw_send **out)
+{
+	int error = check_post(qp, attr, out);
+
+	if (error)
+		return error;
+	if (attr->addr || attr->mr)
+		return -EINVAL;
+	return post(qp, attr, true, out);
+}
+
+int gw_stream_put(struct gw_send *stream, uint64_t offset, const void *addr, uint64_t length,
+		  struct gw_mr *mr)
+{
+	if (!stream)
+		return -EINVAL;
+	if (!send_valid(stream))
+		return -ESTALE;
+	if (!stream->stream)
+		return -EINVAL;
+	if (stream->ended || stream->closing || stream->result)
+		return -EALREADY;
+	if (offset > stream->length || length > stream->length - offset ||
+	    offset % stream->qp->payload ||
+	    (length % stream->qp->payload && offset + length != stream->length))
+		return -ERANGE;
+	if (!stream->granted || stream->puts >= GW_PUTS_MAX)
+		return -EAGAIN;
+	if (!length)
+		return 0;
+	if (!mr_covers(mr, stream->ctx, addr, length))
+		return -EFAULT;
+	return add_put(stream, offset, addr, length, mr);
+}
+
+int gw_stream_end(struct gw_send *stream)
+{
+	if (!stream)
+		return -EINVAL;
+	if (!send_valid(stream))
+		return -ESTALE;
+	if (!stream->stream)
+		return -EINVAL;
+	if (stream->ended || stream->closing)
+		return -EALREADY;
+	stream->closing = true;
+	pump_check(stream);
+	return 0;
+}
+
+void send_result(struct gw_send *send, const struct gw_result *result)
+{
+	struct gw_qp *qp = send->qp;
+	struct gw_send *next;
+
+	if (send->result)
+		return;
+	send->result = true;
+	send->result_value = *result;
+	/* The receiver takes no more: what waits is not worth sending. */
+	drop_puts(send);
+	if (!send->ended) {
+		list_del(&send->link);
+		if (!send->closed && send->handler && send->handler->result)
+			send->handler->result(send, send->arg, result, send->ctx->now);
+		if (send->qp && !send->ended)
+			pump_check(send);
+	}
+	while (qp->state == QP_CONNECTED && qp->results_seen != qp->send_matched &&
+	       (next = send_find(qp, qp->results_seen)) && next->result) {
+		qp->results_seen++;
+		send_retire(next);
+	}
+}
+
+int gw_send_test(const struct gw_send *send)
+{
+	if (!send)
+		return -EINVAL;
+	if (!send_valid(send))
+		return -ESTALE;
+	if (!send->ended)
+		return 0;
+	return send->status ? send->status : 1;
+}
+
+int gw_send_close(struct gw_send *send)
+{
+	if (!send)
+		return -EINVAL;
+	if (!send_valid(send))
+		return -ESTALE;
+	send->closed = true;
+	send_end(send, -ECANCELED);
+	reap(send);
+	return 0;
+}
+
+int gw_send_timer(struct gw_send *send, uint64_t at)
+{
+	if (!send)
+		return -EINVAL;
+	if (!send_valid(send))
+		return -ESTALE;
+	if (send->ended)
+		return -EALREADY;
+	timer_set(send->ctx, &send->timer, at ? at : NEVER);
+	return 0;
+}
+
+void *gw_send_state(struct gw_send *send)
+{
+	return send && send_valid(send) ? send->state : NULL;
+}
+
+struct gw_qp *gw_send_qp(const struct gw_send *send)
+{
+	return send && send_valid(send) ? send->qp : NULL;
+}

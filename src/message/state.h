@@ -1,0 +1,405 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * state.h: what a context, a queue pair, a send and a receive consist of. Private to message/.
+ *
+ * Messages of one direction are numbered (msn, 32 bits, wrapping, starting anywhere). Both ends keep, for each
+ * direction, a handful of cumulative numbers, and every control datagram carries the four that its sender owes the
+ * other end. Whatever one end does not yet know the other knows is repeated until it does; a repeated, reordered or
+ * lost datagram therefore changes nothing.
+ *
+ *   the receiving end                               the sending end
+ *   recv_posted   next msn to be posted             send_posted    next msn to be posted
+ *   recv_placed   below: given a slot               send_matched   below: matched with a grant
+ *   recv_granted  below: exposed, may be granted    grants_seen    below: grants known       -> header.granted
+ *   grants_acked  below: peer knows the grant       announce_acked below: peer knows it
+ *   announced     below: announcement known         results_seen   below: results known      -> header.results
+ *   completed     below: completed
+ *   results_acked below: peer knows the result
+ *
+ * Message msn uses slot msn mod slots: at most `slots` messages are between grant and acknowledged result, so a table
+ * of that size finds any of them at either end without a search.
+ */
+#ifndef MESSAGE_STATE_H
+#define MESSAGE_STATE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <godwit/control.h>
+
+#include "base/arena.h"
+#include "base/heap.h"
+#include "base/list.h"
+#include "base/pool.h"
+#include "fabric/fabric.h"
+#include "wire/control.h"
+
+#define NEVER UINT64_MAX
+
+enum timer_kind { TIMER_QP, TIMER_SEND, TIMER_RECV };
+
+struct timer {
+	struct heap_node node;
+	enum timer_kind kind;
+};
+
+/* Counters of the message layer; their names are in counters.c. */
+enum message_counter {
+	COUNT_SENT,	     /* data packets handed to the fabric */
+	COUNT_RETRANSMITTED, /* of which not for the first time */
+	COUNT_LANDED,	     /* packets that set a bit */
+	COUNT_DUPLICATE,     /* that found it set */
+	COUNT_LATE,	     /* that came after completion */
+	COUNT_CONTROL_SENT,
+	COUNT_CONTROL_BYTES,
+	COUNT_CONTROL_HEARD,
+	COUNT_REPORTS_SENT,
+	COUNT_GRANT_REPEATS, /* datagrams that repeat what the peer did not acknowledge */
+	COUNT_ANNOUNCE_REPEATS,
+	COUNT_RESULT_REPEATS,
+	COUNT_STALLS,	       /* a full window given up as lost */
+	COUNT_PEERS_GONE,      /* queue pairs that ended by silence */
+	COUNT_DROP_GENERATION, /* data of an older use of the slot */
+	COUNT_DROP_SHAPE,      /* data whose length contradicts the message's */
+	COUNT_DROP_CONTROL,    /* malformed control */
+	COUNT_DROP_CONTROL_VERSION,
+	COUNT_DROP_CONTROL_UNKNOWN, /* of a type from the future */
+	COUNT_DROP_TOKEN,	    /* control of another connection */
+	COUNT_DROP_CLAIM,	    /* control that claims what cannot be */
+	MESSAGE_COUNTERS,
+};
+
+/* A receiver's buffer as the sender knows it. */
+struct grant {
+	struct list link;
+	struct fabric_target target;
+	uint64_t va;
+	uint64_t capacity;
+};
+
+/* A range that waits to be sent. */
+struct put {
+	struct put *next;
+	struct gw_mr *mr;
+	const uint8_t *addr;
+	uint32_t packet;  /* next to send */
+	uint32_t packets; /* left */
+	uint32_t tail;	  /* length of the last one */
+};
+
+struct gw_context {
+	struct fabric *fabric;
+	bool busy; /* inside gw_progress() */
+	uint64_t now;
+	struct pool qps;
+	struct pool sends;
+	struct pool recvs;
+	struct pool grants;
+	struct pool puts;
+	struct pool mrs;
+	struct arena arena;
+	struct heap timers;
+	struct list all_qps;
+	struct list talkers; /* queue pairs with control to send */
+	struct list senders; /* queue pairs with data to send, served in turn */
+	struct list gone;    /* queue pairs whose end is still to be told */
+	struct list touched; /* receives with packets since their last progress call */
+	struct list ended_sends;
+	struct list ended_recvs;
+	uint32_t connected;
+	uint32_t window;	 /* packets this context is willing to have in flight towards it */
+	uint64_t window_changed; /* when */
+	uint64_t overruns;	 /* fabric's count when last looked */
+	uint64_t counters[MESSAGE_COUNTERS];
+};
+
+struct gw_mr {
+	struct gw_context *ctx;
+	struct fabric_mr *fabric_mr;
+	uintptr_t addr;
+	size_t length;
+	uint32_t users;
+};
+
+enum qp_state { QP_CREATED, QP_CONNECTED, QP_GONE };
+
+enum slot_state { SLOT_FREE, SLOT_EXPOSING, SLOT_OPEN, SLOT_COMPLETED, SLOT_FENCED, SLOT_RESTING };
+
+struct slot {
+	uint32_t value; /* the receive's pool index; while resting, until when (REST_UNIT_NS) */
+	uint16_t generation;
+	uint8_t state;
+	uint8_t reserved;
+};
+#define REST_UNIT_SHIFT 16 /* 65.5 us: 32 bits span three days, enough for wrapping comparison */
+
+/* What is owed to the peer at the next opportunity. */
+#define OWE_GRANT    1u
+#define OWE_ANNOUNCE 2u
+#define OWE_REPORT   4u
+#define OWE_ACK	     8u /* nothing but the cumulative numbers */
+#define OWE_PROBE    16u
+#define OWE_REPLY    32u
+
+struct sent_record; /* feedback.c */
+
+/* What came back about what was sent, and what is to be told about what came. */
+struct feedback {
+	/* as sender */
+	struct sent_record *log;
+	uint32_t log_mask;
+	uint32_t window;   /* the peer's */
+	uint32_t sequence; /* packets sent */
+	uint32_t echoed;   /* the sequence number of the latest one known to have landed */
+	uint32_t peer_landed;
+	uint32_t
+		peer_landed_at_echo; /* and the pair (sequence, landed) the loss estimate last used */
+	uint32_t echo_at_loss;
+	float loss;
+	uint32_t stalls; /* in a row */
+	uint64_t stall_at;
+	uint64_t retransmitted;
+	uint64_t sent;
+	/* as receiver */
+	uint32_t landed;
+	uint32_t duplicate;
+	uint32_t late;
+	uint32_t ce;
+	uint32_t echo_msn;
+	uint32_t echo_packet;
+	uint64_t echo_time;
+	bool echo_valid;
+	uint32_t unreported; /* packets */
+	int32_t budget;	     /* hundredths of a byte of report that the data so far has paid for */
+	uint64_t report_at;
+	uint32_t advertised; /* the window last told */
+	/* both */
+	uint64_t rtt_ns;
+	uint64_t rtt_var_ns;
+	uint64_t rtt_min_ns;
+	uint64_t probe_at;
+	uint32_t probes_unanswered;
+	uint64_t activity; /* packets both ways when last probed */
+	uint32_t probe_id;
+	uint32_t reply_id;
+	uint64_t reply_time;
+	uint64_t reply_since;
+};
+
+struct gw_qp {
+	struct gw_context *ctx;
+	struct fabric_qp *fabric_qp;
+	struct list link;
+	struct list talker;
+	struct list sender; /* among the senders, or the gone */
+	struct timer timer;
+	const struct gw_qp_handler *handler;
+	void *arg;
+	struct fabric_split split;
+	uint8_t state;
+	uint8_t generation_bits; /* of the user bits; the rest carry the immediate's fragments */
+	uint8_t fragment_bits;
+	int status;
+	uint32_t (*may_send)(struct gw_qp *qp, uint32_t packets); /* how many of these may go now */
+	uint32_t payload;
+	uint32_t chunk_packets;
+	uint32_t slots_mask;
+	uint32_t token; /* ours: the peer quotes it */
+	uint32_t peer_token;
+	uint32_t control_max;
+	uint32_t control_sequence;
+	uint32_t owed;
+	uint64_t peer_timeout_ns;
+	uint64_t lifetime_ns;
+	uint64_t heard_at;
+	uint64_t repeat_at;
+	uint32_t repeats; /* in a row, for the back-off */
+
+	uint32_t first_msn; /* of what we receive */
+	uint32_t recv_posted, recv_placed, recv_granted, grants_acked, announced, completed,
+		results_acked;
+	uint32_t grants_told;  /* below: in some datagram */
+	uint32_t recvs_open;   /* not yet completed */
+	uint32_t results_owed; /* completed, and the peer does not know */
+	struct slot *slots;
+	struct list recvs_waiting; /* for a slot */
+
+	uint32_t send_posted, send_matched, grants_seen, announce_acked, results_seen;
+	uint32_t announce_told;
+	uint32_t sends_mask;
+	uint32_t *sends;	     /* pool index + 1 by msn */
+	uint64_t written;	     /* packets handed to the fabric */
+	uint64_t flushed;	     /* of which it is done with the memory */
+	struct list sends_waiting;   /* for a grant */
+	struct list sends_ready;     /* with puts */
+	struct list sends_flushing;  /* all put, memory still with the fabric */
+	struct list sends_lingering; /* retired, but their user has not ended them */
+	struct list grants;
+
+	struct feedback feedback;
+};
+
+struct gw_send {
+	struct gw_context *ctx;
+	struct gw_qp *qp; /* null once the queue pair is closed */
+	struct list link; /* waiting for a grant, ready, or flushing */
+	struct list ended_link;
+	struct timer timer;
+	const struct gw_send_handler *handler;
+	void *arg;
+	struct gw_mr *mr;
+	const uint8_t *addr;
+	uint64_t length;
+	uint32_t packets;
+	uint32_t msn;
+	struct fabric_target target;
+	uint64_t va;
+	struct put *head;
+	struct put *tail;
+	uint32_t puts;
+	uint32_t high_water; /* packets below were sent at least once */
+	uint64_t mark;	     /* qp->written after its last packet */
+	uint32_t imm;
+	uint32_t flags;
+	uint32_t geometry[2];
+	struct gw_result result_value;
+	uint8_t scheme;
+	bool stream;
+	bool granted;
+	bool closing; /* no more puts: done when drained */
+	bool result;  /* known */
+	bool retired; /* the message layer is finished with it */
+	bool ended;   /* status is final; the handler has been or will be told */
+	bool closed;  /* the user gave the handle back */
+	bool told;
+	int status;
+	_Alignas(16) uint8_t state[GW_STATE_BYTES];
+};
+
+struct gw_recv {
+	struct gw_context *ctx;
+	struct gw_qp *qp;
+	struct list link; /* waiting for a slot */
+	struct list touched;
+	struct list ended_link;
+	struct timer timer;
+	const struct gw_recv_handler *handler;
+	void *arg;
+	struct gw_mr *mr;
+	uint8_t *addr;
+	uint64_t capacity;
+	uint64_t length;
+	uint64_t *bits;	   /* a bit a packet */
+	uint64_t *chunks;  /* a bit a chunk */
+	size_t bits_bytes; /* of the one block that holds both */
+	uint64_t va;
+	uint32_t rkey;
+	uint32_t capacity_packets;
+	uint32_t chunk_packets;
+	uint32_t pieces; /* that the immediate travels in */
+	uint32_t packets;
+	uint32_t landed;
+	uint32_t highest;
+	uint32_t msn;
+	uint32_t imm;
+	uint32_t fragments;	 /* a bit each */
+	uint32_t fragment_value; /* rebuilt so far */
+	uint32_t short_packet;	 /* one below full length, seen before the announcement */
+	uint32_t short_length;	 /* 0: none */
+	uint32_t geometry[2];
+	uint32_t missing;
+	uint8_t scheme;
+	bool has_imm;
+	bool is_announced;
+	bool completed;
+	bool released;
+	bool held; /* the protocol still refers to it: it waits for a slot or is in one */
+	bool closed;
+	bool told;
+	int status;
+	_Alignas(16) uint8_t state[GW_STATE_BYTES];
+};
+
+/* context.c */
+void timer_set(struct gw_context *ctx, struct timer *timer, uint64_t at);
+bool mr_covers(const struct gw_mr *mr, const struct gw_context *ctx, const void *addr,
+	       uint64_t length);
+
+/* qp.c */
+bool qp_valid(const struct gw_qp *qp);
+int qp_usable(const struct gw_qp *qp);
+bool qp_waits(const struct gw_qp *qp);
+void qp_owe(struct gw_qp *qp, uint32_t what);
+void qp_arm(struct gw_qp *qp);
+void qp_timer(struct gw_qp *qp);
+void qp_gone(struct gw_qp *qp, int status);
+void qp_busy(struct gw_qp *qp);
+
+/* send.c */
+bool send_valid(const struct gw_send *send);
+void send_match(struct gw_qp *qp);
+void send_result(struct gw_send *send, const struct gw_result *result);
+void send_end(struct gw_send *send, int status);
+void send_retire(struct gw_send *send);
+void send_detach(struct gw_send *send, int status);
+void send_tell(struct gw_send *send);
+void send_put_done(struct gw_send *send);
+struct gw_send *send_find(struct gw_qp *qp, uint32_t msn);
+
+/* pump.c */
+int pump(struct gw_context *ctx);
+void pump_flushed(struct gw_qp *qp, uint32_t count);
+void pump_check(struct gw_send *send);
+
+/* recv.c */
+bool recv_valid(const struct gw_recv *recv);
+void recv_place(struct gw_qp *qp);
+void recv_exposed(struct gw_qp *qp, const struct fabric_event *event);
+void recv_fenced(struct gw_qp *qp, uint32_t slot);
+void recv_land(struct gw_qp *qp, const struct fabric_event *event);
+void recv_announce(struct gw_recv *recv, const struct control_announce_entry *entry);
+void recv_results_acked(struct gw_qp *qp, uint32_t results);
+void recv_detach(struct gw_recv *recv, int status, bool fenced);
+void recv_tell(struct gw_recv *recv);
+void recv_reap(struct gw_recv *recv);
+struct gw_recv *recv_find(struct gw_qp *qp, uint32_t msn);
+
+/* hear.c */
+void hear(struct gw_qp *qp, const uint8_t *bytes, uint32_t length);
+
+/* talk.c */
+void talk(struct gw_qp *qp);
+void talk_close(struct gw_qp *qp, int reason, const char *text);
+
+/* feedback.c */
+int feedback_start(struct gw_qp *qp);
+void feedback_stop(struct gw_qp *qp);
+uint32_t feedback_allow(struct gw_qp *qp, uint32_t want);
+void feedback_sent(struct gw_qp *qp, uint32_t msn, uint32_t packet, bool again);
+void feedback_landed(struct gw_qp *qp, uint32_t msn, uint32_t packet, uint32_t bytes, bool ce);
+void feedback_reported(struct gw_qp *qp, const struct control_message *message);
+void feedback_rtt(struct gw_qp *qp, uint64_t sample_ns);
+void feedback_stalled(struct gw_qp *qp);
+void feedback_reporting(struct gw_qp *qp);
+void feedback_credit(struct gw_qp *qp, uint32_t window);
+void feedback_overrun(struct gw_context *ctx);
+uint32_t feedback_window(const struct gw_context *ctx);
+
+/* info.c */
+struct peer_info {
+	struct fabric_split split;
+	uint8_t generation_bits;
+	uint32_t payload, slots, token, first_msn, window, control_max;
+	uint8_t address[FABRIC_ADDRESS_MAX];
+	uint32_t address_length;
+	char fabric[8];
+};
+void info_encode(const struct peer_info *info, struct gw_qp_info *out);
+int info_decode(const struct gw_qp_info *bytes, struct peer_info *out);
+
+static inline void count(struct gw_context *ctx, enum message_counter counter)
+{
+	ctx->counters[counter]++;
+}
+
+#endif

@@ -1,0 +1,131 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""What goes over the wire is RoCEv2, in tshark's eyes and by its checksums."""
+import os
+import shutil
+import signal
+import subprocess
+import time
+
+import namespace
+import roce
+from harness import Directory, check, finish, same, seed_from_environment, skip, transfer, wait_until, write_random
+
+SIZE = 3 * (1 << 20) + 4321
+FIELDS = ["_ws.malformed", "udp.port", "infiniband.bth.opcode", "infiniband.bth.m", "infiniband.bth.p_key",
+          "infiniband.bth.tver", "infiniband.bth.padcnt", "infiniband.reth.dmalen", "infiniband.immdt",
+          "infiniband.invariant.crc", "udp.length", "frame.protocols"]
+
+
+class Capture:
+    """dumpcap on lo, for as long as the `with` lasts; everything sent in it is in the file afterwards."""
+
+    def __init__(self, path):
+        self.path = path
+
+    def __enter__(self):
+        self.process = subprocess.Popen(["dumpcap", "-q", "-P", "-B", "64", "-i", "lo", "-f", f"udp port {roce.PORT}",
+                                         "-w", self.path], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+        if not wait_until(lambda: os.path.exists(self.path) or self.process.poll() is not None, 10):
+            skip("tshark", "dumpcap does not start")
+        if self.process.poll() is not None:
+            skip("tshark", self.process.stderr.read().decode().strip().splitlines()[-1])
+        time.sleep(0.3)
+        return self
+
+    def __exit__(self, *_):
+        time.sleep(0.5)
+        self.process.send_signal(signal.SIGINT)
+        messages = self.process.communicate(timeout=20)[1].decode()
+        check(" 0 dropped" in messages or "dropped" not in messages.lower() or "/0" in messages,
+              f"the capture is incomplete: {messages}")
+
+
+def dissect(path):
+    command = ["tshark", "-r", path, "-T", "fields", "-E", "separator=|", "-E", "occurrence=a"]
+    for field in FIELDS:
+        command += ["-e", field]
+    result = subprocess.run(command, capture_output=True, text=True, check=False)
+    check(result.returncode == 0, f"tshark: {result.stderr}")
+    return [dict(zip(FIELDS, line.split("|"))) for line in result.stdout.splitlines()]
+
+
+def check_dissection(rows):
+    seen = {roce.UC_WRITE_ONLY_IMM: 0, roce.UD_SEND_ONLY: 0}
+    for number, row in enumerate(rows, 1):
+        label = f"packet {number}: {row}"
+        if not check(not row["_ws.malformed"], f"malformed {label}"):
+            break
+        if not check("infiniband" in row["frame.protocols"], f"not RoCEv2, {label}"):
+            break
+        opcode = int(row["infiniband.bth.opcode"], 0)
+        if not check(opcode in seen, f"unexpected opcode, {label}"):
+            break
+        seen[opcode] += 1
+        good = (row["infiniband.bth.tver"], int(row["infiniband.bth.p_key"], 0)) == ("0", 0xFFFF)
+        good = good and row["infiniband.bth.m"] in ("1", "True") and row["infiniband.invariant.crc"] != ""
+        if opcode == roce.UC_WRITE_ONLY_IMM:
+            pad = int(row["infiniband.bth.padcnt"])
+            # UDP, BTH, RETH, immediate and ICRC headers.
+            payload = int(row["udp.length"]) - 8 - 12 - 16 - 4 - 4 - pad
+            length = int(row["infiniband.reth.dmalen"])
+            good = good and length == payload and pad == -length % 4 and row["infiniband.immdt"] != ""
+        if not check(good, f"fields of {label}"):
+            break
+    return seen
+
+
+def check_bytes(packets):
+    """The same packets without tshark: checksums, and sequence numbers in the order of sending."""
+    last = {}
+    data_bytes = 0
+    for number, packet in enumerate(packets, 1):
+        label = f"packet {number}, opcode {packet.opcode}"
+        if not check(packet.whole and packet.opcode is not None, f"{label}: cut short"):
+            break
+        if not check(packet.icrc_is_right(), f"{label}: ICRC is wrong"):
+            break
+        if packet.opcode != roce.UC_WRITE_ONLY_IMM:
+            continue
+        data_bytes += len(packet.data)
+        key = (packet.source, packet.qpn)
+        if key in last and not check(packet.psn == (last[key] + 1) % (1 << 24),
+                                     f"{label}: PSN {packet.psn} after {last[key]}"):
+            break
+        last[key] = packet.psn
+    return data_bytes
+
+
+def capture(directory, host, rng):
+    source, target = os.path.join(directory, "source"), os.path.join(directory, "target")
+    path = os.path.join(directory, "transfer.pcap")
+    write_random(source, SIZE, rng)
+    with Capture(path):
+        sender, receiver = transfer(source, target, host)
+    check(sender.status == 0 and receiver.status == 0 and same(source, target), f"{sender} {receiver}")
+    rows = dissect(path)
+    packets = list(roce.read_pcap(path))
+    check(len(rows) == len(packets) and len(rows) > 100, f"{len(rows)} rows, {len(packets)} packets")
+    seen = check_dissection(rows)
+    data_bytes = check_bytes(packets)
+    check(all(seen.values()), f"both kinds of packet expected: {seen}")
+    check(data_bytes >= SIZE, f"{data_bytes} bytes of data for a file of {SIZE}")
+    print(f"{host}: {seen[roce.UC_WRITE_ONLY_IMM]} data packets, {seen[roce.UD_SEND_ONLY]} control packets")
+    for name in os.listdir(directory):
+        os.unlink(os.path.join(directory, name))
+
+
+def main():
+    for tool in ("tshark", "dumpcap"):
+        if not shutil.which(tool):
+            skip("tshark", f"{tool} is not installed")
+    namespace.enter(lambda reason: skip("tshark", f"no network namespace to capture in: {reason}"))
+    namespace.segment_before_capture()
+    rng = seed_from_environment()
+    with Directory() as directory:
+        capture(directory, "127.0.0.1", rng)
+        capture(directory, "::1", rng)
+    finish()
+
+
+main()

@@ -1,0 +1,68 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""Several transfers at once share UDP port 4791 of one host; the death of one leaves the others alone."""
+import os
+import signal
+import time
+
+from harness import (Directory, check, finish, free_port, kill, same, seed_from_environment, start_recv, start_send,
+                     write_random)
+
+PAIRS = 4
+MIB = 1 << 20
+
+
+class Pair:
+    def __init__(self, directory, number, size, rng, *options):
+        self.source = os.path.join(directory, f"source-{number}")
+        self.target = os.path.join(directory, f"target-{number}")
+        write_random(self.source, size, rng)
+        port = free_port()
+        host = rng.choice(["127.0.0.1", "::1"])
+        self.receiver = start_recv(self.target, port, "--timeout", 5, *options)
+        self.sender = start_send(self.source, host, port, "--timeout", 5, *options)
+
+    def check_equal(self, what):
+        self.sender.wait(60)
+        self.receiver.wait(30)
+        check(self.sender.status == 0, f"{what}: {self.sender}")
+        check(self.receiver.status == 0, f"{what}: {self.receiver}")
+        check(same(self.source, self.target), f"{what}: {self.target} differs")
+
+
+def all_at_once(directory, rng):
+    pairs = [Pair(directory, i, rng.randrange(4 * MIB, 12 * MIB), rng, "--drop", "1%") for i in range(PAIRS)]
+    for pair in pairs:
+        pair.check_equal("together")
+
+
+def one_dies(directory, rng, victim_end):
+    # Heavy loss keeps the victim busy long enough to be caught in the middle.
+    victim = Pair(directory, f"victim-{victim_end}", 64 * MIB, rng, "--drop", "30%")
+    others = [Pair(directory, f"{victim_end}-{i}", rng.randrange(4 * MIB, 16 * MIB), rng) for i in range(PAIRS - 1)]
+    time.sleep(0.1)
+    doomed, left = ((victim.sender, victim.receiver) if victim_end == "sender" else (victim.receiver, victim.sender))
+    caught = doomed.alive()
+    if caught:
+        doomed.signal(signal.SIGKILL)
+    for pair in others:
+        pair.check_equal(f"beside a killed {victim_end}")
+    doomed.wait(10)
+    left.wait(15)
+    check(caught, f"the {victim_end} ended before it could be killed: {doomed}")
+    check(left.status == 1, f"the other end of a killed {victim_end}: {left}")
+    check(not os.path.exists(victim.target), f"{victim.target} was written")
+    kill(victim.sender)
+    kill(victim.receiver)
+
+
+def main():
+    rng = seed_from_environment()
+    with Directory() as directory:
+        all_at_once(directory, rng)
+        one_dies(directory, rng, "sender")
+        one_dies(directory, rng, "receiver")
+    finish()
+
+
+main()

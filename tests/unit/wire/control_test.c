@@ -1,0 +1,466 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Control messages: golden bytes both ways, and everything that a peer may get wrong. */
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "control_golden.h"
+#include "random.h"
+#include "wire/control.h"
+
+static uint8_t datagram[70000];
+static struct control_writer w;
+
+static void begin(enum control_type type, size_t size)
+{
+	assert_int_equal(control_begin(&w, datagram, size, type, &golden_header), 0);
+}
+
+static void finish_as(const uint8_t *bytes, size_t length)
+{
+	assert_int_equal(control_end(&w), length);
+	assert_memory_equal(datagram, bytes, length);
+	/* Nothing is left behind for the next message to inherit. */
+	memset(datagram, 0xee, sizeof(datagram));
+}
+
+/* Decodes a copy of exactly the right size, so that a sanitizer sees any step beyond it. */
+static int decode_exactly(const void *bytes, size_t length, struct control_message *out)
+{
+	void *copy = malloc(length ? length : 1);
+	int error;
+
+	assert_non_null(copy);
+	memcpy(copy, bytes, length);
+	error = control_decode(copy, length, out);
+	free(copy);
+	return error;
+}
+
+static void set_length(uint8_t *bytes, size_t length)
+{
+	bytes[2] = (uint8_t)(length >> 8);
+	bytes[3] = (uint8_t)length;
+}
+
+static void put32(uint8_t *p, uint32_t value)
+{
+	for (int i = 0; i < 4; i++)
+		p[i] = (uint8_t)(value >> (24 - 8 * i));
+}
+
+static void test_golden_encode(void **state)
+{
+	static const struct control_report report = {
+		.landed = 0x50515253,
+		.duplicate = 0x54555657,
+		.late = 0x58595a5b,
+		.ce = 0x5c5d5e5f,
+		.overrun = 0x60616263,
+		.echo_msn = 0x64656667,
+		.echo_packet = 0x68696a6b,
+		.hold_ns = 0x6c6d6e6f,
+		.runs_msn = 0x70717273,
+	};
+
+	memset(datagram, 0xee, sizeof(datagram));
+
+	begin(CONTROL_ANNOUNCE, 88);
+	assert_int_equal(control_put_announce(&w, 0xa0a1a2a3), 0);
+	assert_int_equal(
+		control_put_announce_entry(
+			&w, &(struct control_announce_entry){ 0x0001020304050607,
+							      0xb0b1b2b3,
+							      true,
+							      5,
+							      { 0xc0c1c2c3, 0xd0d1d2d3 } }),
+		0);
+	assert_int_equal(
+		control_put_announce_entry(&w, &(struct control_announce_entry){ .length = 4096 }),
+		0);
+	finish_as(golden_announce, sizeof(golden_announce));
+
+	begin(CONTROL_GRANT, 88);
+	assert_int_equal(control_put_grant(&w, 0xffffffff), 0);
+	assert_int_equal(control_put_grant_entry(
+				 &w, &(struct control_grant_entry){ 0x3ff, 0x1234, 0xe0e1e2e3,
+								    0x1011121314151617,
+								    0x0000000100000002 }),
+			 0);
+	assert_int_equal(
+		control_put_grant_entry(&w, &(struct control_grant_entry){ 1, 2, 3, 4, 5 }), 0);
+	finish_as(golden_grant, sizeof(golden_grant));
+
+	begin(CONTROL_REPORT, 116);
+	assert_int_equal(control_put_report(&w, &report), 0);
+	assert_int_equal(control_put_lane(&w, &(struct control_lane){ 0x100, 0x200 }), 0);
+	assert_int_equal(control_put_lane(&w, &(struct control_lane){ 0x300, 0x400 }), 0);
+	assert_int_equal(control_put_result(&w, &(struct control_result){ 0x80818283, 0x84858687,
+									  0x88898a8b }),
+			 0);
+	assert_int_equal(control_put_run(&w, &(struct control_run){ 0x10, 0x20 }), 0);
+	assert_int_equal(control_put_run(&w, &(struct control_run){ 0x10000, 0xfffeffff }), 0);
+	finish_as(golden_report, sizeof(golden_report));
+
+	begin(CONTROL_NACK, 64);
+	assert_int_equal(control_put_nack(&w, &(struct control_nack){ .msn = 0x90919293,
+								      .round = 7,
+								      .below = 0x100,
+								      .flags = 0x8001 }),
+			 0);
+	assert_int_equal(control_put_run(&w, &(struct control_run){ 0, 1 }), 0);
+	assert_int_equal(control_put_run(&w, &(struct control_run){ 0xf0, 0x10 }), 0);
+	finish_as(golden_nack, sizeof(golden_nack));
+
+	begin(CONTROL_CREDIT, 40);
+	assert_int_equal(control_put_credit(&w, &(struct control_credit){ 0x00010203 }), 0);
+	finish_as(golden_credit, sizeof(golden_credit));
+
+	begin(CONTROL_PROBE, 56);
+	assert_int_equal(
+		control_put_probe(&w, &(struct control_probe){ CONTROL_PROBE_REPLY, 0xf0f1f2f3,
+							       0x0123456789abcdef, 0x0f0e0d0c,
+							       0x0b0a0908 }),
+		0);
+	finish_as(golden_probe, sizeof(golden_probe));
+
+	begin(CONTROL_CLOSE, 41);
+	assert_int_equal(
+		control_put_close(&w, &(struct control_close){ 0x1234, 5, (const void *)"done\n" }),
+		0);
+	finish_as(golden_close, sizeof(golden_close));
+
+	begin(CONTROL_SCHEME, 43);
+	assert_int_equal(
+		control_put_scheme(&w, &(struct control_scheme){ 0x01000200, CONTROL_TO_SENDER, 9,
+								 3, (const void *)"\xaa\xbb\xcc" }),
+		0);
+	finish_as(golden_scheme, sizeof(golden_scheme));
+}
+
+static void check_header(const struct control_message *m, uint8_t type, size_t length)
+{
+	assert_int_equal(m->header.type, type);
+	assert_int_equal(m->header.length, length);
+	assert_int_equal(m->header.token, 0x01020304);
+	assert_int_equal(m->header.sequence, 0x05060708);
+	assert_int_equal(m->header.announced, 0x11121314);
+	assert_int_equal(m->header.granted, 0x21222324);
+	assert_int_equal(m->header.completed, 0x31323334);
+	assert_int_equal(m->header.results, 0x41424344);
+}
+
+static void check_lists(const struct control_message *m)
+{
+	if (m->header.type == CONTROL_ANNOUNCE) {
+		struct control_announce_entry first = control_announce_at(m, 0);
+		struct control_announce_entry second = control_announce_at(m, 1);
+
+		assert_int_equal(m->announce.first_msn, 0xa0a1a2a3);
+		assert_int_equal(m->announce.count, 2);
+		assert_true(first.length == 0x0001020304050607);
+		assert_int_equal(first.imm, 0xb0b1b2b3);
+		assert_true(first.has_imm);
+		assert_int_equal(first.scheme, 5);
+		assert_int_equal(first.geometry[0], 0xc0c1c2c3);
+		assert_int_equal(first.geometry[1], 0xd0d1d2d3);
+		assert_true(second.length == 4096 && !second.has_imm);
+	} else {
+		struct control_grant_entry first = control_grant_at(m, 0);
+		struct control_grant_entry second = control_grant_at(m, 1);
+
+		assert_int_equal(m->grant.first_msn, 0xffffffff);
+		assert_int_equal(m->grant.count, 2);
+		assert_int_equal(first.slot, 0x3ff);
+		assert_int_equal(first.generation, 0x1234);
+		assert_int_equal(first.rkey, 0xe0e1e2e3);
+		assert_true(first.address == 0x1011121314151617);
+		assert_true(first.capacity == 0x0000000100000002);
+		assert_true(second.slot == 1 && second.generation == 2 && second.rkey == 3);
+		assert_true(second.address == 4 && second.capacity == 5);
+	}
+}
+
+static void check_report(const struct control_message *m)
+{
+	struct control_lane lane = control_lane_at(m, 1);
+	struct control_result result = control_result_at(m, 0);
+	struct control_run run = control_run_at(m, 1);
+
+	assert_int_equal(m->report.landed, 0x50515253);
+	assert_int_equal(m->report.duplicate, 0x54555657);
+	assert_int_equal(m->report.late, 0x58595a5b);
+	assert_int_equal(m->report.ce, 0x5c5d5e5f);
+	assert_int_equal(m->report.overrun, 0x60616263);
+	assert_int_equal(m->report.echo_msn, 0x64656667);
+	assert_int_equal(m->report.echo_packet, 0x68696a6b);
+	assert_int_equal(m->report.hold_ns, 0x6c6d6e6f);
+	assert_int_equal(m->report.runs_msn, 0x70717273);
+	assert_int_equal(m->report.lane_count, 2);
+	assert_int_equal(m->report.result_count, 1);
+	assert_int_equal(m->report.run_count, 2);
+	assert_true(lane.landed == 0x300 && lane.ce == 0x400);
+	assert_true(result.msn == 0x80818283 && result.status == 0x84858687);
+	assert_int_equal(result.missing, 0x88898a8b);
+	assert_true(run.first == 0x10000 && run.count == 0xfffeffff);
+}
+
+static void check_rest(const struct control_message *m)
+{
+	struct control_run run;
+
+	switch (m->header.type) {
+	case CONTROL_NACK:
+		run = control_run_at(m, 1);
+		assert_int_equal(m->nack.msn, 0x90919293);
+		assert_int_equal(m->nack.round, 7);
+		assert_int_equal(m->nack.below, 0x100);
+		assert_int_equal(m->nack.flags, 0x8001);
+		assert_int_equal(m->nack.run_count, 2);
+		assert_true(run.first == 0xf0 && run.count == 0x10);
+		break;
+	case CONTROL_CREDIT:
+		assert_int_equal(m->credit.window_packets, 0x00010203);
+		break;
+	case CONTROL_PROBE:
+		assert_int_equal(m->probe.kind, CONTROL_PROBE_REPLY);
+		assert_int_equal(m->probe.id, 0xf0f1f2f3);
+		assert_true(m->probe.time_ns == 0x0123456789abcdef);
+		assert_int_equal(m->probe.hold_ns, 0x0f0e0d0c);
+		assert_int_equal(m->probe.msn, 0x0b0a0908);
+		break;
+	case CONTROL_CLOSE:
+		assert_int_equal(m->close.reason, 0x1234);
+		assert_int_equal(m->close.text_length, 5);
+		assert_memory_equal(m->close.text, "done\n", 5);
+		break;
+	default:
+		assert_int_equal(m->scheme.msn, 0x01000200);
+		assert_int_equal(m->scheme.side, CONTROL_TO_SENDER);
+		assert_int_equal(m->scheme.scheme, 9);
+		assert_int_equal(m->scheme.payload_length, 3);
+		assert_memory_equal(m->scheme.payload, "\xaa\xbb\xcc", 3);
+		break;
+	}
+}
+
+static void check_golden(const struct control_message *m, uint8_t type, size_t length)
+{
+	check_header(m, type, length);
+	if (type == CONTROL_ANNOUNCE || type == CONTROL_GRANT)
+		check_lists(m);
+	else if (type == CONTROL_REPORT)
+		check_report(m);
+	else
+		check_rest(m);
+}
+
+static void test_golden_decode(void **state)
+{
+	struct control_message m;
+
+	for (size_t i = 0; i < GOLDEN_COUNT; i++) {
+		memset(&m, 0xee, sizeof(m));
+		assert_int_equal(control_decode(golden[i].bytes, golden[i].length, &m), 0);
+		check_golden(&m, (uint8_t)(i + 1), golden[i].length);
+	}
+}
+
+/* A later release may append fields: this one reads what it knows. */
+static void test_growth(void **state)
+{
+	struct control_message m;
+
+	for (size_t i = 0; i < GOLDEN_COUNT; i++) {
+		for (size_t extra = 1; extra <= 40; extra++) {
+			size_t length = golden[i].length + extra;
+
+			random_fill(datagram, length);
+			memcpy(datagram, golden[i].bytes, golden[i].length);
+			set_length(datagram, length);
+			assert_int_equal(control_decode(datagram, length, &m), 0);
+			check_golden(&m, (uint8_t)(i + 1), length);
+		}
+	}
+}
+
+static void test_reserved_is_ignored(void **state)
+{
+	static const struct {
+		unsigned type, at, size;
+	} reserved[] = {
+		{ 1, 28, 4 }, { 1, 38, 2 }, { 1, 54, 2 }, { 2, 38, 2 }, { 5, 36, 4 }, { 6, 33, 3 },
+	};
+	struct control_message m;
+
+	for (size_t i = 0; i < sizeof(reserved) / sizeof(reserved[0]); i++) {
+		unsigned type = reserved[i].type;
+		size_t length = golden[type - 1].length;
+
+		memcpy(datagram, golden[type - 1].bytes, length);
+		memset(datagram + reserved[i].at, 0xff, reserved[i].size);
+		assert_int_equal(control_decode(datagram, length, &m), 0);
+		check_golden(&m, (uint8_t)type, length);
+	}
+	/* Unknown flags of an announcement. */
+	memcpy(datagram, golden_announce, sizeof(golden_announce));
+	datagram[40 + 12] = 0xfe;
+	assert_int_equal(control_decode(datagram, sizeof(golden_announce), &m), 0);
+	assert_false(control_announce_at(&m, 0).has_imm);
+}
+
+/* Every byte of a golden message is needed: cut anywhere, it is refused. */
+static void test_truncation(void **state)
+{
+	static const size_t fixed[] = { 8, 8, 40, 16, 8, 24, 4, 8 };
+	struct control_message m;
+
+	for (size_t i = 0; i < GOLDEN_COUNT; i++) {
+		for (size_t length = 0; length < golden[i].length; length++) {
+			int expected = length < 32 + fixed[i] ? -EMSGSIZE : -EBADMSG;
+
+			/* As a network would cut it, ... */
+			assert_int_equal(decode_exactly(golden[i].bytes, length, &m), -EMSGSIZE);
+			/* ... and as a peer would who names the length he sends. */
+			memcpy(datagram, golden[i].bytes, golden[i].length);
+			set_length(datagram, length);
+			assert_int_equal(decode_exactly(datagram, length, &m), expected);
+		}
+		memcpy(datagram, golden[i].bytes, golden[i].length);
+		assert_int_equal(decode_exactly(datagram, golden[i].length + 1, &m), -EMSGSIZE);
+	}
+}
+
+static void test_version_and_type(void **state)
+{
+	struct control_message m = { .header.token = 77 };
+
+	for (unsigned value = 0; value < 256; value++) {
+		memcpy(datagram, golden_credit, sizeof(golden_credit));
+		datagram[0] = (uint8_t)value;
+		if (value != 1)
+			assert_int_equal(control_decode(datagram, sizeof(golden_credit), &m),
+					 -EPROTONOSUPPORT);
+		datagram[0] = 1;
+		datagram[1] = (uint8_t)value;
+		if (value < 1 || value > 8)
+			assert_int_equal(control_decode(datagram, sizeof(golden_credit), &m),
+					 -ENOMSG);
+	}
+	assert_int_equal(m.header.token, 77);
+}
+
+static int decode_changed(unsigned type, unsigned at, uint8_t value)
+{
+	struct control_message m;
+
+	memcpy(datagram, golden[type - 1].bytes, golden[type - 1].length);
+	datagram[at] = value;
+	return decode_exactly(datagram, golden[type - 1].length, &m);
+}
+
+static void test_inconsistent_bodies(void **state)
+{
+	uint8_t close[32 + 4 + 129] = { GOLDEN_HEADER(7, sizeof(close)), 0, 0, 0, 128 };
+	struct control_message m;
+
+	assert_int_equal(decode_changed(CONTROL_ANNOUNCE, 37, 0), -EBADMSG);
+	assert_int_equal(decode_changed(CONTROL_ANNOUNCE, 37, 1), 0);
+	assert_int_equal(decode_changed(CONTROL_ANNOUNCE, 37, 3), -EBADMSG);
+	assert_int_equal(decode_changed(CONTROL_ANNOUNCE, 36, 0xff), -EBADMSG);
+	assert_int_equal(decode_changed(CONTROL_GRANT, 37, 0), -EBADMSG);
+	assert_int_equal(decode_changed(CONTROL_GRANT, 37, 3), -EBADMSG);
+	assert_int_equal(decode_changed(CONTROL_REPORT, 68, 3), -EBADMSG);
+	assert_int_equal(decode_changed(CONTROL_REPORT, 68, 255), -EBADMSG);
+	assert_int_equal(decode_changed(CONTROL_REPORT, 69, 2), -EBADMSG);
+	assert_int_equal(decode_changed(CONTROL_REPORT, 69, 255), -EBADMSG);
+	assert_int_equal(decode_changed(CONTROL_REPORT, 71, 3), -EBADMSG);
+	assert_int_equal(decode_changed(CONTROL_REPORT, 70, 0xff), -EBADMSG);
+	assert_int_equal(decode_changed(CONTROL_NACK, 45, 3), -EBADMSG);
+	assert_int_equal(decode_changed(CONTROL_PROBE, 32, 0), 0);
+	assert_int_equal(decode_changed(CONTROL_PROBE, 32, 2), -EBADMSG);
+	assert_int_equal(decode_changed(CONTROL_CLOSE, 35, 6), -EBADMSG);
+	assert_int_equal(decode_changed(CONTROL_SCHEME, 36, 2), -EBADMSG);
+	assert_int_equal(decode_changed(CONTROL_SCHEME, 39, 4), -EBADMSG);
+	assert_int_equal(decode_changed(CONTROL_SCHEME, 38, 1), -EBADMSG);
+
+	assert_int_equal(decode_exactly(close, sizeof(close), &m), 0);
+	close[35] = 129;
+	assert_int_equal(decode_exactly(close, sizeof(close), &m), -EBADMSG);
+}
+
+/* Pairs of runs, and what the decoder and the writer must think of the second one. */
+static void test_runs(void **state)
+{
+	static const struct {
+		uint32_t below;
+		struct control_run runs[2];
+		bool sound;
+	} cases[] = {
+		{ 100, { { 0, 50 }, { 50, 50 } }, true },
+		{ 100, { { 0, 50 }, { 99, 1 } }, true },
+		{ 100, { { 0, 50 }, { 99, 2 } }, false },
+		{ 100, { { 0, 50 }, { 100, 1 } }, false },
+		{ 100, { { 0, 50 }, { 101, 1 } }, false },
+		{ 100, { { 0, 50 }, { 60, 0xffffffff } }, false },
+		{ 100, { { 0, 50 }, { 60, 0 } }, false },
+		{ 100, { { 0, 50 }, { 49, 1 } }, false },
+		{ 100, { { 20, 50 }, { 10, 10 } }, false },
+		{ 0xffffffff, { { 0, 0xffff }, { 0xffff, 0xffff0000 } }, true },
+		{ 0xffffffff, { { 0, 0xffff }, { 0x10000, 0xffff0000 } }, false },
+		{ 0xffffffff, { { 0, 1 }, { 0xffffffff, 1 } }, false },
+		{ 0xffffffff, { { 0, 1 }, { 0xfffffffe, 1 } }, true },
+		{ 0xffffffff, { { 1, 0xfffffffe }, { 0, 1 } }, false },
+	};
+	struct control_message m;
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		const struct control_run *runs = cases[i].runs;
+		int expected = cases[i].sound ? 0 : -EBADMSG;
+
+		memcpy(datagram, golden_nack, sizeof(golden_nack));
+		put32(datagram + 40, cases[i].below);
+		for (int r = 0; r < 2; r++) {
+			put32(datagram + 48 + 8 * r, runs[r].first);
+			put32(datagram + 52 + 8 * r, runs[r].count);
+		}
+		assert_int_equal(control_decode(datagram, sizeof(golden_nack), &m), expected);
+		begin(CONTROL_NACK, 64);
+		assert_int_equal(
+			control_put_nack(&w, &(struct control_nack){ .below = cases[i].below }), 0);
+		assert_int_equal(control_put_run(&w, &runs[0]), 0);
+		assert_int_equal(control_put_run(&w, &runs[1]), cases[i].sound ? 0 : -EINVAL);
+		assert_int_equal(control_decode(datagram, control_end(&w), &m), 0);
+		assert_int_equal(m.nack.run_count, cases[i].sound ? 2 : 1);
+
+		/* A report has no `below`: its runs go up to 2^32 - 1. */
+		if (cases[i].below != 0xffffffff)
+			continue;
+		memcpy(datagram, golden_report, sizeof(golden_report));
+		for (int r = 0; r < 2; r++) {
+			put32(datagram + 100 + 8 * r, runs[r].first);
+			put32(datagram + 104 + 8 * r, runs[r].count);
+		}
+		assert_int_equal(control_decode(datagram, sizeof(golden_report), &m), expected);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_golden_encode),
+		cmocka_unit_test(test_golden_decode),
+		cmocka_unit_test(test_growth),
+		cmocka_unit_test(test_reserved_is_ignored),
+		cmocka_unit_test(test_truncation),
+		cmocka_unit_test(test_version_and_type),
+		cmocka_unit_test(test_inconsistent_bodies),
+		cmocka_unit_test(test_runs),
+	};
+
+	return cmocka_run_group_tests_name("wire-control", tests, NULL, NULL);
+}

@@ -1,0 +1,194 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The memory is one mapping: the ring's pieces first, then a page for the trailer and the verdict.
+ *
+ * Callbacks only note what happened. Acting on it is left to the command's own loop, which may read
+ * and write files.
+ */
+#include "endpoint.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "interrupt.h"
+#include "protocol.h"
+#include "rendezvous.h"
+#include "report.h"
+
+#define RECORDS_BYTES  4096
+#define TRAILER_OFFSET 0
+#define VERDICT_OFFSET 2048
+
+/* A signal may come just before the sleep begins and not end it: look again after this long. */
+#define NAP_NS UINT64_C(100000000)
+
+static void peer_gone(struct gw_qp *qp, void *arg, int status, uint64_t now)
+{
+	struct endpoint *endpoint = arg;
+
+	(void)qp;
+	(void)now;
+	endpoint->gone = status;
+}
+
+static const struct gw_qp_handler qp_handler = { .gone = peer_gone };
+
+static void transfer_done(void *arg, const struct gw_transfer_result *result, uint64_t now)
+{
+	struct piece *piece = arg;
+	struct gw_recv_status status;
+
+	(void)now;
+	piece->state = PIECE_ENDED;
+	piece->status = result->status;
+	piece->length = result->length;
+	if (piece->recv && gw_recv_status(piece->recv, &status) == 0)
+		piece->packets = status.landed;
+}
+
+static int explain_context(struct report *report, const struct options *options, const char *local,
+			   int error)
+{
+	unsigned port = options->udp_port_given ? options->udp_port : 4791;
+
+	if (error == -EADDRINUSE)
+		return report_fail(
+			report, error,
+			"UDP port %u of %s is held by a program that does not share it; choose another with --udp-port",
+			port, local);
+	return report_fail(report, error, "cannot open the fabric on %s, UDP port %u: %s", local,
+			   port, strerror(-error));
+}
+
+static int open_context(struct endpoint *endpoint, struct report *report,
+			const struct options *options, const char *local)
+{
+	struct gw_context_attr attr = { .faults = options->faulty ? &options->faults : NULL };
+	char fabric[ADDRESS_TEXT + 16];
+	int rc;
+
+	if (options->udp_port_given)
+		snprintf(fabric, sizeof(fabric), "roce:%s@%u", local, options->udp_port);
+	else
+		snprintf(fabric, sizeof(fabric), "roce:%s", local);
+	attr.fabric = fabric;
+	rc = gw_context_open(&attr, &endpoint->ctx);
+	return rc ? explain_context(report, options, local, rc) : 0;
+}
+
+static int map_memory(struct endpoint *endpoint, struct report *report, uint32_t block,
+		      unsigned pieces)
+{
+	size_t ring = (size_t)block * pieces;
+	void *memory;
+	int rc;
+
+	memory = mmap(NULL, ring + RECORDS_BYTES, PROT_READ | PROT_WRITE,
+		      MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (memory == MAP_FAILED)
+		return report_fail(report, -errno, "no memory for a ring of %zu bytes: %s", ring,
+				   strerror(errno));
+	endpoint->memory = memory;
+	endpoint->memory_bytes = ring + RECORDS_BYTES;
+	for (unsigned i = 0; i < pieces; i++)
+		endpoint->ring[i].memory = endpoint->memory + (size_t)block * i;
+	endpoint->trailer.memory = endpoint->memory + ring + TRAILER_OFFSET;
+	endpoint->verdict.memory = endpoint->memory + ring + VERDICT_OFFSET;
+	rc = gw_mr_register(endpoint->ctx, memory, endpoint->memory_bytes, &endpoint->mr);
+	return rc ? report_fail(report, rc, "cannot register memory: %s", strerror(-rc)) : 0;
+}
+
+int endpoint_open(struct endpoint *endpoint, struct report *report, const struct options *options,
+		  const char *local, uint32_t block, unsigned pieces)
+{
+	struct gw_qp_attr attr = { .peer_timeout_ns = options->timeout_ns,
+				   .handler = &qp_handler,
+				   .arg = endpoint };
+	int rc;
+
+	memset(endpoint, 0, sizeof(*endpoint));
+	rc = open_context(endpoint, report, options, local);
+	if (rc)
+		return rc;
+	rc = map_memory(endpoint, report, block, pieces);
+	if (rc)
+		goto close_endpoint;
+	rc = gw_qp_create(endpoint->ctx, &attr, &endpoint->qp);
+	if (rc) {
+		report_fail(report, rc, "cannot make a queue pair: %s", strerror(-rc));
+		goto close_endpoint;
+	}
+	return 0;
+
+close_endpoint:
+	endpoint_close(endpoint);
+	return rc;
+}
+
+void endpoint_close(struct endpoint *endpoint)
+{
+	if (endpoint->qp)
+		gw_qp_close(endpoint->qp);
+	/* Takes the requests and the memory's registration with it. */
+	if (endpoint->ctx)
+		gw_context_close(endpoint->ctx);
+	if (endpoint->memory)
+		munmap(endpoint->memory, endpoint->memory_bytes);
+	memset(endpoint, 0, sizeof(*endpoint));
+}
+
+static struct gw_transfer_attr describe(struct endpoint *endpoint, struct piece *piece,
+					uint64_t length)
+{
+	return (struct gw_transfer_attr){
+		.addr = piece->memory,
+		.length = length,
+		.mr = endpoint->mr,
+		.done = transfer_done,
+		.arg = piece,
+	};
+}
+
+int endpoint_send(struct endpoint *endpoint, struct piece *piece, uint64_t length)
+{
+	struct gw_transfer_attr attr = describe(endpoint, piece, length);
+	int rc = gw_transfer_send(endpoint->qp, &gw_selective_repeat, &attr, &piece->send);
+
+	if (rc == 0)
+		piece->state = PIECE_OPEN;
+	return rc;
+}
+
+int endpoint_recv(struct endpoint *endpoint, struct piece *piece, uint64_t length)
+{
+	struct gw_transfer_attr attr = describe(endpoint, piece, length);
+	int rc = gw_transfer_recv(endpoint->qp, &gw_selective_repeat, &attr, &piece->recv);
+
+	if (rc == 0)
+		piece->state = PIECE_OPEN;
+	return rc;
+}
+
+void piece_reuse(struct piece *piece)
+{
+	if (piece->send)
+		gw_send_close(piece->send);
+	if (piece->recv)
+		gw_recv_close(piece->recv);
+	*piece = (struct piece){ .memory = piece->memory };
+}
+
+int endpoint_wait(struct endpoint *endpoint)
+{
+	if (interrupt_signal())
+		return -EINTR;
+	gw_wait(endpoint->ctx, NAP_NS);
+	return interrupt_signal() ? -EINTR : 0;
+}
+
+void endpoint_poll(struct endpoint *endpoint)
+{
+	gw_progress(endpoint->ctx);
+}

@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The command is a table of subcommands. This file finds the one that was named and knows nothing
+ * else about any of them.
+ */
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <godwit/godwit.h>
+
+#include "command.h"
+
+static const struct command *const commands[] = { &command_recv, &command_send };
+
+#define COMMAND_COUNT (sizeof(commands) / sizeof(commands[0]))
+
+static const struct command *find(const char *name)
+{
+	for (size_t i = 0; i < COMMAND_COUNT; i++) {
+		if (strcmp(commands[i]->name, name) == 0)
+			return commands[i];
+	}
+	return NULL;
+}
+
+static void print_usage(FILE *out)
+{
+	fputs("usage: godwit COMMAND [ARGUMENT ...]\n"
+	      "       godwit help [COMMAND]\n"
+	      "       godwit --version\n"
+	      "\n"
+	      "Moves data over unreliable RDMA (RoCEv2, in user space).\n"
+	      "\n"
+	      "commands:\n",
+	      out);
+	for (size_t i = 0; i < COMMAND_COUNT; i++)
+		fprintf(out, "  %-6s %s\n", commands[i]->name, commands[i]->summary);
+}
+
+/* What was asked for on stdout may have met a full disk or a closed pipe. */
+static int finish_output(void)
+{
+	if (fflush(stdout) != 0 || ferror(stdout)) {
+		perror("godwit: cannot write to standard output");
+		return EXIT_FAILED;
+	}
+	return EXIT_DONE;
+}
+
+static int unknown(const char *name)
+{
+	fprintf(stderr, "godwit: unknown command \"%s\"; `godwit help` lists them\n", name);
+	return EXIT_USAGE;
+}
+
+static int help(int argc, char **argv)
+{
+	const struct command *command;
+
+	if (argc < 2) {
+		print_usage(stdout);
+		return finish_output();
+	}
+	command = find(argv[1]);
+	if (!command)
+		return unknown(argv[1]);
+	fputs(command->usage, stdout);
+	return finish_output();
+}
+
+int main(int argc, char **argv)
+{
+	const struct command *command;
+
+	/* A closed pipe or connection is an error to report where it is met, not a way to die. */
+	signal(SIGPIPE, SIG_IGN);
+
+	if (argc < 2) {
+		print_usage(stderr);
+		return EXIT_USAGE;
+	}
+	if (strcmp(argv[1], "--version") == 0 || strcmp(argv[1], "-V") == 0) {
+		printf("godwit %s\n", gw_version());
+		return finish_output();
+	}
+	if (strcmp(argv[1], "help") == 0 || strcmp(argv[1], "--help") == 0 ||
+	    strcmp(argv[1], "-h") == 0)
+		return help(argc - 1, argv + 1);
+	command = find(argv[1]);
+	if (!command)
+		return unknown(argv[1]);
+	for (int i = 2; i < argc && strcmp(argv[i], "--") != 0; i++) {
+		if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0) {
+			fputs(command->usage, stdout);
+			return finish_output();
+		}
+	}
+	return command->run(argc - 1, argv + 1);
+}

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* A bar with rate and remaining time, for a person who watches: on stderr, and only if it is a terminal. */
+#ifndef TOOLS_PROGRESS_H
+#define TOOLS_PROGRESS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct progress {
+	bool shown; /* there is someone to watch */
+	bool drawn; /* there is a bar on the line */
+	uint64_t total;
+	uint64_t started_ns;
+	uint64_t drawn_ns;
+};
+
+/* Shows nothing if `quiet` or if there is no terminal. */
+void progress_start(struct progress *progress, bool quiet, uint64_t total, uint64_t now_ns);
+
+/* Redraws, at most ten times a second. */
+void progress_update(struct progress *progress, uint64_t done, uint64_t now_ns);
+
+/* Wipes the bar away, so that what is printed next starts on an empty line. */
+void progress_clear(struct progress *progress);
+
+#endif

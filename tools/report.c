@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Text from the command line or from a peer may hold anything: control characters become '?' so that
+ * one line stays one line, and what is not UTF-8 becomes '?' in JSON.
+ */
+#include "report.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "command.h"
+
+static void make_one_line(char *text)
+{
+	for (; *text; text++) {
+		if (iscntrl((unsigned char)*text))
+			*text = '?';
+	}
+}
+
+int report_fail(struct report *report, int error, const char *format, ...)
+{
+	va_list args;
+
+	if (report->error[0] != '\0')
+		return error;
+	va_start(args, format);
+	vsnprintf(report->error, sizeof(report->error), format, args);
+	va_end(args);
+	make_one_line(report->error);
+	return error;
+}
+
+int report_usage(struct report *report, const char *format, ...)
+{
+	va_list args;
+	size_t used;
+
+	va_start(args, format);
+	vsnprintf(report->error, sizeof(report->error), format, args);
+	va_end(args);
+	make_one_line(report->error);
+	used = strlen(report->error);
+	snprintf(report->error + used, sizeof(report->error) - used, "; see `godwit help %s`",
+		 report->command);
+	report->usage = true;
+	return -EINVAL;
+}
+
+void report_warn(const struct report *report, const char *format, ...)
+{
+	char line[512];
+	va_list args;
+
+	va_start(args, format);
+	vsnprintf(line, sizeof(line), format, args);
+	va_end(args);
+	make_one_line(line);
+	fprintf(stderr, "godwit %s: warning: %s\n", report->command, line);
+}
+
+static void sample_counters(struct report *report, const struct gw_context *ctx)
+{
+	static const char drop_prefix[] = "drop_";
+	const size_t prefix_length = sizeof(drop_prefix) - 1;
+
+	json_decref(report->dropped);
+	json_decref(report->counters);
+	report->dropped = json_object();
+	report->counters = json_object();
+	for (unsigned i = 0; i < gw_counter_count(); i++) {
+		const char *name = gw_counter_name(i);
+		uint64_t value;
+
+		if (gw_counter_read(ctx, i, &value))
+			continue;
+		json_object_set_new(report->counters, name, json_integer((json_int_t)value));
+		if (strncmp(name, drop_prefix, prefix_length) == 0)
+			json_object_set_new(report->dropped, name + prefix_length,
+					    json_integer((json_int_t)value));
+	}
+}
+
+void report_sample(struct report *report, const struct gw_context *ctx, const struct gw_qp *qp)
+{
+	struct gw_estimate estimate;
+
+	if (ctx)
+		sample_counters(report, ctx);
+	if (!qp || gw_qp_estimate(qp, &estimate))
+		return;
+	report->estimate = estimate;
+	if (!report->have_packets)
+		report->packets = estimate.sent;
+}
+
+static json_t *json_text(const char *text)
+{
+	json_t *string = json_string(text);
+	char plain[512];
+
+	if (string)
+		return string;
+	snprintf(plain, sizeof(plain), "%s", text);
+	for (char *c = plain; *c; c++) {
+		if ((unsigned char)*c >= 0x80)
+			*c = '?';
+	}
+	return json_string(plain);
+}
+
+static double goodput_bps(const struct report *report)
+{
+	return report->seconds > 0 ? (double)report->bytes * 8 / report->seconds : 0;
+}
+
+static void print_json(const struct report *report)
+{
+	json_t *object = json_object();
+	char crc32[9];
+
+	json_object_set_new(object, "ok", json_boolean(report->error[0] == '\0'));
+	if (report->error[0] != '\0')
+		json_object_set_new(object, "error", json_text(report->error));
+	json_object_set_new(object, "command", json_text(report->command));
+	if (report->file)
+		json_object_set_new(object, "file", json_text(report->file));
+	if (report->peer[0] != '\0')
+		json_object_set_new(object, "peer", json_text(report->peer));
+	json_object_set_new(object, "bytes", json_integer((json_int_t)report->bytes));
+	json_object_set_new(object, "seconds", json_real(report->seconds));
+	json_object_set_new(object, "goodput_bps", json_real(goodput_bps(report)));
+	if (report->have_crc32) {
+		snprintf(crc32, sizeof(crc32), "%08x", report->crc32);
+		json_object_set_new(object, "crc32", json_string(crc32));
+	}
+	if (report->counters) {
+		json_object_set_new(object, "packets", json_integer((json_int_t)report->packets));
+		json_object_set_new(object, "retransmitted",
+				    json_integer((json_int_t)report->estimate.retransmitted));
+		json_object_set_new(object, "rtt_us",
+				    json_real((double)report->estimate.rtt_ns / 1000));
+		json_object_set_new(object, "loss", json_real(report->estimate.loss));
+		json_object_set(object, "dropped", report->dropped);
+		json_object_set(object, "counters", report->counters);
+	}
+	json_dumpf(object, stdout, JSON_COMPACT | JSON_PRESERVE_ORDER | JSON_REAL_PRECISION(12));
+	putchar('\n');
+	json_decref(object);
+}
+
+int report_finish(struct report *report)
+{
+	int status = EXIT_DONE;
+
+	if (report->error[0] != '\0') {
+		fprintf(stderr, "godwit %s: %s\n", report->command, report->error);
+		status = report->usage	  ? EXIT_USAGE
+			 : report->signal ? EXIT_BY_SIGNAL + report->signal
+					  : EXIT_FAILED;
+	}
+	make_one_line(report->outcome);
+	if (report->json)
+		print_json(report);
+	else if (status == EXIT_DONE && !report->quiet)
+		puts(report->outcome);
+	/* The transfer may have succeeded, but whoever reads the result would never know. */
+	if ((fflush(stdout) != 0 || ferror(stdout)) && status == EXIT_DONE) {
+		fprintf(stderr, "godwit %s: cannot write the result to standard output: %s\n",
+			report->command, strerror(errno));
+		status = EXIT_FAILED;
+	}
+	json_decref(report->dropped);
+	json_decref(report->counters);
+	return status;
+}

@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Small things that both commands need said or computed in the same way. */
+#include "session.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "interrupt.h"
+#include "report.h"
+
+uint64_t session_blocks(uint64_t size, uint32_t block)
+{
+	return size / block + (size % block != 0);
+}
+
+uint64_t session_block_length(uint64_t size, uint32_t block, uint64_t index)
+{
+	uint64_t left = size - index * block;
+
+	return left < block ? left : block;
+}
+
+double session_seconds(uint64_t ns)
+{
+	return (double)ns / 1e9;
+}
+
+static void log_line(void *arg, enum gw_log_level level, const char *line)
+{
+	const struct report *report = arg;
+
+	(void)level;
+	fprintf(stderr, "godwit %s: %s\n", report->command, line);
+}
+
+int session_prepare(struct report *report)
+{
+	/* What fails is explained by the command itself, in one line. */
+	enum log_level level = LOG_LEVEL_ERROR;
+	const char *wanted = getenv("GODWIT_LOG");
+	int rc;
+
+	if (wanted && wanted[0] != '\0' && log_level_parse(wanted, &level))
+		return report_fail(report, -EINVAL,
+				   "GODWIT_LOG is \"%s\"; it may be error, warn, info or debug",
+				   wanted);
+	gw_log_set((enum gw_log_level)level, log_line, report);
+	rc = interrupt_install();
+	return rc ? report_fail(report, rc, "cannot handle signals: %s", strerror(-rc)) : 0;
+}
+
+int session_explain_connect(struct report *report, const char *peer, int error)
+{
+	switch (error) {
+	case -EPROTONOSUPPORT:
+		return report_fail(report, error,
+				   "%s runs a version of Godwit that this one cannot talk to",
+				   peer);
+	case -ENETUNREACH:
+		return report_fail(report, error, "there is no path for packets to %s", peer);
+	default:
+		return report_fail(report, error, "cannot connect a queue pair to %s: %s", peer,
+				   strerror(-error));
+	}
+}
+
+void session_describe_loss(char *out, size_t size, const char *peer, int error,
+			   const struct options *options, const struct gw_context *ctx)
+{
+	const char *why = ctx ? gw_context_error(ctx) : "";
+
+	if (error == -ETIMEDOUT)
+		snprintf(out, size, "%s went silent for %g s", peer,
+			 session_seconds(options->timeout_ns));
+	else if (error == -ECONNRESET)
+		snprintf(out, size, "%s gave up", peer);
+	else
+		snprintf(out, size, "the transfer with %s failed: %s%s%s", peer, strerror(-error),
+			 why[0] ? ": " : "", why);
+}
+
+void session_explain_signal(struct report *report, int error)
+{
+	int signal = interrupt_signal();
+
+	if (error != -EINTR || !signal || report->error[0] != '\0')
+		return;
+	report->signal = signal;
+	report_fail(report, error, "interrupted by SIG%s", sigabbrev_np(signal));
+}

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What the sending and the receiving command have in common beyond their endpoint. */
+#ifndef TOOLS_SESSION_H
+#define TOOLS_SESSION_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include <godwit/godwit.h>
+
+#include "options.h"
+
+struct report;
+
+/* A file is cut into blocks of equal size, but for the last one; an empty file has none. */
+uint64_t session_blocks(uint64_t size, uint32_t block);
+uint64_t session_block_length(uint64_t size, uint32_t block, uint64_t index);
+
+double session_seconds(uint64_t ns);
+
+/* Signals, and the library's own log: $GODWIT_LOG names the level, `error` unless set. */
+int session_prepare(struct report *report);
+
+/* Says why gw_qp_connect() would not have the peer. */
+int session_explain_connect(struct report *report, const char *peer, int error);
+
+/* "HOST went silent for 10 s", "HOST gave up", or what else ended the queue pair. */
+void session_describe_loss(char *out, size_t size, const char *peer, int error,
+			   const struct options *options, const struct gw_context *ctx);
+
+/* If a signal is why it ended, says so. Called with what the command ended with. */
+void session_explain_signal(struct report *report, int error);
+
+#endif
