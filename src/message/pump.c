@@ -42,6 +42,7 @@ static unsigned fill(struct gw_qp *qp, const struct gw_send *send, struct fabric
 		writes[i].length = i + 1 == put->packets ? put->tail : qp->payload;
 		writes[i].packet = packet;
 		writes[i].user = user_bits(qp, send, packet);
+		writes[i].again = packet < send->high_water;
 		writes[i].va = send->va + (uint64_t)packet * qp->payload;
 		data += qp->payload;
 	}
@@ -113,13 +114,15 @@ static uint32_t serve(struct gw_qp *qp, bool *blocked)
 	struct fabric_write writes[BATCH];
 	struct gw_send *send = container_of(list_first(&qp->sends_ready), struct gw_send, link);
 	uint32_t allowed = qp->may_send(qp, BATCH);
+	uint32_t lanes = qp->ctx->fabric->caps.lanes;
+	unsigned lane = lanes > 1 ? qp->lane++ % lanes : 0;
 	unsigned n;
 	int taken;
 
 	if (!allowed)
 		return 0;
 	n = fill(qp, send, writes, allowed < BATCH ? allowed : BATCH);
-	taken = qp->ctx->fabric->ops->write(qp->fabric_qp, 0, &send->target, writes, n);
+	taken = qp->ctx->fabric->ops->write(qp->fabric_qp, lane, &send->target, writes, n);
 	if (taken <= 0) {
 		*blocked = true;
 		return 0;

@@ -16,7 +16,8 @@
 
 #define CONTROL_BUFFER	4096
 #define REPORT_RUNS	8
-#define PROBE_EVERY_NS	UINT64_C(200000000)
+#define PROBE_BUSY_MIN_NS UINT64_C(5000000)
+#define PROBE_BUSY_MAX_NS UINT64_C(200000000)
 #define REPEAT_LIMIT_NS UINT64_C(1000000000)
 
 struct datagram {
@@ -189,24 +190,34 @@ static void say_credit(struct gw_qp *qp)
 		qp->feedback.advertised = credit.window_packets;
 }
 
+/* Often where there is traffic, for queues come and go within milliseconds and an old round trip makes a receiver name
+ * holes again too soon; seldom where there is none. */
+static uint64_t probe_interval(const struct gw_qp *qp)
+{
+	const struct feedback *f = &qp->feedback;
+	uint64_t limit = qp->peer_timeout_ns / 5;
+	uint64_t interval = limit;
+
+	if (!f->rtt_ns) {
+		interval = gw_qp_patience_ns(qp) << (f->probes_unanswered < 5 ? f->probes_unanswered : 5);
+	} else if (f->sent + f->landed != f->activity) {
+		interval = 4 * f->rtt_ns;
+		if (interval < PROBE_BUSY_MIN_NS)
+			interval = PROBE_BUSY_MIN_NS;
+		if (interval > PROBE_BUSY_MAX_NS)
+			interval = PROBE_BUSY_MAX_NS;
+	}
+	return interval < limit ? interval : limit;
+}
+
 static void say_probe(struct gw_qp *qp)
 {
 	struct feedback *f = &qp->feedback;
 	struct control_probe probe = { .kind = CONTROL_PROBE_REQUEST, .time_ns = qp->ctx->now };
-	uint64_t interval = qp->peer_timeout_ns / 5;
-	bool active = f->sent + f->landed != f->activity;
 	struct datagram d;
 
-	/* Often enough to know the round trip where there is traffic, seldom where there is none. */
-	if (!f->rtt_ns && interval > gw_qp_patience_ns(qp))
-		interval = gw_qp_patience_ns(qp)
-			   << (f->probes_unanswered < 5 ? f->probes_unanswered : 5);
-	if (f->rtt_ns && active && interval > PROBE_EVERY_NS)
-		interval = PROBE_EVERY_NS;
-	if (interval > qp->peer_timeout_ns / 5)
-		interval = qp->peer_timeout_ns / 5;
+	f->probe_at = qp->ctx->now + probe_interval(qp);
 	f->activity = f->sent + f->landed;
-	f->probe_at = qp->ctx->now + interval;
 	probe.id = ++f->probe_id;
 	f->probes_unanswered++;
 	begin(qp, &d, CONTROL_PROBE);

@@ -29,6 +29,8 @@ struct sending {
 	uint32_t round;	 /* the last one answered */
 	uint32_t silent; /* tail probes in a row without an answer */
 	int asked;	 /* a round was answered */
+	int waiting;	 /* puts wait to be sent */
+	uint32_t queued; /* of the packets below this, those asked for are among them */
 };
 
 struct receiving {
@@ -56,42 +58,54 @@ static void wait_for_news(struct gw_send *send, uint64_t now)
 	gw_send_timer(send, now + (gw_qp_patience_ns(gw_send_qp(send)) << shift));
 }
 
-static void put_packets(struct gw_send *send, const struct gw_run *run)
+static int put_packets(struct gw_send *send, const struct gw_run *run)
 {
-	const struct sending *s = gw_send_state(send);
+	struct sending *s = gw_send_state(send);
 	uint32_t payload = 0;
 	uint64_t first, length;
+	int error;
 
 	gw_qp_payload(gw_send_qp(send), &payload);
 	first = (uint64_t)run->first * payload;
 	length = (uint64_t)run->count * payload;
 	if (length > s->transfer.length - first)
 		length = s->transfer.length - first;
-	/* No room is no harm: what is not repeated now will be asked for again. */
-	gw_stream_put(send, first, (const uint8_t *)s->transfer.addr + first, length,
-		      s->transfer.mr);
+	error = gw_stream_put(send, first, (const uint8_t *)s->transfer.addr + first, length, s->transfer.mr);
+	if (error)
+		return error;
+	/* While packets wait here silence means nothing. `drained` starts the clock. */
+	s->waiting = 1;
+	gw_send_timer(send, 0);
+	return 0;
 }
 
 static void granted(struct gw_send *send, void *arg, uint64_t capacity, uint64_t now)
 {
-	const struct sending *s = gw_send_state(send);
+	struct sending *s = gw_send_state(send);
+	uint32_t payload = 1;
+	struct gw_run all = { 0, 0 };
 	int error = 0;
 
 	(void)arg;
 	(void)capacity;
-	if (s->transfer.length)
-		error = gw_stream_put(send, 0, s->transfer.addr, s->transfer.length,
-				      s->transfer.mr);
-	/* Without room even the first put is left to the receiver to ask for. */
+	gw_qp_payload(gw_send_qp(send), &payload);
+	all.count = (uint32_t)((s->transfer.length + payload - 1) / payload);
+	s->queued = all.count;
+	if (all.count)
+		error = put_packets(send, &all);
 	if (error && error != -EAGAIN)
 		gw_transfer_finish_send(send, error, GW_MISSING_UNKNOWN);
-	else
-		wait_for_news(send, now);
+	else if (!s->waiting)
+		wait_for_news(send, now); /* nothing to send, or no room: then the receiver will ask for all of it */
 }
 
 static void drained(struct gw_send *send, void *arg, uint64_t now)
 {
+	struct sending *s = gw_send_state(send);
+
 	(void)arg;
+	s->waiting = 0;
+	s->queued = 0;
 	wait_for_news(send, now);
 }
 
@@ -106,9 +120,17 @@ static void repeat(struct gw_send *send, void *arg, const struct gw_nack *nack, 
 	s->asked = 1;
 	s->round = nack->round;
 	s->silent = 0;
-	for (uint32_t i = 0; i < nack->count; i++)
-		put_packets(send, &nack->runs[i]);
-	wait_for_news(send, now);
+	for (uint32_t i = 0; i < nack->count; i++) {
+		/* What still waits from an earlier round is not put again. No room is no harm: what is not repeated
+		 * now will be asked for again. */
+		if (s->waiting && nack->runs[i].first < s->queued)
+			continue;
+		if (put_packets(send, &nack->runs[i]))
+			break;
+		s->queued = nack->runs[i].first + nack->runs[i].count;
+	}
+	if (!s->waiting)
+		wait_for_news(send, now);
 }
 
 static void ask(struct gw_send *send, void *arg, uint64_t now)

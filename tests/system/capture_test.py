@@ -11,6 +11,7 @@ import namespace
 import roce
 from harness import Directory, check, finish, same, seed_from_environment, skip, transfer, wait_until, write_random
 
+PROBE_OPCODE = 0xFF
 SIZE = 3 * (1 << 20) + 4321
 FIELDS = ["_ws.malformed", "udp.port", "infiniband.bth.opcode", "infiniband.bth.m", "infiniband.bth.p_key",
           "infiniband.bth.tver", "infiniband.bth.padcnt", "infiniband.reth.dmalen", "infiniband.immdt",
@@ -39,6 +40,11 @@ class Capture:
         messages = self.process.communicate(timeout=20)[1].decode()
         check(" 0 dropped" in messages or "dropped" not in messages.lower() or "/0" in messages,
               f"the capture is incomplete: {messages}")
+
+
+def is_probe(packet):
+    """Sent by a process to itself, to learn which packets of the shared port come to it. Leaves no host."""
+    return packet.opcode == PROBE_OPCODE and packet.source == packet.target and packet.source_port == packet.port
 
 
 def dissect(path):
@@ -103,14 +109,17 @@ def capture(directory, host, rng):
     with Capture(path):
         sender, receiver = transfer(source, target, host)
     check(sender.status == 0 and receiver.status == 0 and same(source, target), f"{sender} {receiver}")
-    rows = dissect(path)
-    packets = list(roce.read_pcap(path))
+    everything = list(zip(dissect(path), roce.read_pcap(path), strict=True))
+    rows = [row for row, packet in everything if not is_probe(packet)]
+    packets = [packet for _, packet in everything if not is_probe(packet)]
+    probes = len(everything) - len(packets)
     check(len(rows) == len(packets) and len(rows) > 100, f"{len(rows)} rows, {len(packets)} packets")
     seen = check_dissection(rows)
     data_bytes = check_bytes(packets)
     check(all(seen.values()), f"both kinds of packet expected: {seen}")
     check(data_bytes >= SIZE, f"{data_bytes} bytes of data for a file of {SIZE}")
-    print(f"{host}: {seen[roce.UC_WRITE_ONLY_IMM]} data packets, {seen[roce.UD_SEND_ONLY]} control packets")
+    print(f"{host}: {seen[roce.UC_WRITE_ONLY_IMM]} data packets, {seen[roce.UD_SEND_ONLY]} control packets, "
+          f"{probes} probes")
     for name in os.listdir(directory):
         os.unlink(os.path.join(directory, name))
 

@@ -184,6 +184,12 @@ def write_random(path, size, rng):
             size -= n
 
 
+def write_sparse(path, size):
+    """Long to send and quick to make."""
+    with open(path, "wb") as out:
+        out.truncate(size)
+
+
 def one_line(command, *words):
     """Checks that stderr is one line `godwit COMMAND: ...` with these words in it."""
     lines = command.stderr.splitlines()

@@ -6,14 +6,14 @@ import signal
 import threading
 import time
 
-from harness import (Directory, check, finish, free_port, listening, same, seed_from_environment, start_recv, start_send,
-                     write_random)
+from harness import (Directory, check, finish, free_port, listening, same, seed_from_environment, start_recv,
+                     start_send, write_sparse)
 
 ROUNDS = int(os.environ.get("GODWIT_KILLS") or 12)
 WORKERS = 4
 TIMEOUT = 2
 GRACE = 1.5
-MIB = 1 << 20
+SIZE = 256 << 20  # more than arrives before the blow
 MIDDLE = [0]
 LOCK = threading.Lock()
 
@@ -63,7 +63,7 @@ def main():
     rng = seed_from_environment()
     with Directory() as directory:
         source = os.path.join(directory, "source")
-        write_random(source, 48 * MIB, rng)
+        write_sparse(source, SIZE)
         rounds = []
         for i in range(ROUNDS):
             # Early moments, when the ends have just met, deserve more than their share of the time.

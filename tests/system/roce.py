@@ -37,11 +37,13 @@ class Packet:
             length = struct.unpack_from(">H", frame, 2)[0]
             self.protocol = frame[9]
             self.source = socket.inet_ntop(socket.AF_INET, frame[12:16])
+            self.target = socket.inet_ntop(socket.AF_INET, frame[16:20])
         else:
             size = 40
             length = 40 + struct.unpack_from(">H", frame, 4)[0]
             self.protocol = frame[6]
             self.source = socket.inet_ntop(socket.AF_INET6, frame[8:24])
+            self.target = socket.inet_ntop(socket.AF_INET6, frame[24:40])
         self.whole = len(frame) >= length
         frame = frame[:length]
         self.ip, self.udp, self.payload = frame[:size], frame[size:size + 8], frame[size + 8:]

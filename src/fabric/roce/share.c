@@ -98,30 +98,45 @@ static void send_probes(struct endpoint *endpoint, uint64_t nonce)
 	}
 }
 
-/* The class whose packets the kernel gives to this socket, or -1 when that cannot be learnt. */
+/* Takes what is in the socket. Hands on what is another process's: this one may be about to join or to leave, and what
+ * it swallows would be lost. Returns the lowest class among its own probes, or -1. */
+static int drain(struct endpoint *endpoint, uint64_t nonce)
+{
+	uint8_t *bytes = endpoint->rx;
+	int best = -1;
+
+	for (;;) {
+		union address from;
+		socklen_t from_length = sizeof(from);
+		ssize_t n = recvfrom(endpoint->fd, bytes, RX_DATAGRAM, MSG_DONTWAIT, &from.any, &from_length);
+
+		if (n < 0)
+			return best;
+		if (n == PROBE_SIZE && get_be64(bytes + 8) == nonce) {
+			int class = (int)get_be32(bytes + 16);
+
+			if (best < 0 || class < best)
+				best = class;
+		} else if (n >= ROCE_BTH_SIZE && !share_probe(endpoint, &from, bytes, (size_t)n)) {
+			share_forward(endpoint, &from, bytes, (size_t)n, get_be24(bytes + 5));
+		}
+	}
+}
+
+/* The class whose packets the kernel gives to this socket, or -1 when that cannot be learnt. A class beyond the group's
+ * size is spread by hash: the lowest that comes is the index. */
 static int learn_class(struct endpoint *endpoint)
 {
 	uint64_t nonce = (uint64_t)random_u32(endpoint) << 32 | random_u32(endpoint);
 
 	for (int i = 0; i < PROBE_ATTEMPTS; i++) {
 		struct pollfd poll_fd = { .fd = endpoint->fd, .events = POLLIN };
-		uint8_t bytes[PROBE_SIZE + 1];
-		int best = -1;
+		int best;
 
 		send_probes(endpoint, nonce);
-		while (poll(&poll_fd, 1, best < 0 ? PROBE_WAIT_MS : 0) > 0) {
-			ssize_t n = recv(endpoint->fd, bytes, sizeof(bytes), MSG_DONTWAIT);
-
-			if (n < 0 && errno != EAGAIN)
-				continue;
-			/* A class beyond the group's size is spread by hash: the lowest that comes is the index. */
-			if (n == PROBE_SIZE && get_be64(bytes + 8) == nonce) {
-				int class = (int)get_be32(bytes + 16);
-
-				if (best < 0 || class < best)
-					best = class;
-			}
-		}
+		if (poll(&poll_fd, 1, PROBE_WAIT_MS) <= 0)
+			continue;
+		best = drain(endpoint, nonce);
 		if (best >= 0)
 			return best;
 	}
@@ -145,6 +160,7 @@ int share_join(struct endpoint *endpoint)
 	if (!share)
 		return -ENOMEM;
 	endpoint->share = share;
+	endpoint->class = CLASSES; /* none yet: every packet is another's */
 	share->fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 	if (share->fd < 0)
 		return -errno;
@@ -169,6 +185,8 @@ void share_leave(struct endpoint *endpoint)
 {
 	if (!endpoint->share)
 		return;
+	if (endpoint->fd >= 0)
+		drain(endpoint, 0);
 	if (endpoint->share->fd >= 0)
 		close(endpoint->share->fd);
 	free(endpoint->share);

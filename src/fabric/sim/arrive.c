@@ -1,0 +1,291 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A simulated host's way in: what is checked on arrival, and what a poll shows.
+ *
+ * Data completes into a queue a lane, control into one of its own, each with a time from which it is visible. A window
+ * that closes stops taking packets at its time; its fence is told only when every lane's queue has been drained past
+ * that moment, for a completion told after the fence could be taken for one of the slot's next message.
+ */
+#include <string.h>
+
+#include "fabric/sim/world.h"
+
+static uint64_t visible_at(struct endpoint *endpoint, const struct queue *queue)
+{
+	uint64_t at = endpoint->sim->now_ns;
+	uint64_t delay = endpoint->attr.completion_ns;
+
+	if (endpoint->attr.nic && delay)
+		at += rng_below(&endpoint->rng, delay + 1);
+	/* A queue shows its entries in order. */
+	if (!ring_empty(&queue->ring)) {
+		const struct arrival *last = &queue->arrivals[(queue->ring.tail - 1) & queue->ring.mask];
+
+		if (at < last->visible_ns)
+			at = last->visible_ns;
+	}
+	return at;
+}
+
+static struct arrival *append(struct endpoint *endpoint, struct queue *queue)
+{
+	uint64_t at = visible_at(endpoint, queue);
+	struct arrival *arrival;
+
+	if (ring_full(&queue->ring)) {
+		endpoint->fabric.counters[FABRIC_DROP_OVERRUN]++;
+		return NULL;
+	}
+	arrival = &queue->arrivals[ring_push_index(&queue->ring)];
+	queue->put++;
+	memset(arrival, 0, sizeof(*arrival));
+	arrival->visible_ns = at;
+	return arrival;
+}
+
+static bool is_shut(const struct endpoint *endpoint, const struct window *window)
+{
+	return window->closing && endpoint->sim->now_ns >= window->at_ns;
+}
+
+static struct window *find_window(struct endpoint *endpoint, const struct sim_qp *qp, const struct packet *packet)
+{
+	uint32_t slot = fabric_imm_slot(&qp->split, packet->imm);
+	uint64_t *counters = endpoint->fabric.counters;
+	struct window *window = slot < qp->slots ? qp->windows[slot] : NULL;
+
+	if (!window || is_shut(endpoint, window)) {
+		counters[FABRIC_DROP_SLOT]++;
+		return NULL;
+	}
+	if (window->rkey != packet->rkey) {
+		counters[FABRIC_DROP_RKEY]++;
+		return NULL;
+	}
+	if (packet->va > window->length || packet->length > window->length - packet->va ||
+	    packet->va != (uint64_t)fabric_imm_packet(&qp->split, packet->imm) * qp->payload) {
+		counters[FABRIC_DROP_OFFSET]++;
+		return NULL;
+	}
+	return window;
+}
+
+static void arrive_data(struct endpoint *endpoint, struct sim_qp *qp, const struct packet *packet)
+{
+	struct window *window = find_window(endpoint, qp, packet);
+	struct arrival *arrival;
+
+	if (!window)
+		return;
+	/* A NIC without a receive request drops before placing, as software does that has no room to say so. */
+	arrival = append(endpoint, &endpoint->queues[packet->lane % endpoint->attr.lanes]);
+	if (!arrival)
+		return;
+	if (window->closing)
+		observe(endpoint->sim, SIM_LATE_LANDING, packet);
+	if (packet->payload)
+		memcpy(window->addr + packet->va, packet->payload, packet->length);
+	endpoint->fabric.counters[FABRIC_RX_DATA]++;
+	arrival->qpn = qp->qpn;
+	arrival->event.type = FABRIC_DATA;
+	arrival->event.user = qp->user;
+	arrival->event.lane = packet->lane;
+	arrival->event.ce = packet->ce && !endpoint->attr.nic; /* UC completions do not show it */
+	arrival->event.slot = window->slot;
+	arrival->event.generation = endpoint->attr.nic ? 0 : window->generation;
+	arrival->event.data.packet = fabric_imm_packet(&qp->split, packet->imm);
+	arrival->event.data.length = packet->length;
+	arrival->event.data.user_bits = fabric_imm_user(&qp->split, packet->imm);
+}
+
+static bool arrive_control(struct endpoint *endpoint, struct sim_qp *qp, struct packet *packet)
+{
+	struct arrival *arrival = append(endpoint, &endpoint->queues[endpoint->attr.lanes]);
+
+	if (!arrival)
+		return false;
+	endpoint->fabric.counters[FABRIC_RX_CONTROL]++;
+	arrival->qpn = qp->qpn;
+	arrival->packet = packet;
+	arrival->event.type = FABRIC_CONTROL;
+	arrival->event.user = qp->user;
+	arrival->event.ce = packet->ce;
+	arrival->event.control.bytes = packet->payload;
+	arrival->event.control.length = packet->length;
+	return true;
+}
+
+void endpoint_arrive(struct endpoint *endpoint, struct packet *packet)
+{
+	struct sim_qp *qp = packet->qpn < endpoint->qp_count ? endpoint->qps[packet->qpn] : NULL;
+	bool kept = false;
+
+	if (endpoint->dead) {
+		packet_free(endpoint->sim, packet);
+		return;
+	}
+	endpoint->fabric.counters[FABRIC_RX_BYTES] += packet->bytes;
+	if (packet->corrupt)
+		endpoint->fabric.counters[FABRIC_DROP_ICRC]++;
+	else if (!qp || !qp->payload)
+		endpoint->fabric.counters[FABRIC_DROP_QPN]++;
+	else if (packet->from != qp->peer_host)
+		endpoint->fabric.counters[FABRIC_DROP_STRANGER]++;
+	else if (packet->kind == PACKET_DATA)
+		arrive_data(endpoint, qp, packet);
+	else
+		kept = arrive_control(endpoint, qp, packet);
+	if (!kept)
+		packet_free(endpoint->sim, packet);
+	endpoint_wake(endpoint);
+}
+
+void window_change(struct window *window, bool closing, uint64_t after_ns)
+{
+	struct endpoint *endpoint = window->qp->endpoint;
+
+	window->opening = !closing;
+	window->closing = closing;
+	window->at_ns = endpoint->sim->now_ns + after_ns;
+	window->marked = false;
+	list_del(&window->event);
+	list_add_tail(&endpoint->changing, &window->event);
+	endpoint_wake(endpoint);
+}
+
+/* Whether every completion from before the window shut has been shown. */
+static bool drained(struct endpoint *endpoint, struct window *window)
+{
+	if (!window->marked) {
+		window->marked = true;
+		for (uint32_t i = 0; i < endpoint->attr.lanes; i++)
+			window->marks[i] = endpoint->queues[i].put;
+	}
+	for (uint32_t i = 0; i < endpoint->attr.lanes; i++)
+		if ((int32_t)(endpoint->queues[i].taken - window->marks[i]) < 0) {
+			observe(endpoint->sim, SIM_LATE_FENCE, NULL);
+			return false;
+		}
+	return true;
+}
+
+static int poll_windows(struct endpoint *endpoint, struct fabric_event *events, int most)
+{
+	struct list *item, *after;
+	int n = 0;
+
+	list_for_each_safe (item, after, &endpoint->changing) {
+		struct window *window = container_of(item, struct window, event);
+		struct fabric_event *event = &events[n];
+
+		if (n == most)
+			break;
+		if (window->at_ns > endpoint->sim->now_ns || (window->closing && !drained(endpoint, window)))
+			continue;
+		list_del(item);
+		memset(event, 0, sizeof(*event));
+		event->type = window->closing ? FABRIC_FENCED : FABRIC_EXPOSED;
+		event->user = window->qp->user;
+		event->slot = window->slot;
+		event->generation = window->generation;
+		n++;
+		if (window->closing) {
+			window->qp->windows[window->slot] = NULL;
+			pool_put(&endpoint->sim->windows, window);
+		} else {
+			window->opening = false;
+			event->exposed.va = 0;
+			event->exposed.rkey = window->rkey;
+		}
+	}
+	return n;
+}
+
+static int poll_flushed(struct endpoint *endpoint, struct fabric_event *events, int most)
+{
+	struct list *item;
+	int n = 0;
+
+	while (n < most && (item = list_first(&endpoint->flushed))) {
+		struct sim_qp *qp = container_of(item, struct sim_qp, flushed_link);
+
+		list_del(item);
+		memset(&events[n], 0, sizeof(events[n]));
+		events[n].type = FABRIC_SENT;
+		events[n].user = qp->user;
+		events[n].count = qp->flushed;
+		qp->flushed = 0;
+		n++;
+	}
+	return n;
+}
+
+static int poll_queue(struct endpoint *endpoint, struct queue *queue, struct fabric_event *events, int most)
+{
+	int n = 0;
+
+	while (n < most && !ring_empty(&queue->ring)) {
+		struct arrival *arrival = &queue->arrivals[ring_peek_index(&queue->ring)];
+
+		if (arrival->visible_ns > endpoint->sim->now_ns)
+			break;
+		ring_pop_index(&queue->ring);
+		queue->taken++;
+		if (arrival->packet) {
+			arrival->packet->next = endpoint->holding;
+			endpoint->holding = arrival->packet;
+		}
+		if (endpoint->qps[arrival->qpn]) /* else closed since it arrived */
+			events[n++] = arrival->event;
+	}
+	return n;
+}
+
+int sim_poll(struct fabric *fabric, struct fabric_event *events)
+{
+	struct endpoint *endpoint = endpoint_of(fabric);
+	int share = FABRIC_EVENTS / (int)(endpoint->attr.lanes + 2);
+	int n;
+
+	while (endpoint->holding) {
+		struct packet *packet = endpoint->holding;
+
+		endpoint->holding = packet->next;
+		packet_free(endpoint->sim, packet);
+	}
+	if (endpoint->dead)
+		return 0;
+	/* Fences last: poll order is what keeps a slot's old completions before its fence. */
+	n = poll_flushed(endpoint, events, share / 2);
+	for (uint32_t i = 0; i <= endpoint->attr.lanes; i++)
+		n += poll_queue(endpoint, &endpoint->queues[i], events + n, share);
+	n += poll_windows(endpoint, events + n, share / 2);
+	return n;
+}
+
+uint64_t sim_deadline_ns(const struct fabric *fabric)
+{
+	const struct endpoint *endpoint = endpoint_of(fabric);
+	uint64_t at = UINT64_MAX;
+	struct list *item;
+
+	if (endpoint->dead)
+		return at;
+	if (!list_empty(&endpoint->flushed))
+		return 0;
+	for (uint32_t i = 0; i <= endpoint->attr.lanes; i++) {
+		const struct queue *queue = &endpoint->queues[i];
+
+		if (!ring_empty(&queue->ring) && queue->arrivals[ring_peek_index(&queue->ring)].visible_ns < at)
+			at = queue->arrivals[ring_peek_index(&queue->ring)].visible_ns;
+	}
+	list_for_each (item, &endpoint->changing) {
+		const struct window *window = container_of(item, struct window, event);
+
+		if (window->at_ns < at)
+			at = window->at_ns;
+	}
+	if (endpoint->busy && endpoint->sim->now_ns + SIM_BUSY_RETRY_NS < at)
+		at = endpoint->sim->now_ns + SIM_BUSY_RETRY_NS;
+	return at == UINT64_MAX ? at : at + endpoint->jump_ns;
+}

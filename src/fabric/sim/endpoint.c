@@ -1,0 +1,416 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A simulated host as a fabric: registration, queue pairs, windows, and the way out.
+ *
+ * A NIC host does not read memory when a write is posted but a little later (endpoint_read), so that a layer above which
+ * gives memory back too early is caught by the bytes that arrive.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "fabric/sim/world.h"
+#include "wire/bytes.h"
+
+#define DEFAULT_QUEUE	4096
+#define CONTROL_MAX	1024
+#define WIRE_DATA	64 /* headers of a data packet, IP and UDP included */
+#define WIRE_CONTROL	52
+#define NIC_GENERATION	2 /* bits */
+#define ADDRESS_SIZE	12
+
+static struct sim_qp *sim_qp(const struct fabric_qp *qp)
+{
+	return (struct sim_qp *)(uintptr_t)qp;
+}
+
+static uint64_t within(struct endpoint *endpoint, uint64_t limit_ns)
+{
+	return limit_ns ? rng_below(&endpoint->rng, limit_ns + 1) : 0;
+}
+
+static void sim_close(struct fabric *fabric)
+{
+	struct endpoint *endpoint = endpoint_of(fabric);
+
+	/* The memory is the world's: packets under way still name this host. */
+	if (!endpoint->dead)
+		sim_kill(endpoint->sim, endpoint->host);
+}
+
+static uint64_t sim_clock_ns(const struct fabric *fabric)
+{
+	return local_ns(endpoint_of(fabric));
+}
+
+static int sim_entropy(struct fabric *fabric, void *buffer, size_t length)
+{
+	struct rng *rng = &endpoint_of(fabric)->rng;
+
+	rng_fill(rng, buffer, length);
+	/* Numbers that start from here wrap soon, and are as good as any. */
+	if (rng_chance(rng, 0.25) && length % sizeof(uint32_t) == 0)
+		for (size_t i = 0; i < length; i += sizeof(uint32_t)) {
+			uint32_t value = UINT32_MAX - (uint32_t)rng_below(rng, 8);
+
+			memcpy((char *)buffer + i, &value, sizeof(value));
+		}
+	return 0;
+}
+
+static int sim_mr_register(struct fabric *fabric, void *addr, size_t length, struct fabric_mr **out)
+{
+	(void)fabric;
+	(void)addr;
+	(void)length;
+	*out = NULL;
+	return 0;
+}
+
+static void sim_mr_deregister(struct fabric *fabric, struct fabric_mr *mr)
+{
+	(void)fabric;
+	(void)mr;
+}
+
+static int sim_qp_create(struct fabric *fabric, const struct fabric_qp_attr *attr, struct fabric_qp **out)
+{
+	struct endpoint *endpoint = endpoint_of(fabric);
+	struct sim_qp *qp;
+
+	if (endpoint->qp_count == endpoint->qp_room) {
+		uint32_t room = endpoint->qp_room ? 2 * endpoint->qp_room : 16;
+		struct sim_qp **qps = realloc(endpoint->qps, room * sizeof(struct sim_qp *));
+
+		if (!qps)
+			return -ENOMEM;
+		endpoint->qps = qps;
+		endpoint->qp_room = room;
+	}
+	qp = calloc(1, sizeof(*qp));
+	if (!qp)
+		return -ENOMEM;
+	qp->windows = calloc(attr->slots, sizeof(struct window *));
+	if (!qp->windows) {
+		free(qp);
+		return -ENOMEM;
+	}
+	qp->endpoint = endpoint;
+	qp->user = attr->user;
+	qp->split = attr->split;
+	qp->slots = attr->slots;
+	qp->qpn = endpoint->qp_count;
+	list_init(&qp->flushed_link);
+	endpoint->qps[endpoint->qp_count++] = qp;
+	*out = (struct fabric_qp *)qp;
+	return 0;
+}
+
+/* Posted writes of a queue pair that is going are forgotten: their memory is no longer to be read. */
+static void forget_unread(struct endpoint *endpoint, const struct sim_qp *qp)
+{
+	struct packet **place = &endpoint->unread;
+
+	endpoint->unread_tail = NULL;
+	while (*place) {
+		struct packet *packet = *place;
+
+		if (packet->from_qp == qp) {
+			*place = packet->next;
+			packet_free(endpoint->sim, packet);
+		} else {
+			endpoint->unread_tail = packet;
+			place = &packet->next;
+		}
+	}
+	if (!endpoint->unread)
+		heap_remove(&endpoint->sim->due, &endpoint->read_due);
+}
+
+static void sim_qp_destroy(struct fabric_qp *fabric_qp)
+{
+	struct sim_qp *qp = sim_qp(fabric_qp);
+	struct endpoint *endpoint = qp->endpoint;
+
+	for (uint32_t slot = 0; slot < qp->slots; slot++) {
+		if (!qp->windows[slot])
+			continue;
+		list_del(&qp->windows[slot]->event);
+		pool_put(&endpoint->sim->windows, qp->windows[slot]);
+	}
+	forget_unread(endpoint, qp);
+	list_del(&qp->flushed_link);
+	endpoint->qps[qp->qpn] = NULL;
+	free(qp->windows);
+	free(qp);
+}
+
+static size_t sim_qp_address(const struct fabric_qp *fabric_qp, uint8_t *out)
+{
+	const struct sim_qp *qp = sim_qp(fabric_qp);
+
+	put_be32(out, qp->endpoint->host);
+	put_be32(out + 4, qp->qpn);
+	put_be32(out + 8, 0);
+	return ADDRESS_SIZE;
+}
+
+static int sim_qp_connect(struct fabric_qp *fabric_qp, const uint8_t *address, size_t length, uint32_t payload)
+{
+	struct sim_qp *qp = sim_qp(fabric_qp);
+
+	if (length < ADDRESS_SIZE)
+		return -EPROTONOSUPPORT;
+	qp->peer_host = get_be32(address);
+	qp->peer_qpn = get_be32(address + 4);
+	if (qp->peer_host >= qp->endpoint->sim->host_count || qp->peer_host == qp->endpoint->host)
+		return -ENETUNREACH;
+	qp->payload = payload;
+	return 0;
+}
+
+static int sim_expose(struct fabric_qp *fabric_qp, uint32_t slot, uint32_t generation, struct fabric_mr *mr,
+		      void *addr, uint64_t length)
+{
+	struct sim_qp *qp = sim_qp(fabric_qp);
+	struct endpoint *endpoint = qp->endpoint;
+	struct window *window;
+
+	(void)mr;
+	if (qp->windows[slot])
+		return -EBUSY;
+	window = pool_get(&endpoint->sim->windows);
+	if (!window)
+		return -EAGAIN;
+	window->qp = qp;
+	window->addr = addr;
+	window->length = length;
+	window->slot = slot;
+	window->generation = generation;
+	window->rkey = (uint32_t)rng_u64(&endpoint->rng);
+	qp->windows[slot] = window;
+	list_init(&window->event);
+	window_change(window, false, within(endpoint, endpoint->attr.fence_ns));
+	return 0;
+}
+
+static int sim_fence(struct fabric_qp *fabric_qp, uint32_t slot)
+{
+	struct sim_qp *qp = sim_qp(fabric_qp);
+	struct window *window = qp->windows[slot];
+
+	if (!window)
+		return -ENOENT;
+	window_change(window, true, within(qp->endpoint, qp->endpoint->attr.fence_ns));
+	return 0;
+}
+
+static struct packet *make(struct sim_qp *qp, enum packet_kind kind, uint32_t length, bool carry)
+{
+	struct endpoint *endpoint = qp->endpoint;
+	struct packet *packet = packet_new(endpoint->sim, carry);
+
+	if (!packet) {
+		endpoint->busy = true;
+		endpoint->fabric.counters[FABRIC_TX_BUSY]++;
+		return NULL;
+	}
+	packet->kind = (uint8_t)kind;
+	packet->from = endpoint->host;
+	packet->from_qp = qp;
+	packet->to = qp->peer_host;
+	packet->qpn = qp->peer_qpn;
+	packet->length = length;
+	packet->bytes = length + (kind == PACKET_DATA ? WIRE_DATA : WIRE_CONTROL);
+	return packet;
+}
+
+static void post_unread(struct endpoint *endpoint, struct packet *packet)
+{
+	struct sim *sim = endpoint->sim;
+
+	packet->at_ns = sim->now_ns + within(endpoint, endpoint->attr.read_ns);
+	if (endpoint->unread) {
+		if (packet->at_ns < endpoint->unread_tail->at_ns)
+			packet->at_ns = endpoint->unread_tail->at_ns;
+		endpoint->unread_tail->next = packet;
+	} else {
+		endpoint->unread = packet;
+		heap_insert(&sim->due, &endpoint->read_due, packet->at_ns);
+	}
+	endpoint->unread_tail = packet;
+}
+
+void endpoint_read(struct endpoint *endpoint)
+{
+	struct sim *sim = endpoint->sim;
+	struct packet *packet;
+
+	while ((packet = endpoint->unread) && packet->at_ns <= sim->now_ns) {
+		struct sim_qp *qp = packet->from_qp;
+
+		endpoint->unread = packet->next;
+		packet->next = NULL;
+		if (packet->payload)
+			memcpy(packet->payload, packet->source, packet->length);
+		qp->flushed++;
+		if (list_empty(&qp->flushed_link))
+			list_add_tail(&endpoint->flushed, &qp->flushed_link);
+		endpoint_wake(endpoint);
+		if (endpoint->dead)
+			packet_free(sim, packet);
+		else
+			packet_launch(sim, packet, endpoint->node);
+	}
+	if (endpoint->unread)
+		heap_insert(&sim->due, &endpoint->read_due, endpoint->unread->at_ns);
+	else
+		endpoint->unread_tail = NULL;
+}
+
+static int sim_write(struct fabric_qp *fabric_qp, unsigned lane, const struct fabric_target *target,
+		     const struct fabric_write *writes, unsigned count)
+{
+	struct sim_qp *qp = sim_qp(fabric_qp);
+	struct endpoint *endpoint = qp->endpoint;
+	struct sim *sim = endpoint->sim;
+	unsigned done;
+
+	endpoint->busy = false;
+	for (done = 0; done < count; done++) {
+		const struct fabric_write *write = &writes[done];
+		struct packet *packet = make(qp, PACKET_DATA, write->length, !sim->attr.no_payload);
+
+		if (!packet)
+			break;
+		packet->lane = (uint8_t)lane;
+		packet->again = write->again;
+		packet->imm = fabric_imm(&qp->split, target->slot, write->packet, write->user);
+		packet->rkey = target->rkey;
+		packet->va = write->va;
+		endpoint->fabric.counters[FABRIC_TX_DATA]++;
+		endpoint->fabric.counters[FABRIC_TX_BYTES] += packet->bytes;
+		if (endpoint->dead) {
+			packet_free(sim, packet);
+		} else if (endpoint->attr.nic) {
+			packet->source = write->data;
+			post_unread(endpoint, packet);
+		} else {
+			if (packet->payload)
+				memcpy(packet->payload, write->data, write->length);
+			packet_launch(sim, packet, endpoint->node);
+		}
+	}
+	return (int)done;
+}
+
+static int sim_control(struct fabric_qp *fabric_qp, const void *data, size_t length)
+{
+	struct sim_qp *qp = sim_qp(fabric_qp);
+	struct endpoint *endpoint = qp->endpoint;
+	struct packet *packet = make(qp, PACKET_CONTROL, (uint32_t)length, true);
+
+	if (!packet)
+		return -EAGAIN;
+	memcpy(packet->payload, data, length);
+	endpoint->fabric.counters[FABRIC_TX_CONTROL]++;
+	endpoint->fabric.counters[FABRIC_TX_BYTES] += packet->bytes;
+	if (endpoint->dead)
+		packet_free(endpoint->sim, packet);
+	else
+		packet_launch(endpoint->sim, packet, endpoint->node);
+	return 0;
+}
+
+/* Virtual time passes only when the world's owner says so. */
+static int sim_wait(struct fabric *fabric, uint64_t until_ns)
+{
+	(void)fabric;
+	(void)until_ns;
+	return -ENOTSUP;
+}
+
+static const struct fabric_ops sim_ops = {
+	.name = "sim",
+	.close = sim_close,
+	.now_ns = sim_clock_ns,
+	.entropy = sim_entropy,
+	.mr_register = sim_mr_register,
+	.mr_deregister = sim_mr_deregister,
+	.qp_create = sim_qp_create,
+	.qp_destroy = sim_qp_destroy,
+	.qp_address = sim_qp_address,
+	.qp_connect = sim_qp_connect,
+	.expose = sim_expose,
+	.fence = sim_fence,
+	.write = sim_write,
+	.control = sim_control,
+	.poll = sim_poll,
+	.deadline_ns = sim_deadline_ns,
+	.wait = sim_wait,
+};
+
+static int open_queues(struct endpoint *endpoint)
+{
+	uint32_t size = 1;
+
+	while (size < endpoint->attr.queue)
+		size *= 2;
+	for (uint32_t i = 0; i <= endpoint->attr.lanes; i++) {
+		struct queue *queue = &endpoint->queues[i];
+
+		queue->arrivals = calloc(size, sizeof(*queue->arrivals));
+		if (!queue->arrivals)
+			return -ENOMEM;
+		ring_init(&queue->ring, size);
+	}
+	return 0;
+}
+
+int endpoint_open(struct sim *sim, uint32_t host, uint32_t node, const struct sim_host_attr *attr)
+{
+	struct endpoint *endpoint = calloc(1, sizeof(*endpoint));
+	struct fabric_caps *caps;
+
+	if (!endpoint)
+		return -ENOMEM;
+	sim->hosts[host] = endpoint;
+	sim->host_count = host + 1;
+	endpoint->fabric.ops = &sim_ops;
+	endpoint->sim = sim;
+	endpoint->attr = *attr;
+	endpoint->host = host;
+	endpoint->node = node;
+	endpoint->rng = rng_split(&sim->rng);
+	list_init(&endpoint->wake);
+	list_init(&endpoint->changing);
+	list_init(&endpoint->flushed);
+	if (!endpoint->attr.lanes)
+		endpoint->attr.lanes = 1;
+	if (endpoint->attr.lanes > SIM_LANES_MAX)
+		return -EINVAL;
+	if (!endpoint->attr.queue)
+		endpoint->attr.queue = DEFAULT_QUEUE;
+	caps = &endpoint->fabric.caps;
+	caps->max_payload = sim->attr.payload;
+	caps->max_control = CONTROL_MAX;
+	caps->window = endpoint->attr.queue / 2;
+	caps->lanes = endpoint->attr.lanes;
+	caps->copies = !attr->nic;
+	if (attr->nic) {
+		caps->generation_bits = NIC_GENERATION;
+		caps->lifetime_ns = attr->lifetime_ns;
+	}
+	return open_queues(endpoint);
+}
+
+void endpoint_free(struct endpoint *endpoint)
+{
+	for (uint32_t i = 0; i < endpoint->qp_count; i++)
+		if (endpoint->qps[i])
+			sim_qp_destroy((struct fabric_qp *)endpoint->qps[i]);
+	for (uint32_t i = 0; i <= SIM_LANES_MAX; i++)
+		free(endpoint->queues[i].arrivals);
+	free(endpoint->qps);
+	free(endpoint);
+}

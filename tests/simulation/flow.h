@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* flow.h: one direction of a queue pair in a scenario: its messages, posted as planned and checked as they end. */
+#ifndef SIMULATION_FLOW_H
+#define SIMULATION_FLOW_H
+
+#include "simulation/run.h"
+#include "simulation/world.h"
+
+struct flow;
+
+struct message {
+	struct flow *flow;
+	const struct message_plan *plan;
+	uint32_t index;
+	uint8_t *source;
+	uint8_t *target; /* with a margin on both sides */
+	struct gw_mr *source_mr;
+	struct gw_mr *target_mr;
+	struct gw_send *send;
+	struct gw_recv *recv;
+	uint32_t cursor; /* stream: next packet to put */
+	bool second;	 /* stream: on its second pass */
+	bool sent;	 /* the send ended */
+	bool received;	 /* the receive was released */
+	bool whole;
+	uint64_t sum; /* of the target, at release */
+};
+
+struct flow {
+	struct run *run;
+	const struct flow_plan *plan;
+	struct gw_qp *tx;
+	struct gw_qp *rx;
+	bool tx_over; /* its end is gone: no more is posted */
+	bool rx_over;
+	uint32_t posted_sends;
+	uint32_t posted_recvs;
+	uint32_t ended_sends;
+	uint32_t ended_recvs;
+	struct message message[MESSAGES_MAX];
+};
+
+struct run {
+	const struct scenario *scenario;
+	struct run_result *result;
+	bool trace;
+	struct world world;
+	struct gw_qp_handler qp_handler;
+	struct flow flows[FLOWS_MAX];
+	bool struck[MISFORTUNES_MAX];
+	bool relieved[MISFORTUNES_MAX];
+	char explanation[160];
+};
+
+void run_fail(struct run *run, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+static inline void run_saw(struct run *run, enum sight sight)
+{
+	run->result->sights[sight]++;
+}
+
+int flow_open(struct run *run, uint32_t index, struct gw_qp *tx, struct gw_qp *rx);
+bool flow_finished(const struct flow *flow);
+void flow_close(struct flow *flow);
+void flow_close_qps(struct flow *flow, struct flow *back);
+void flow_check_untouched(struct flow *flow);
+void flow_note_receiver_death(struct flow *flow);
+void flow_note_sender_death(struct flow *flow);
+/* The host's context is about to be closed: its handles are gone. */
+void flows_host_dies(struct run *run, uint32_t host);
+void flows_explain(struct run *run);
+void flows_free(struct run *run);
+
+#endif

@@ -1,0 +1,252 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Drawing a scenario. Most of the mass lies where things go wrong: small windows and slots so that they wrap, short
+ * timers, heavy loss; with some quiet networks in between, for bugs that only show when all is well.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "simulation/scenario.h"
+
+#define US UINT64_C(1000)
+#define MS UINT64_C(1000000)
+#define S  UINT64_C(1000000000)
+
+static uint64_t between(struct rng *rng, uint64_t low, uint64_t high)
+{
+	return low + rng_below(rng, high - low + 1);
+}
+
+static uint32_t pick(struct rng *rng, const uint32_t *values, size_t count)
+{
+	return values[rng_below(rng, count)];
+}
+#define PICK(rng, ...) \
+	pick(rng, (const uint32_t[]){ __VA_ARGS__ }, sizeof((const uint32_t[]){ __VA_ARGS__ }) / sizeof(uint32_t))
+
+static void draw_link(struct rng *rng, struct link_attr *link)
+{
+	static const uint64_t delays[] = { 1 * US, 20 * US, 200 * US, 2 * MS, 12 * MS };
+	static const double losses[] = { 0, 0, 0.001, 0.01, 0.05, 0.2 };
+
+	link->delay_ns = delays[rng_below(rng, 5)];
+	link->rate_bps = rng_chance(rng, 0.7) ? UINT64_C(10000000) << rng_below(rng, 12) : 0;
+	link->loss = losses[rng_below(rng, 6)];
+	if (rng_chance(rng, 0.25)) {
+		link->burst_enter = 0.005;
+		link->burst_leave = 0.1;
+		link->burst_loss = 0.7;
+	}
+	if (rng_chance(rng, 0.3))
+		link->duplicate = 0.03;
+	if (rng_chance(rng, 0.3))
+		link->corrupt = 0.02;
+	if (rng_chance(rng, 0.3)) {
+		link->reorder = 0.05;
+		link->reorder_ns = between(rng, 1, 2 * link->delay_ns);
+	}
+	if (rng_chance(rng, 0.2))
+		link->jitter_ns = between(rng, 1, link->delay_ns);
+	if (rng_chance(rng, 0.3)) {
+		link->queue_bytes = between(rng, 20000, 400000);
+		link->ecn_bytes = link->queue_bytes / 3;
+	}
+}
+
+static void draw_shape(struct rng *rng, struct sim_shape_attr *shape)
+{
+	uint64_t draw = rng_below(rng, 10);
+
+	draw_link(rng, &shape->edge);
+	shape->core = shape->edge;
+	if (draw < 6) {
+		shape->shape = SIM_PAIR;
+		shape->hosts = 2;
+	} else if (draw < 8) {
+		shape->shape = SIM_STAR;
+		shape->hosts = (uint32_t)between(rng, 3, 6);
+	} else if (draw < 9) {
+		shape->shape = SIM_RING;
+		shape->leaves = (uint32_t)between(rng, 2, 4);
+		shape->hosts = shape->leaves + (uint32_t)rng_below(rng, 3);
+		draw_link(rng, &shape->core);
+	} else {
+		shape->shape = SIM_CLOS;
+		shape->leaves = 2;
+		shape->spines = 2;
+		shape->hosts = 4;
+		draw_link(rng, &shape->core);
+	}
+}
+
+/* An upper bound of how long a packet can be under way, for the rest of slots on NICs. */
+static uint64_t lifetime(const struct sim_shape_attr *shape)
+{
+	uint64_t total = 0;
+	const struct link_attr *links[2] = { &shape->edge, &shape->core };
+
+	for (int i = 0; i < 2; i++) {
+		uint64_t queue = links[i]->rate_bps ? 4 * MS + UINT64_C(8000000) * 8 * S / links[i]->rate_bps : 0;
+
+		total += 2 * (links[i]->delay_ns + links[i]->jitter_ns + links[i]->reorder_ns + queue);
+	}
+	return total;
+}
+
+static void draw_host(struct rng *rng, struct scenario *s)
+{
+	struct sim_host_attr *host = &s->host;
+
+	host->lanes = rng_chance(rng, 0.5) ? 1 : (uint32_t)between(rng, 2, 4);
+	host->queue = PICK(rng, 32, 64, 256, 4096);
+	host->nic = rng_chance(rng, 0.5);
+	if (!host->nic)
+		return;
+	host->fence_ns = rng_chance(rng, 0.7) ? between(rng, 0, 500 * US) : 0;
+	host->read_ns = rng_chance(rng, 0.7) ? between(rng, 0, 50 * US) : 0;
+	host->completion_ns = rng_chance(rng, 0.7) ? between(rng, 0, 200 * US) : 0;
+	host->lifetime_ns = lifetime(&s->shape);
+}
+
+static void draw_qp(struct rng *rng, struct scenario *s)
+{
+	struct gw_qp_attr *qp = &s->qp;
+
+	s->sim.payload = PICK(rng, 64, 256, 1024, 1436);
+	qp->chunk_packets = PICK(rng, 1, 2, 16, 64);
+	qp->slots = PICK(rng, 1, 2, 4, 8, 64);
+	if (rng_chance(rng, 0.3)) {
+		qp->slot_bits = (uint8_t)between(rng, 6, 12);
+		qp->user_bits = (uint8_t)between(rng, 2, 8);
+		qp->packet_bits = (uint8_t)(32 - qp->slot_bits - qp->user_bits);
+	}
+	qp->peer_timeout_ns = between(rng, 1, 8) * S;
+}
+
+static void draw_message(struct rng *rng, struct message_plan *m, uint32_t payload)
+{
+	uint64_t most = rng_chance(rng, 0.1) ? UINT64_C(400) * payload : UINT64_C(24) * payload;
+
+	m->mode = rng_chance(rng, 0.5) ? MODE_EXACT : (enum message_mode)rng_below(rng, MODES);
+	m->length = rng_chance(rng, 0.06) ? 0 : between(rng, 1, most);
+	if (rng_chance(rng, 0.3))
+		m->length -= m->length % payload;
+	m->capacity = m->length + (rng_chance(rng, 0.5) ? rng_below(rng, 3000) : 0);
+	if (m->mode != MODE_EXACT && rng_chance(rng, 0.02) && m->length)
+		m->capacity = m->length - 1;
+	if (!m->capacity)
+		m->capacity = 1;
+	m->has_imm = rng_chance(rng, 0.5);
+	m->imm = (uint32_t)rng_u64(rng);
+	m->hold_ns = between(rng, 0, 40 * MS);
+	m->receive_early = m->mode != MODE_EXACT && rng_chance(rng, 0.05);
+	m->send_abandoned = m->mode != MODE_EXACT && rng_chance(rng, 0.05);
+	m->gaps = rng_chance(rng, 0.5) ? (uint32_t)between(rng, 2, 9) : 0;
+	m->stream_twice = rng_chance(rng, 0.3);
+}
+
+static void draw_flows(struct rng *rng, struct scenario *s)
+{
+	uint32_t pairs = (uint32_t)between(rng, 1, s->shape.hosts > 2 ? 3 : 2);
+
+	s->flow_count = 2 * pairs;
+	for (uint32_t i = 0; i < s->flow_count; i++) {
+		struct flow_plan *flow = &s->flow[i];
+
+		if (i % 2) {
+			flow->from = s->flow[i - 1].to;
+			flow->to = s->flow[i - 1].from;
+			flow->messages = rng_chance(rng, 0.6) ? 0 : (uint32_t)between(rng, 1, 8);
+		} else {
+			flow->from = (uint32_t)rng_below(rng, s->shape.hosts);
+			do {
+				flow->to = (uint32_t)rng_below(rng, s->shape.hosts);
+			} while (flow->to == flow->from);
+			flow->messages = (uint32_t)between(rng, 1, MESSAGES_MAX);
+		}
+		flow->sends_open = (uint32_t)between(rng, 1, 12);
+		flow->recvs_open = (uint32_t)between(rng, 1, 12);
+		for (uint32_t m = 0; m < flow->messages; m++)
+			draw_message(rng, &flow->message[m], s->sim.payload);
+	}
+}
+
+static void draw_misfortunes(struct rng *rng, struct scenario *s)
+{
+	if (!rng_chance(rng, 0.4))
+		return;
+	s->misfortune_count = (uint32_t)between(rng, 1, MISFORTUNES_MAX);
+	for (uint32_t i = 0; i < s->misfortune_count; i++) {
+		struct misfortune *m = &s->misfortune[i];
+
+		m->kind = (enum misfortune_kind)rng_below(rng, MISFORTUNES);
+		m->at_ns = between(rng, 0, rng_chance(rng, 0.5) ? 2 * MS : 200 * MS);
+		m->for_ns = between(rng, 1 * MS, rng_chance(rng, 0.2) ? 12 * S : 400 * MS);
+		m->which = (uint32_t)rng_u64(rng);
+		if (m->kind == DEATH || m->kind == CLOSE || m->kind == JUMP ||
+		    2 * m->for_ns >= s->qp.peer_timeout_ns)
+			s->may_fail = true;
+	}
+}
+
+/* Of the longest way. Where it is heavy every question may stay unanswered for as long as the peer's patience. */
+static double path_loss(const struct sim_shape_attr *shape)
+{
+	double through = 1 - link_mean_loss(&shape->edge);
+	double core = 1 - link_mean_loss(&shape->core);
+
+	if (shape->shape != SIM_PAIR)
+		through *= through;
+	if (shape->shape == SIM_RING || shape->shape == SIM_CLOS)
+		through *= core * core;
+	return 1 - through;
+}
+
+void scenario_draw(uint64_t seed, struct scenario *out)
+{
+	struct rng rng;
+
+	memset(out, 0, sizeof(*out));
+	rng_seed(&rng, seed);
+	out->seed = seed;
+	out->sim.seed = rng_u64(&rng);
+	out->sim.start_ns = rng_chance(&rng, 0.5) ? 0 : rng_below(&rng, 1000 * S);
+	draw_shape(&rng, &out->shape);
+	draw_host(&rng, out);
+	draw_qp(&rng, out);
+	draw_flows(&rng, out);
+	draw_misfortunes(&rng, out);
+	if (path_loss(&out->shape) > (out->qp.peer_timeout_ns < 4 * S ? 0.05 : 0.25))
+		out->may_fail = true;
+}
+
+static void print_link(const char *name, const struct link_attr *link)
+{
+	fprintf(stderr,
+		"  %s: %.0f Mbit/s, %.3f ms (+%.3f), queue %lu, loss %g, bursts %g, duplicates %g, corrupt %g, reorder %g by %.3f ms\n",
+		name, (double)link->rate_bps / 1e6, (double)link->delay_ns / 1e6, (double)link->jitter_ns / 1e6,
+		(unsigned long)link->queue_bytes, link->loss, link->burst_enter, link->duplicate, link->corrupt,
+		link->reorder, (double)link->reorder_ns / 1e6);
+}
+
+void scenario_print(const struct scenario *s)
+{
+	static const char *const shapes[] = { "pair", "star", "ring", "clos" };
+	static const char *const kinds[] = { "partition", "stall", "death", "jump", "close" };
+
+	fprintf(stderr, "seed %lu: %s of %u, payload %u, %s hosts, %u lanes, queue %u%s\n", (unsigned long)s->seed,
+		shapes[s->shape.shape], s->shape.hosts, s->sim.payload, s->host.nic ? "NIC" : "software",
+		s->host.lanes, s->host.queue, s->may_fail ? ", may fail" : "");
+	print_link("edge", &s->shape.edge);
+	print_link("core", &s->shape.core);
+	fprintf(stderr, "  slots %u, chunks of %u, split %u/%u/%u, timeout %.1f s, lifetime %.3f ms\n", s->qp.slots,
+		s->qp.chunk_packets, s->qp.slot_bits, s->qp.packet_bits, s->qp.user_bits,
+		(double)s->qp.peer_timeout_ns / 1e9, (double)s->host.lifetime_ns / 1e6);
+	for (uint32_t i = 0; i < s->flow_count; i++)
+		fprintf(stderr, "  flow %u: %u to %u, %u messages, %u sends and %u receives open\n", i, s->flow[i].from,
+			s->flow[i].to, s->flow[i].messages, s->flow[i].sends_open, s->flow[i].recvs_open);
+	for (uint32_t i = 0; i < s->misfortune_count; i++)
+		fprintf(stderr, "  %s of %u at %.3f ms for %.3f ms\n", kinds[s->misfortune[i].kind],
+			s->misfortune[i].which, (double)s->misfortune[i].at_ns / 1e6,
+			(double)s->misfortune[i].for_ns / 1e6);
+}

@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The driver of simulated contexts; see world.h. */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "base/list.h"
+#include "message/context.h"
+#include "simulation/world.h"
+
+static uint64_t to_world_ns(const struct world *world, const struct world_host *host, uint64_t local_ns)
+{
+	uint64_t ahead = gw_now_ns(host->ctx) - sim_now_ns(world->sim);
+
+	if (local_ns == UINT64_MAX)
+		return local_ns;
+	return local_ns > ahead ? local_ns - ahead : 0;
+}
+
+static void reschedule(struct world *world, struct world_host *host)
+{
+	uint64_t now = sim_now_ns(world->sim);
+	uint64_t at;
+
+	heap_remove(&world->due, &host->due);
+	if (!host->ctx || host->stalled)
+		return;
+	at = to_world_ns(world, host, context_deadline_ns(host->ctx));
+	if (at != UINT64_MAX)
+		heap_insert(&world->due, &host->due, at < now ? now : at);
+}
+
+static void run(struct world *world, struct world_host *host)
+{
+	if (!host->ctx || host->stalled)
+		return;
+	world->turns++;
+	/* Whoever did something may have more to do at this very moment. */
+	while (gw_progress(host->ctx) > 0)
+		world->turns++;
+	reschedule(world, host);
+}
+
+int world_open(struct world *world, const struct sim_attr *sim, const struct sim_shape_attr *shape,
+	       const struct sim_host_attr *host, const struct gw_context_attr *ctx)
+{
+	int error = sim_create(sim, &world->sim);
+
+	if (error)
+		return error;
+	world->host_count = 0;
+	world->turns = 0;
+	heap_init(&world->due);
+	world->hosts = calloc(shape->hosts, sizeof(*world->hosts));
+	error = world->hosts ? sim_build(world->sim, shape, host) : -ENOMEM;
+	if (!error)
+		error = heap_reserve(&world->due, shape->hosts);
+	for (uint32_t i = 0; !error && i < shape->hosts; i++) {
+		world->hosts[i].index = i;
+		error = context_open_on(sim_host(world->sim, i), ctx, &world->hosts[i].ctx);
+		world->host_count = i + 1;
+	}
+	if (error)
+		world_close(world);
+	return error;
+}
+
+void world_close(struct world *world)
+{
+	for (uint32_t i = 0; i < world->host_count; i++)
+		if (world->hosts[i].ctx)
+			gw_context_close(world->hosts[i].ctx);
+	heap_destroy(&world->due);
+	sim_destroy(world->sim);
+	free(world->hosts);
+}
+
+void world_touch(struct world *world, uint32_t host)
+{
+	struct world_host *h = &world->hosts[host];
+
+	if (!h->ctx || h->stalled)
+		return;
+	heap_remove(&world->due, &h->due);
+	heap_insert(&world->due, &h->due, sim_now_ns(world->sim));
+}
+
+bool world_step(struct world *world, uint64_t until_ns)
+{
+	struct heap_node *node = heap_min(&world->due);
+	uint64_t at = sim_next_ns(world->sim);
+	int64_t woken;
+
+	if (node && node->key < at)
+		at = node->key;
+	if (at > until_ns) {
+		sim_run_until(world->sim, until_ns);
+		return false;
+	}
+	sim_run_until(world->sim, at);
+	while ((woken = sim_woken(world->sim)) >= 0)
+		run(world, &world->hosts[woken]);
+	while ((node = heap_min(&world->due)) && node->key <= at) {
+		heap_remove(&world->due, node);
+		run(world, container_of(node, struct world_host, due));
+	}
+	return true;
+}
+
+void world_kill(struct world *world, uint32_t host)
+{
+	struct world_host *h = &world->hosts[host];
+
+	if (!h->ctx)
+		return;
+	sim_kill(world->sim, host); /* first: a dead host says no farewell */
+	gw_context_close(h->ctx);
+	h->ctx = NULL;
+	heap_remove(&world->due, &h->due);
+}
+
+void world_stall(struct world *world, uint32_t host, bool stalled)
+{
+	world->hosts[host].stalled = stalled;
+	if (stalled)
+		heap_remove(&world->due, &world->hosts[host].due);
+	else
+		world_touch(world, host);
+}
+
+int world_connect(struct world *world, uint32_t a, uint32_t b, const struct gw_qp_attr *attr_a,
+		  const struct gw_qp_attr *attr_b, struct gw_qp **qp_a, struct gw_qp **qp_b)
+{
+	struct gw_qp_info info_a, info_b;
+	int error = gw_qp_create(world->hosts[a].ctx, attr_a, qp_a);
+
+	if (!error)
+		error = gw_qp_create(world->hosts[b].ctx, attr_b, qp_b);
+	if (!error)
+		error = gw_qp_info(*qp_a, &info_a);
+	if (!error)
+		error = gw_qp_info(*qp_b, &info_b);
+	if (!error)
+		error = gw_qp_connect(*qp_a, &info_b);
+	if (!error)
+		error = gw_qp_connect(*qp_b, &info_a);
+	return error;
+}

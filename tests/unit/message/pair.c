@@ -1,0 +1,436 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Two contexts in one thread. Lost control is made by a copy of the fabric's ops table with another control(): the
+ * datagram is looked at and swallowed, as a network would.
+ */
+#include "pair.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/list.h"
+#include "base/rng.h"
+#include "message/state.h"
+
+#define IDLE_NS UINT64_C(100000)
+
+struct pair_filter {
+	struct fabric_ops ops;
+	const struct fabric_ops *real;
+	const struct fabric_qp *qp;
+	pair_filter_fn *keep;
+	void *arg;
+	struct pair_filter *next;
+};
+
+static struct pair_filter *filters; /* control() is given nothing that leads back to the pair */
+
+static void gone(struct gw_qp *qp, void *arg, int status, uint64_t now)
+{
+	struct pair *pair = arg;
+	int end = pair->qp[1] == qp;
+
+	(void)now;
+	pair->gone[end]++;
+	pair->gone_status[end] = status;
+}
+
+static const struct gw_qp_handler qp_handler = { .gone = gone };
+
+void pair_open_contexts(struct pair *pair, const struct pair_attr *attr)
+{
+	struct gw_context_attr context = attr->context;
+	char fabric[128];
+
+	memset(pair, 0, sizeof(*pair));
+	snprintf(fabric, sizeof(fabric), "roce:%s@0", attr->address ? attr->address : "127.0.0.1");
+	context.fabric = fabric;
+	context.faults = attr->faults;
+	if (!context.max_qps)
+		context.max_qps = 64;
+	for (int end = 0; end < 2; end++) {
+		assert_return_code(gw_context_open(&context, &pair->ctx[end]), 0);
+		pair->memory[end] = calloc(1, PAIR_MEMORY);
+		assert_non_null(pair->memory[end]);
+		assert_return_code(gw_mr_register(pair->ctx[end], pair->memory[end], PAIR_MEMORY,
+						  &pair->mr[end]),
+				   0);
+	}
+}
+
+/* As if so many messages had gone before. */
+static void start_at(struct gw_qp *qp, uint32_t msn)
+{
+	qp->first_msn = msn;
+	qp->recv_posted = qp->recv_placed = qp->recv_granted = msn;
+	qp->grants_acked = qp->grants_told = msn;
+	qp->announced = qp->completed = qp->results_acked = msn;
+}
+
+void pair_connect(struct pair *pair)
+{
+	for (int end = 0; end < 2; end++) {
+		struct gw_qp_info info;
+
+		assert_return_code(gw_qp_info(pair->qp[!end], &info), 0);
+		assert_return_code(gw_qp_connect(pair->qp[end], &info), 0);
+	}
+}
+
+void pair_open(struct pair *pair, const struct pair_attr *attr)
+{
+	struct gw_qp_attr qp = attr->qp;
+
+	pair_open_contexts(pair, attr);
+	if (!qp.handler) {
+		qp.handler = &qp_handler;
+		qp.arg = pair;
+	}
+	for (int end = 0; end < 2; end++) {
+		assert_return_code(gw_qp_create(pair->ctx[end], &qp, &pair->qp[end]), 0);
+		if (attr->first_msn)
+			start_at(pair->qp[end], attr->first_msn);
+	}
+	pair_connect(pair);
+}
+
+static void assert_honest(const struct gw_context *ctx)
+{
+	static const char *const lies[] = { "drop_claim",
+					    "drop_token",
+					    "drop_shape",
+					    "drop_generation",
+					    "drop_control_malformed",
+					    "drop_control_version",
+					    "drop_control_unknown",
+					    "drop_malformed",
+					    "drop_icrc",
+					    "drop_offset",
+					    "drop_length",
+					    "drop_qkey",
+					    "drop_stranger" };
+
+	for (size_t i = 0; i < sizeof(lies) / sizeof(lies[0]); i++)
+		if (counter(ctx, lies[i]))
+			fail_msg("%s: %llu, and nobody lied", lies[i],
+				 (unsigned long long)counter(ctx, lies[i]));
+}
+
+void pair_close(struct pair *pair)
+{
+	for (int end = 0; end < 2; end++)
+		pair_filter_control(pair, end, NULL, NULL);
+	for (int end = 0; end < 2; end++) {
+		assert_honest(pair->ctx[end]);
+		assert_return_code(gw_context_close(pair->ctx[end]), 0);
+		free(pair->memory[end]);
+	}
+}
+
+void pair_step(struct pair *pair)
+{
+	int work = gw_progress(pair->ctx[0]);
+
+	work += gw_progress(pair->ctx[1]);
+	if (!work)
+		gw_wait(pair->ctx[0], IDLE_NS);
+}
+
+uint64_t pair_deadline(const struct pair *pair)
+{
+	return gw_now_ns(pair->ctx[0]) + PAIR_PATIENCE_NS;
+}
+
+void pair_late(const struct pair *pair, uint64_t deadline, const char *what, const char *file,
+	       int line)
+{
+	if (gw_now_ns(pair->ctx[0]) <= deadline)
+		return;
+	print_error("%s:%d: never came true: %s\n", file, line, what);
+	fail();
+}
+
+void pair_idle(struct pair *pair, unsigned milliseconds)
+{
+	uint64_t until = gw_now_ns(pair->ctx[0]) + milliseconds * UINT64_C(1000000);
+
+	while (gw_now_ns(pair->ctx[0]) < until)
+		pair_step(pair);
+}
+
+/* ---- what the callbacks said ----------------------------------------------------------------------------------- */
+
+static void on_granted(struct gw_send *send, void *arg, uint64_t capacity, uint64_t now)
+{
+	struct seen_send *seen = arg;
+
+	seen->granted++;
+	seen->capacity = capacity;
+}
+
+static void on_drained(struct gw_send *send, void *arg, uint64_t now)
+{
+	((struct seen_send *)arg)->drained++;
+}
+
+static void on_nack(struct gw_send *send, void *arg, const struct gw_nack *nack, uint64_t now)
+{
+	((struct seen_send *)arg)->nacks++;
+}
+
+static void on_send_control(struct gw_send *send, void *arg, const void *data, size_t length,
+			    uint64_t now)
+{
+	struct seen_send *seen = arg;
+
+	seen->controls++;
+	memcpy(seen->control, data, length);
+	seen->control_length = length;
+}
+
+static void on_send_timer(struct gw_send *send, void *arg, uint64_t now)
+{
+	((struct seen_send *)arg)->timers++;
+}
+
+static void on_result(struct gw_send *send, void *arg, const struct gw_result *result, uint64_t now)
+{
+	struct seen_send *seen = arg;
+
+	seen->results++;
+	seen->missing = result->missing;
+}
+
+static void on_done(struct gw_send *send, void *arg, int status, uint64_t now)
+{
+	struct seen_send *seen = arg;
+
+	seen->done++;
+	seen->status = status;
+}
+
+static void on_announced(struct gw_recv *recv, void *arg, uint64_t now)
+{
+	((struct seen_recv *)arg)->announced++;
+}
+
+static void on_progress(struct gw_recv *recv, void *arg, uint64_t now)
+{
+	((struct seen_recv *)arg)->progress++;
+}
+
+static void on_recv_control(struct gw_recv *recv, void *arg, const void *data, size_t length,
+			    uint64_t now)
+{
+	struct seen_recv *seen = arg;
+
+	seen->controls++;
+	memcpy(seen->control, data, length);
+	seen->control_length = length;
+}
+
+static void on_recv_timer(struct gw_recv *recv, void *arg, uint64_t now)
+{
+	((struct seen_recv *)arg)->timers++;
+}
+
+static void on_released(struct gw_recv *recv, void *arg, int status, uint64_t now)
+{
+	struct seen_recv *seen = arg;
+
+	seen->released++;
+	seen->status = status;
+}
+
+const struct gw_send_handler seen_send_handler = { .granted = on_granted,
+						   .drained = on_drained,
+						   .nack = on_nack,
+						   .control = on_send_control,
+						   .timer = on_send_timer,
+						   .result = on_result,
+						   .done = on_done };
+
+const struct gw_recv_handler seen_recv_handler = { .announced = on_announced,
+						   .progress = on_progress,
+						   .control = on_recv_control,
+						   .timer = on_recv_timer,
+						   .released = on_released };
+
+struct gw_recv *pair_recv(struct pair *pair, int end, uint64_t offset, uint64_t length,
+			  struct seen_recv *seen)
+{
+	struct gw_recv_attr attr = { .addr = pair->memory[end] + offset,
+				     .length = length,
+				     .mr = pair->mr[end],
+				     .handler = seen ? &seen_recv_handler : NULL,
+				     .arg = seen };
+	struct gw_recv *recv;
+
+	assert_return_code(gw_recv_post(pair->qp[end], &attr, &recv), 0);
+	return recv;
+}
+
+struct gw_send *pair_send(struct pair *pair, int end, uint64_t offset, uint64_t length,
+			  struct seen_send *seen)
+{
+	struct gw_send_attr attr = { .addr = pair->memory[end] + offset,
+				     .length = length,
+				     .mr = pair->mr[end],
+				     .handler = seen ? &seen_send_handler : NULL,
+				     .arg = seen };
+	struct gw_send *send;
+
+	assert_return_code(gw_send_post(pair->qp[end], &attr, &send), 0);
+	return send;
+}
+
+struct gw_send *pair_stream(struct pair *pair, int end, uint64_t length, struct seen_send *seen)
+{
+	struct gw_send_attr attr = { .length = length,
+				     .handler = seen ? &seen_send_handler : NULL,
+				     .arg = seen };
+	struct gw_send *send;
+
+	assert_return_code(gw_stream_start(pair->qp[end], &attr, &send), 0);
+	return send;
+}
+
+void pair_put(struct pair *pair, int end, struct gw_send *stream, uint64_t base, uint64_t length,
+	      uint32_t first, uint32_t number)
+{
+	uint64_t limit = pair_deadline(pair);
+	uint32_t payload = 0;
+	uint64_t from, bytes;
+	int error;
+
+	assert_return_code(gw_qp_payload(pair->qp[end], &payload), 0);
+	from = (uint64_t)first * payload;
+	bytes = (uint64_t)number * payload;
+	if (bytes > length - from)
+		bytes = length - from;
+	while ((error = gw_stream_put(stream, from, pair->memory[end] + base + from, bytes,
+				      pair->mr[end])) == -EAGAIN) {
+		pair_late(pair, limit, "room for a put", __FILE__, __LINE__);
+		pair_step(pair);
+	}
+	assert_int_equal(error, 0);
+}
+
+struct gw_recv_status pair_status(const struct gw_recv *recv)
+{
+	struct gw_recv_status status;
+
+	assert_int_equal(gw_recv_status(recv, &status), 0);
+	return status;
+}
+
+void fill_pattern(uint8_t *bytes, size_t length, uint64_t seed)
+{
+	struct rng rng;
+
+	rng_seed(&rng, seed);
+	for (size_t i = 0; i < length; i++)
+		bytes[i] = (uint8_t)rng_below(&rng, 256);
+}
+
+/* ---- counters -------------------------------------------------------------------------------------------------- */
+
+uint64_t counter(const struct gw_context *ctx, const char *name)
+{
+	for (unsigned i = 0; i < gw_counter_count(); i++) {
+		uint64_t value;
+
+		if (strcmp(gw_counter_name(i), name))
+			continue;
+		assert_int_equal(gw_counter_read(ctx, i, &value), 0);
+		return value;
+	}
+	fail_msg("there is no counter \"%s\"", name);
+	return 0;
+}
+
+struct tally tally(const struct gw_context *ctx)
+{
+	struct tally now = { { 0 } };
+
+	assert_true(gw_counter_count() <= TALLY_MAX);
+	for (unsigned i = 0; i < gw_counter_count(); i++)
+		assert_int_equal(gw_counter_read(ctx, i, &now.values[i]), 0);
+	return now;
+}
+
+static bool tells_arrival(const char *name)
+{
+	return !strncmp(name, "drop_", 5) || !strcmp(name, "landed_packets") ||
+	       !strcmp(name, "duplicate_packets") || !strcmp(name, "late_packets") ||
+	       !strcmp(name, "rx_data_packets") || !strcmp(name, "rx_forwarded_packets");
+}
+
+void tally_assert(const struct gw_context *ctx, const struct tally *before, const char *name,
+		  uint64_t by)
+{
+	struct tally now = tally(ctx);
+
+	for (unsigned i = 0; i < gw_counter_count(); i++) {
+		uint64_t want = name && !strcmp(gw_counter_name(i), name) ? by : 0;
+
+		if (tells_arrival(gw_counter_name(i)) &&
+		    now.values[i] - before->values[i] != want)
+			fail_msg("%s went up by %llu and not by %llu; expected was %s",
+				 gw_counter_name(i),
+				 (unsigned long long)(now.values[i] - before->values[i]),
+				 (unsigned long long)want, name ? name : "nothing");
+	}
+}
+
+/* ---- lost control ---------------------------------------------------------------------------------------------- */
+
+static int filtered_control(struct fabric_qp *qp, const void *data, size_t length)
+{
+	struct pair_filter *filter = filters;
+	struct control_message message;
+
+	while (filter->qp != qp)
+		filter = filter->next;
+	if (!control_decode(data, length, &message) && !filter->keep(filter->arg, &message))
+		return 0;
+	return filter->real->control(qp, data, length);
+}
+
+static void filter_remove(struct pair *pair, int end)
+{
+	struct pair_filter *filter = pair->filter[end];
+	struct pair_filter **link = &filters;
+
+	while (*link != filter)
+		link = &(*link)->next;
+	*link = filter->next;
+	pair->ctx[end]->fabric->ops = filter->real;
+	pair->filter[end] = NULL;
+	free(filter);
+}
+
+void pair_filter_control(struct pair *pair, int end, pair_filter_fn *keep, void *arg)
+{
+	struct fabric *fabric = pair->ctx[end]->fabric;
+	struct pair_filter *filter;
+
+	if (pair->filter[end])
+		filter_remove(pair, end);
+	if (!keep)
+		return;
+	filter = calloc(1, sizeof(*filter));
+	assert_non_null(filter);
+	filter->real = fabric->ops;
+	filter->ops = *fabric->ops;
+	filter->ops.control = filtered_control;
+	filter->qp = pair->qp[end]->fabric_qp;
+	filter->keep = keep;
+	filter->arg = arg;
+	filter->next = filters;
+	filters = filter;
+	pair->filter[end] = filter;
+	fabric->ops = &filter->ops;
+}
