@@ -53,11 +53,11 @@ struct gw_estimate {
 	uint64_t rtt_ns;     /* smoothed; 0 until measured */
 	uint64_t rtt_var_ns; /* mean deviation */
 	uint64_t rtt_min_ns;
-	double loss;               /* of packets sent, smoothed over some hundreds */
-	uint32_t window;           /* packets the receiver can buffer */
-	uint32_t in_flight;        /* packets sent and not yet accounted for */
-	uint64_t sent;             /* data packets handed to the fabric */
-	uint64_t retransmitted;    /* of which again */
+	double loss;		/* of packets sent, smoothed over some hundreds */
+	uint32_t window;	/* packets the receiver can buffer */
+	uint32_t in_flight;	/* packets sent and not yet accounted for */
+	uint64_t sent;		/* data packets handed to the fabric */
+	uint64_t retransmitted; /* of which again */
 	uint64_t reserved[4];
 };
 GW_API int gw_qp_estimate(const struct gw_qp *qp, struct gw_estimate *out);

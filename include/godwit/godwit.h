@@ -35,9 +35,9 @@ GW_API const char *gw_version(void);
 /* Faults made on purpose at the edge of the fabric, on what this context sends. The same seed and the same traffic
  * give the same faults. */
 struct gw_faults {
-	double drop;      /* probability that a packet is lost */
+	double drop;	  /* probability that a packet is lost */
 	double duplicate; /* that it is sent twice */
-	double reorder;   /* that it is held back behind the next few */
+	double reorder;	  /* that it is held back behind the next few */
 	uint64_t seed;
 };
 
@@ -45,11 +45,12 @@ struct gw_context_attr {
 	/* "roce:ADDRESS" or "roce:ADDRESS@PORT": user-space RoCEv2 on a UDP socket. The address is one of this
 	 * host's, IPv4 or IPv6; the port is 4791 unless given, and 0 asks the system for a free one. */
 	const char *fabric;
-	uint32_t max_qps;      /* queue pairs open at once; default 16384 */
-	uint32_t max_sends;    /* sends open at once over all queue pairs; default 4096 */
-	uint32_t max_recvs;    /* receives likewise; default 4096 */
+	uint32_t max_qps;   /* queue pairs open at once; default 16384 */
+	uint32_t max_sends; /* sends open at once over all queue pairs; default 4096 */
+	uint32_t max_recvs; /* receives likewise; default 4096 */
 	uint32_t reserved32;
-	uint64_t bitmap_bytes; /* memory for bitmaps and send logs; default 16 MiB, touched as used */
+	uint64_t
+		bitmap_bytes; /* memory for bitmaps and send logs; default 16 MiB, touched as used */
 	const struct gw_faults *faults;
 	uint64_t reserved[8];
 };

@@ -34,16 +34,20 @@ struct gw_qp_handler {
 };
 
 struct gw_qp_attr {
-	uint32_t payload;       /* bytes in a packet, a multiple of 4; default: the largest the path carries */
-	uint32_t chunk_packets; /* packets a bit of the chunk bitmap stands for: 1 to 64, a power of two; default 16 */
-	uint32_t slots;         /* receives granted at once: a power of two up to 2^slot_bits; default 64 */
-	uint8_t slot_bits;      /* how the immediate is split; 10 + 18 + 4 unless all three are given, sum 32 */
+	uint32_t
+		payload; /* bytes in a packet, a multiple of 4; default: the largest the path carries */
+	uint32_t
+		chunk_packets; /* packets a bit of the chunk bitmap stands for: 1 to 64, a power of two; default 16 */
+	uint32_t slots; /* receives granted at once: a power of two up to 2^slot_bits; default 64 */
+	uint8_t slot_bits; /* how the immediate is split; 10 + 18 + 4 unless all three are given, sum 32 */
 	uint8_t packet_bits;
 	uint8_t user_bits;
 	uint8_t reserved8;
 	uint32_t reserved32;
-	uint64_t peer_timeout_ns;    /* silence after which the peer is given up, while anything is open; default 10 s */
-	uint64_t packet_lifetime_ns; /* how long a slot rests before reuse; default: what the fabric needs */
+	uint64_t
+		peer_timeout_ns; /* silence after which the peer is given up, while anything is open; default 10 s */
+	uint64_t
+		packet_lifetime_ns; /* how long a slot rests before reuse; default: what the fabric needs */
 	const struct gw_qp_handler *handler;
 	void *arg;
 	uint64_t reserved[4];
@@ -81,7 +85,8 @@ GW_API int gw_qp_payload(const struct gw_qp *qp, uint32_t *out);
 
 /* What became of a message at the receiver. */
 struct gw_result {
-	uint32_t missing; /* packets that had not arrived when it completed; 0: whole. GW_MISSING_UNKNOWN: never announced */
+	uint32_t
+		missing; /* packets that had not arrived when it completed; 0: whole. GW_MISSING_UNKNOWN: never announced */
 	uint32_t reserved;
 };
 #define GW_MISSING_UNKNOWN UINT32_MAX
@@ -95,10 +100,12 @@ struct gw_send_handler {
 	/* The receiver's scheme acknowledges and names holes. */
 	void (*nack)(struct gw_send *send, void *arg, const struct gw_nack *nack, uint64_t now);
 	/* The receiver's scheme says something of its own. */
-	void (*control)(struct gw_send *send, void *arg, const void *data, size_t length, uint64_t now);
+	void (*control)(struct gw_send *send, void *arg, const void *data, size_t length,
+			uint64_t now);
 	void (*timer)(struct gw_send *send, void *arg, uint64_t now);
 	/* The receiver completed this message. */
-	void (*result)(struct gw_send *send, void *arg, const struct gw_result *result, uint64_t now);
+	void (*result)(struct gw_send *send, void *arg, const struct gw_result *result,
+		       uint64_t now);
 	/* The send ended: its memory is the caller's. Called once; the handle may be closed in it. */
 	void (*done)(struct gw_send *send, void *arg, int status, uint64_t now);
 };
@@ -142,7 +149,8 @@ GW_API int gw_stream_start(struct gw_qp *qp, const struct gw_send_attr *attr, st
  * -EINVAL   not a stream
  * -EALREADY ended
  */
-GW_API int gw_stream_put(struct gw_send *stream, uint64_t offset, const void *addr, uint64_t length, struct gw_mr *mr);
+GW_API int gw_stream_put(struct gw_send *stream, uint64_t offset, const void *addr, uint64_t length,
+			 struct gw_mr *mr);
 #define GW_PUTS_MAX 128
 
 /* No more puts. The stream is done when the last put was handed over. -EINVAL not a stream, -EALREADY. */
@@ -162,7 +170,8 @@ struct gw_recv_handler {
 	/* Packets landed since the last call. At most once for each gw_progress(). */
 	void (*progress)(struct gw_recv *recv, void *arg, uint64_t now);
 	/* The sender's scheme says something of its own. */
-	void (*control)(struct gw_recv *recv, void *arg, const void *data, size_t length, uint64_t now);
+	void (*control)(struct gw_recv *recv, void *arg, const void *data, size_t length,
+			uint64_t now);
 	void (*timer)(struct gw_recv *recv, void *arg, uint64_t now);
 	/* Nothing lands any more: the memory is the caller's. status is 0 when the caller completed it, else why the
 	 * queue pair ended it. Called once; the handle may be closed in it. */
@@ -186,7 +195,7 @@ struct gw_recv_attr {
 GW_API int gw_recv_post(struct gw_qp *qp, const struct gw_recv_attr *attr, struct gw_recv **out);
 
 #define GW_RECV_ANNOUNCED 1u
-#define GW_RECV_FULL      2u /* every packet of the announced length has landed */
+#define GW_RECV_FULL	  2u /* every packet of the announced length has landed */
 #define GW_RECV_COMPLETED 4u
 #define GW_RECV_RELEASED  8u
 
@@ -219,7 +228,8 @@ struct gw_run {
 
 /* The first run of packets in [from, below) that have not landed. 1 with *out set, 0 when there is none. `below` is
  * cut to the buffer's end. */
-GW_API int gw_recv_next_hole(const struct gw_recv *recv, uint32_t from, uint32_t below, struct gw_run *out);
+GW_API int gw_recv_next_hole(const struct gw_recv *recv, uint32_t from, uint32_t below,
+			     struct gw_run *out);
 
 /* The sender's immediate. -EAGAIN until known, -ENODATA when the message has none. */
 GW_API int gw_recv_imm(const struct gw_recv *recv, uint32_t *imm);

@@ -21,7 +21,7 @@ struct gw_scheme;
 
 /* What a transfer came to. */
 struct gw_transfer_result {
-	int status;       /* 0, or why it failed */
+	int status;	  /* 0, or why it failed */
 	uint32_t missing; /* packets that did not arrive, when that is known */
 	uint64_t length;  /* of the message */
 };
@@ -64,10 +64,10 @@ struct gw_scheme {
 
 /* Posts a transfer under a scheme; the errors of gw_stream_start() and gw_recv_post(). The handle is closed with
  * gw_send_close() or gw_recv_close() after `done`. */
-GW_API int gw_transfer_send(struct gw_qp *qp, const struct gw_scheme *scheme, const struct gw_transfer_attr *attr,
-			    struct gw_send **out);
-GW_API int gw_transfer_recv(struct gw_qp *qp, const struct gw_scheme *scheme, const struct gw_transfer_attr *attr,
-			    struct gw_recv **out);
+GW_API int gw_transfer_send(struct gw_qp *qp, const struct gw_scheme *scheme,
+			    const struct gw_transfer_attr *attr, struct gw_send **out);
+GW_API int gw_transfer_recv(struct gw_qp *qp, const struct gw_scheme *scheme,
+			    const struct gw_transfer_attr *attr, struct gw_recv **out);
 
 /* For a scheme: the transfer ends with this. The send's stream is ended, the receive completed; the caller hears of it
  * when its memory is free. A second finish is ignored. */

@@ -66,8 +66,8 @@ struct fabric_caps {
 	uint32_t window;      /* packets the receive side can hold for all queue pairs together */
 	uint64_t
 		lifetime_ns; /* how long a (slot, generation) must rest; 0 where keys alone tell stale packets */
-	uint32_t lanes;	       /* ways to one peer; 0 counts as 1 */
-	bool copies; /* write() is done with the memory when it returns */
+	uint32_t lanes; /* ways to one peer; 0 counts as 1 */
+	bool copies;	/* write() is done with the memory when it returns */
 	/* User bits of the immediate to spend on the generation: for fabrics whose events cannot tell it otherwise. */
 	uint8_t generation_bits;
 };
@@ -83,7 +83,7 @@ struct fabric_write {
 	uint32_t length;
 	uint32_t packet; /* its number; with the slot and user bits it makes the immediate */
 	uint32_t user;
-	bool again; /* sent before: of interest to whoever watches, not to the network */
+	bool again;  /* sent before: of interest to whoever watches, not to the network */
 	uint64_t va; /* where it goes, in the window's own addresses */
 };
 

@@ -101,7 +101,9 @@ struct link_verdict link_enter(struct link *link, uint64_t now_ns, uint32_t byte
 
 double link_mean_loss(const struct link_attr *attr)
 {
-	double bad = attr->burst_enter > 0 ? attr->burst_enter / (attr->burst_enter + attr->burst_leave) : 0;
+	double bad = attr->burst_enter > 0
+			     ? attr->burst_enter / (attr->burst_enter + attr->burst_leave)
+			     : 0;
 
 	return 1 - (1 - attr->loss) * (1 - bad * attr->burst_loss);
 }

@@ -32,7 +32,8 @@ static bool hear_header(struct gw_qp *qp, const struct control_header *header)
 	if (!plausible(qp->announce_acked, header->announced, qp->send_matched) ||
 	    !plausible(qp->grants_acked, header->granted, qp->recv_granted) ||
 	    !plausible(qp->results_acked, header->results, qp->completed) ||
-	    !plausible(qp->results_seen, header->completed, qp->send_matched))
+	    /* A receive may be given up before anything was sent into it: only the slots bound this one. */
+	    !plausible(qp->results_seen, header->completed, qp->results_seen + qp->sends_mask + 1))
 		return false;
 	if (serial_after(header->announced, qp->announce_acked)) {
 		qp->announce_acked = header->announced;
@@ -122,10 +123,9 @@ static bool hear_report(struct gw_qp *qp, const struct control_message *message)
 			qp_owe(qp, OWE_ACK);
 			continue;
 		}
-		/* A receive may be given up before anything was sent into it. Its send, once there, will hear of it
-		 * when this is repeated. */
-		if (!serial_before(entry.msn, qp->grants_seen))
+		if (entry.msn - qp->results_seen > qp->sends_mask)
 			return false;
+		/* One given up before its turn may have no send yet; that will hear of it when this is repeated. */
 		send = send_find(qp, entry.msn);
 		if (!send)
 			continue;

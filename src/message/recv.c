@@ -302,6 +302,9 @@ void recv_announce(struct gw_recv *recv, const struct control_announce_entry *en
 	struct gw_qp *qp = recv->qp;
 	uint32_t short_packet = recv->short_packet;
 
+	/* Too late for one that is completed: its result is final, and the sender may have forgotten what it sent. */
+	if (recv->completed)
+		return;
 	recv->is_announced = true;
 	recv->length = entry->length;
 	recv->scheme = entry->scheme;
@@ -309,8 +312,6 @@ void recv_announce(struct gw_recv *recv, const struct control_announce_entry *en
 	recv->imm = entry->imm;
 	recv->geometry[0] = entry->geometry[0];
 	recv->geometry[1] = entry->geometry[1];
-	if (recv->completed)
-		return;
 	if (entry->length > recv->capacity) {
 		recv->length = 0;
 		recv->status = -EMSGSIZE;

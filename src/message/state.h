@@ -228,7 +228,7 @@ struct gw_qp {
 	uint32_t announce_told;
 	uint32_t sends_mask;
 	uint32_t *sends;	     /* pool index + 1 by msn */
-	uint32_t lane; /* of the next batch */
+	uint32_t lane;		     /* of the next batch */
 	uint64_t written;	     /* packets handed to the fabric */
 	uint64_t flushed;	     /* of which it is done with the memory */
 	struct list sends_waiting;   /* for a grant */

@@ -14,11 +14,11 @@
 #include "base/serial.h"
 #include "message/state.h"
 
-#define CONTROL_BUFFER	4096
-#define REPORT_RUNS	8
+#define CONTROL_BUFFER	  4096
+#define REPORT_RUNS	  8
 #define PROBE_BUSY_MIN_NS UINT64_C(5000000)
 #define PROBE_BUSY_MAX_NS UINT64_C(200000000)
-#define REPEAT_LIMIT_NS UINT64_C(1000000000)
+#define REPEAT_LIMIT_NS	  UINT64_C(1000000000)
 
 struct datagram {
 	struct control_writer writer;
@@ -199,7 +199,8 @@ static uint64_t probe_interval(const struct gw_qp *qp)
 	uint64_t interval = limit;
 
 	if (!f->rtt_ns) {
-		interval = gw_qp_patience_ns(qp) << (f->probes_unanswered < 5 ? f->probes_unanswered : 5);
+		interval = gw_qp_patience_ns(qp)
+			   << (f->probes_unanswered < 5 ? f->probes_unanswered : 5);
 	} else if (f->sent + f->landed != f->activity) {
 		interval = 4 * f->rtt_ns;
 		if (interval < PROBE_BUSY_MIN_NS)
@@ -207,6 +208,9 @@ static uint64_t probe_interval(const struct gw_qp *qp)
 		if (interval > PROBE_BUSY_MAX_NS)
 			interval = PROBE_BUSY_MAX_NS;
 	}
+	/* Half-way to giving a peer up it is worth a few packets more to be sure. */
+	if (qp->ctx->now - qp->heard_at > qp->peer_timeout_ns / 2)
+		limit /= 4;
 	return interval < limit ? interval : limit;
 }
 

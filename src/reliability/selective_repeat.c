@@ -70,7 +70,8 @@ static int put_packets(struct gw_send *send, const struct gw_run *run)
 	length = (uint64_t)run->count * payload;
 	if (length > s->transfer.length - first)
 		length = s->transfer.length - first;
-	error = gw_stream_put(send, first, (const uint8_t *)s->transfer.addr + first, length, s->transfer.mr);
+	error = gw_stream_put(send, first, (const uint8_t *)s->transfer.addr + first, length,
+			      s->transfer.mr);
 	if (error)
 		return error;
 	/* While packets wait here silence means nothing. `drained` starts the clock. */
@@ -96,7 +97,9 @@ static void granted(struct gw_send *send, void *arg, uint64_t capacity, uint64_t
 	if (error && error != -EAGAIN)
 		gw_transfer_finish_send(send, error, GW_MISSING_UNKNOWN);
 	else if (!s->waiting)
-		wait_for_news(send, now); /* nothing to send, or no room: then the receiver will ask for all of it */
+		wait_for_news(
+			send,
+			now); /* nothing to send, or no room: then the receiver will ask for all of it */
 }
 
 static void drained(struct gw_send *send, void *arg, uint64_t now)

@@ -43,7 +43,9 @@ static void sent(struct message *m, int status)
 	m->sent = true;
 	flow->ended_sends++;
 	if (status == -EMSGSIZE && m->plan->capacity >= m->plan->length)
-		run_fail(flow->run, "message %u: the send found its receive too small, and it is not", m->index);
+		run_fail(flow->run,
+			 "message %u: the send found its receive too small, and it is not",
+			 m->index);
 	else if (status && status != -EMSGSIZE && !scenario->may_fail)
 		run_fail(flow->run, "message %u: the send ended with %d", m->index, status);
 	if (m->send && gw_send_close(m->send))
@@ -93,14 +95,16 @@ static void stream_more(struct gw_send *send, struct message *m)
 		if ((uint64_t)first * payload + length > m->plan->length)
 			length = m->plan->length - (uint64_t)first * payload;
 		if (!m->plan->gaps || m->cursor % m->plan->gaps) {
-			error = gw_stream_put(send, (uint64_t)first * payload, m->source + (uint64_t)first * payload,
-					      length, m->source_mr);
+			error = gw_stream_put(send, (uint64_t)first * payload,
+					      m->source + (uint64_t)first * payload, length,
+					      m->source_mr);
 			if (error == -EAGAIN)
 				return;
 			if (error == -EALREADY)
 				break; /* the receiver has completed it */
 			if (error)
-				run_fail(m->flow->run, "message %u: a put was refused with %d", m->index, error);
+				run_fail(m->flow->run, "message %u: a put was refused with %d",
+					 m->index, error);
 		}
 		m->cursor += run;
 	}
@@ -120,20 +124,23 @@ static void stream_drained(struct gw_send *send, void *arg, uint64_t now)
 	stream_more(send, arg);
 }
 
-static void stream_result(struct gw_send *send, void *arg, const struct gw_result *result, uint64_t now)
+static void stream_result(struct gw_send *send, void *arg, const struct gw_result *result,
+			  uint64_t now)
 {
 	const struct message *m = arg;
 
 	(void)now;
 	if (m->received && m->whole != !result->missing)
-		run_fail(m->flow->run, "message %u: the result tells of %u missing", m->index, result->missing);
+		run_fail(m->flow->run, "message %u: the result tells of %u missing", m->index,
+			 result->missing);
 	gw_stream_end(send);
 }
 
 static const struct gw_send_handler one_shot_handler = { .done = raw_sent };
-static const struct gw_send_handler stream_handler = {
-	.granted = stream_granted, .drained = stream_drained, .result = stream_result, .done = raw_sent
-};
+static const struct gw_send_handler stream_handler = { .granted = stream_granted,
+						       .drained = stream_drained,
+						       .result = stream_result,
+						       .done = raw_sent };
 
 static int post_send(struct message *m)
 {
@@ -172,7 +179,8 @@ static void post_sends(struct flow *flow)
 		if (error) {
 			flow->tx_over = true;
 			if (!flow->run->scenario->may_fail)
-				run_fail(flow->run, "message %u: the send was refused with %d", m->index, error);
+				run_fail(flow->run, "message %u: the send was refused with %d",
+					 m->index, error);
 			return;
 		}
 		flow->posted_sends++;
@@ -188,7 +196,8 @@ static void post_sends(struct flow *flow)
 
 /* ---- receiving ------------------------------------------------------------------------------------------------- */
 
-static void check_bytes(struct message *m, struct gw_recv *recv, const struct gw_recv_status *status)
+static void check_bytes(struct message *m, struct gw_recv *recv,
+			const struct gw_recv_status *status)
 {
 	uint32_t payload = m->flow->run->scenario->sim.payload;
 	uint32_t end = status->flags & GW_RECV_ANNOUNCED ? status->packets : status->highest;
@@ -208,15 +217,18 @@ static void check_bytes(struct message *m, struct gw_recv *recv, const struct gw
 		if (last > m->plan->length)
 			last = m->plan->length;
 		if (last > first && memcmp(target_of(m) + first, m->source + first, last - first))
-			run_fail(m->flow->run, "message %u: bytes are wrong under bits that are set", m->index);
+			run_fail(m->flow->run,
+				 "message %u: bytes are wrong under bits that are set", m->index);
 		landed += below - from;
 		from = hole.first + hole.count;
 	}
 	if (landed != status->landed)
-		run_fail(m->flow->run, "message %u: %u bits, %u counted", m->index, landed, status->landed);
+		run_fail(m->flow->run, "message %u: %u bits, %u counted", m->index, landed,
+			 status->landed);
 }
 
-static void check_chunks(struct message *m, struct gw_recv *recv, const struct gw_recv_status *status)
+static void check_chunks(struct message *m, struct gw_recv *recv,
+			 const struct gw_recv_status *status)
 {
 	uint32_t chunk_packets = m->flow->run->scenario->qp.chunk_packets;
 	const uint64_t *words;
@@ -235,8 +247,9 @@ static void check_chunks(struct message *m, struct gw_recv *recv, const struct g
 		full = count_ == 64 ? UINT64_MAX : (UINT64_C(1) << count_) - 1;
 		gw_recv_expand(recv, c, &packets);
 		if (bit != (count_ && packets == full))
-			run_fail(m->flow->run, "message %u: chunk %u says %d, its packets %lx of %lx", m->index, c, bit,
-				 (unsigned long)packets, (unsigned long)full);
+			run_fail(m->flow->run,
+				 "message %u: chunk %u says %d, its packets %lx of %lx", m->index,
+				 c, bit, (unsigned long)packets, (unsigned long)full);
 	}
 }
 
@@ -246,7 +259,8 @@ static void check_imm(struct message *m, struct gw_recv *recv)
 	int error = gw_recv_imm(recv, &imm);
 
 	if (!error && (!m->plan->has_imm || imm != m->plan->imm))
-		run_fail(m->flow->run, "message %u: immediate %08x instead of %08x", m->index, imm, m->plan->imm);
+		run_fail(m->flow->run, "message %u: immediate %08x instead of %08x", m->index, imm,
+			 m->plan->imm);
 	if (error == -ENODATA && m->plan->has_imm)
 		run_fail(m->flow->run, "message %u: its immediate is gone", m->index);
 }
@@ -272,18 +286,20 @@ static void received(struct message *m, int status)
 	check_imm(m, m->recv);
 	m->whole = what.flags & GW_RECV_FULL;
 	if (what.flags & GW_RECV_ANNOUNCED && what.length != m->plan->length)
-		run_fail(run, "message %u: length %lu instead of %lu", m->index, (unsigned long)what.length,
-			 (unsigned long)m->plan->length);
+		run_fail(run, "message %u: length %lu instead of %lu", m->index,
+			 (unsigned long)what.length, (unsigned long)m->plan->length);
 	if (status == -EMSGSIZE) {
 		run_saw(run, SIGHT_RECEIVE_TOO_SMALL);
 		if (m->plan->capacity >= m->plan->length)
-			run_fail(run, "message %u: the receive was called too small, and is not", m->index);
+			run_fail(run, "message %u: the receive was called too small, and is not",
+				 m->index);
 	} else if (status && !run->scenario->may_fail) {
 		run_fail(run, "message %u: the receive ended with %d", m->index, status);
 	} else if (!status && m->plan->mode == MODE_EXACT && !m->whole) {
 		run_fail(run, "message %u: an exact message has holes", m->index);
 	} else if (!status && !m->whole) {
-		run_saw(run, m->plan->receive_early ? SIGHT_COMPLETED_EARLY : SIGHT_COMPLETED_WITH_HOLES);
+		run_saw(run, m->plan->receive_early ? SIGHT_COMPLETED_EARLY
+						    : SIGHT_COMPLETED_WITH_HOLES);
 	}
 	if (!m->plan->length)
 		run_saw(run, SIGHT_EMPTY_MESSAGE);
@@ -372,7 +388,8 @@ static void post_recvs(struct flow *flow)
 		if (error) {
 			flow->rx_over = true;
 			if (!run->scenario->may_fail)
-				run_fail(run, "message %u: the receive was refused with %d", m->index, error);
+				run_fail(run, "message %u: the receive was refused with %d",
+					 m->index, error);
 			return;
 		}
 		if (flow->posted_recvs >= run->scenario->qp.slots)
@@ -474,7 +491,8 @@ void flow_check_untouched(struct flow *flow)
 			run_fail(flow->run, "message %u: its memory changed after release", i);
 		for (uint32_t j = 0; j < MARGIN; j++)
 			if (m->target[j] != MARGIN_BYTE || m->target[whole - 1 - j] != MARGIN_BYTE)
-				run_fail(flow->run, "message %u: something landed outside its buffer", i);
+				run_fail(flow->run,
+					 "message %u: something landed outside its buffer", i);
 	}
 }
 
@@ -498,8 +516,8 @@ void flow_note_sender_death(struct flow *flow)
 {
 	for (uint32_t i = 0; i < flow->posted_recvs; i++)
 		if (flow->message[i].recv)
-			run_saw(flow->run, flow->message[i].recv->landed ? SIGHT_DEATH_RECEIVING :
-									   SIGHT_DEATH_BEFORE_DATA);
+			run_saw(flow->run, flow->message[i].recv->landed ? SIGHT_DEATH_RECEIVING
+									 : SIGHT_DEATH_BEFORE_DATA);
 }
 
 void flows_host_dies(struct run *run, uint32_t host)
@@ -524,14 +542,16 @@ void flows_explain(struct run *run)
 {
 	size_t used = 0;
 
-	for (uint32_t i = 0; i < run->scenario->flow_count && used < sizeof(run->explanation) - 1; i++) {
+	for (uint32_t i = 0; i < run->scenario->flow_count && used < sizeof(run->explanation) - 1;
+	     i++) {
 		const struct flow *flow = &run->flows[i];
 
 		if (!flow_finished(flow))
-			used += (size_t)snprintf(run->explanation + used, sizeof(run->explanation) - used,
-						 "flow %u: sends %u of %u ended, receives %u of %u; ", i,
-						 flow->ended_sends, flow->posted_sends, flow->ended_recvs,
-						 flow->posted_recvs);
+			used += (size_t)snprintf(
+				run->explanation + used, sizeof(run->explanation) - used,
+				"flow %u: sends %u of %u ended, receives %u of %u; ", i,
+				flow->ended_sends, flow->posted_sends, flow->ended_recvs,
+				flow->posted_recvs);
 	}
 }
 

@@ -11,8 +11,8 @@
 #include "simulation/run.h"
 #include "wire/control.h"
 
-#define LIMIT_NS UINT64_C(900000000000) /* of virtual time: nothing may take this long */
-#define SETTLE_NS UINT64_C(60000000000)
+#define LIMIT_NS    UINT64_C(900000000000) /* of virtual time: nothing may take this long */
+#define SETTLE_NS   UINT64_C(60000000000)
 #define EVENT_LIMIT UINT64_C(20000000)
 
 void run_fail(struct run *run, const char *format, ...)
@@ -174,12 +174,18 @@ static void count_sights(struct run *run)
 		const char *counter;
 		enum sight sight;
 	} map[] = {
-		{ "grant_repeats", SIGHT_GRANT_REPEATED },	 { "announce_repeats", SIGHT_ANNOUNCE_REPEATED },
-		{ "result_repeats", SIGHT_RESULT_REPEATED },	 { "drop_rkey", SIGHT_STALE_KEY },
-		{ "drop_generation", SIGHT_STALE_GENERATION },	 { "drop_slot", SIGHT_CLOSED_WINDOW },
-		{ "late_packets", SIGHT_LATE_PACKET },		 { "duplicate_packets", SIGHT_DUPLICATE },
-		{ "drop_icrc", SIGHT_CORRUPT },			 { "drop_overrun", SIGHT_OVERRUN },
-		{ "window_stalls", SIGHT_STALL },		 { "retransmitted_packets", SIGHT_RETRANSMITTED },
+		{ "grant_repeats", SIGHT_GRANT_REPEATED },
+		{ "announce_repeats", SIGHT_ANNOUNCE_REPEATED },
+		{ "result_repeats", SIGHT_RESULT_REPEATED },
+		{ "drop_rkey", SIGHT_STALE_KEY },
+		{ "drop_generation", SIGHT_STALE_GENERATION },
+		{ "drop_slot", SIGHT_CLOSED_WINDOW },
+		{ "late_packets", SIGHT_LATE_PACKET },
+		{ "duplicate_packets", SIGHT_DUPLICATE },
+		{ "drop_icrc", SIGHT_CORRUPT },
+		{ "drop_overrun", SIGHT_OVERRUN },
+		{ "window_stalls", SIGHT_STALL },
+		{ "retransmitted_packets", SIGHT_RETRANSMITTED },
 	};
 
 	for (uint32_t h = 0; h < run->world.host_count; h++)
@@ -201,11 +207,13 @@ static void check_claims(struct run *run)
 
 		if (ctx && (ctx->counters[COUNT_DROP_CLAIM] || ctx->counters[COUNT_DROP_TOKEN] ||
 			    ctx->counters[COUNT_DROP_CONTROL] || ctx->counters[COUNT_DROP_SHAPE]))
-			run_fail(run, "host %u dropped its peer's honest words: claim %lu token %lu control %lu shape %lu", h,
-				 (unsigned long)ctx->counters[COUNT_DROP_CLAIM],
-				 (unsigned long)ctx->counters[COUNT_DROP_TOKEN],
-				 (unsigned long)ctx->counters[COUNT_DROP_CONTROL],
-				 (unsigned long)ctx->counters[COUNT_DROP_SHAPE]);
+			run_fail(
+				run,
+				"host %u dropped its peer's honest words: claim %lu token %lu control %lu shape %lu",
+				h, (unsigned long)ctx->counters[COUNT_DROP_CLAIM],
+				(unsigned long)ctx->counters[COUNT_DROP_TOKEN],
+				(unsigned long)ctx->counters[COUNT_DROP_CONTROL],
+				(unsigned long)ctx->counters[COUNT_DROP_SHAPE]);
 	}
 }
 
@@ -217,11 +225,15 @@ static void check_memory(struct run *run)
 		if (!ctx)
 			continue;
 		if (pool_used(&ctx->sends) || pool_used(&ctx->recvs) || pool_used(&ctx->grants) ||
-		    pool_used(&ctx->puts) || pool_used(&ctx->qps) || pool_used(&ctx->mrs) || arena_used(&ctx->arena))
-			run_fail(run, "host %u leaks: sends %u recvs %u grants %u puts %u qps %u mrs %u arena %zu", h,
-				 pool_used(&ctx->sends), pool_used(&ctx->recvs), pool_used(&ctx->grants),
-				 pool_used(&ctx->puts), pool_used(&ctx->qps), pool_used(&ctx->mrs),
-				 arena_used(&ctx->arena));
+		    pool_used(&ctx->puts) || pool_used(&ctx->qps) || pool_used(&ctx->mrs) ||
+		    arena_used(&ctx->arena))
+			run_fail(
+				run,
+				"host %u leaks: sends %u recvs %u grants %u puts %u qps %u mrs %u arena %zu",
+				h, pool_used(&ctx->sends), pool_used(&ctx->recvs),
+				pool_used(&ctx->grants), pool_used(&ctx->puts),
+				pool_used(&ctx->qps), pool_used(&ctx->mrs),
+				arena_used(&ctx->arena));
 	}
 }
 
@@ -267,10 +279,14 @@ static void wind_up(struct run *run)
 	for (uint32_t i = 0; i < run->scenario->flow_count; i += 2)
 		flow_close_qps(&run->flows[i], &run->flows[i + 1]);
 	for (uint32_t h = 0; h < run->world.host_count; h++)
-		world_touch(&run->world, h);
+		world_stall(&run->world, h, false);
 	until = sim_now_ns(run->world.sim) + SETTLE_NS;
 	while (world_step(&run->world, until))
 		;
+	for (uint32_t h = 0; h < run->world.host_count; h++)
+		if (run->world.hosts[h].ctx)
+			gw_progress(
+				run->world.hosts[h].ctx); /* gives the last datagram's bytes back */
 	for (uint32_t i = 0; i < run->scenario->flow_count; i++)
 		flow_check_untouched(&run->flows[i]);
 	check_memory(run);
@@ -280,7 +296,9 @@ static void wind_up(struct run *run)
 
 void scenario_run(const struct scenario *scenario, bool trace, struct run_result *out)
 {
-	struct gw_context_attr ctx = { .max_qps = 16, .max_sends = 512, .max_recvs = 512, .bitmap_bytes = 1 << 20 };
+	struct gw_context_attr ctx = {
+		.max_qps = 16, .max_sends = 512, .max_recvs = 512, .bitmap_bytes = 1 << 20
+	};
 	struct run *run = calloc(1, sizeof(*run));
 	uint64_t start;
 
@@ -307,7 +325,8 @@ void scenario_run(const struct scenario *scenario, bool trace, struct run_result
 			run_fail(run, "something never ends: %s", run->explanation);
 		}
 		if (sim_events(run->world.sim) > EVENT_LIMIT)
-			run_fail(run, "a storm: %lu packets", (unsigned long)sim_events(run->world.sim));
+			run_fail(run, "a storm: %lu packets",
+				 (unsigned long)sim_events(run->world.sim));
 	}
 	if (!out->failed)
 		wind_up(run);

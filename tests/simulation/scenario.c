@@ -21,8 +21,9 @@ static uint32_t pick(struct rng *rng, const uint32_t *values, size_t count)
 {
 	return values[rng_below(rng, count)];
 }
-#define PICK(rng, ...) \
-	pick(rng, (const uint32_t[]){ __VA_ARGS__ }, sizeof((const uint32_t[]){ __VA_ARGS__ }) / sizeof(uint32_t))
+#define PICK(rng, ...)                                                                             \
+	pick(rng, (const uint32_t[]){ __VA_ARGS__ },                                               \
+	     sizeof((const uint32_t[]){ __VA_ARGS__ }) / sizeof(uint32_t))
 
 static void draw_link(struct rng *rng, struct link_attr *link)
 {
@@ -86,9 +87,12 @@ static uint64_t lifetime(const struct sim_shape_attr *shape)
 	const struct link_attr *links[2] = { &shape->edge, &shape->core };
 
 	for (int i = 0; i < 2; i++) {
-		uint64_t queue = links[i]->rate_bps ? 4 * MS + UINT64_C(8000000) * 8 * S / links[i]->rate_bps : 0;
+		uint64_t queue = links[i]->rate_bps
+					 ? 4 * MS + UINT64_C(8000000) * 8 * S / links[i]->rate_bps
+					 : 0;
 
-		total += 2 * (links[i]->delay_ns + links[i]->jitter_ns + links[i]->reorder_ns + queue);
+		total += 2 *
+			 (links[i]->delay_ns + links[i]->jitter_ns + links[i]->reorder_ns + queue);
 	}
 	return total;
 }
@@ -106,6 +110,21 @@ static void draw_host(struct rng *rng, struct scenario *s)
 	host->read_ns = rng_chance(rng, 0.7) ? between(rng, 0, 50 * US) : 0;
 	host->completion_ns = rng_chance(rng, 0.7) ? between(rng, 0, 200 * US) : 0;
 	host->lifetime_ns = lifetime(&s->shape);
+	if (!rng_chance(rng, 0.6))
+		return;
+	/* A fast network in front of a slow host: completions still wait when their slot is used again. Two bits of
+	 * generation tell four uses apart, so that it is enough for the slot to rest a third of the time that a
+	 * completion can take. */
+	host->undrained = true;
+	host->fence_ns = 10 * US;
+	host->completion_ns = between(rng, 4 * MS, 40 * MS);
+	s->shape.edge.delay_ns = s->shape.core.delay_ns = 1 * US;
+	s->shape.edge.rate_bps = s->shape.core.rate_bps = 0;
+	s->shape.edge.jitter_ns = s->shape.core.jitter_ns = 0;
+	s->shape.edge.reorder_ns = s->shape.core.reorder_ns = 1 * US;
+	host->lifetime_ns = lifetime(&s->shape);
+	if (host->lifetime_ns < host->completion_ns / 3 + 1)
+		host->lifetime_ns = host->completion_ns / 3 + 1;
 }
 
 static void draw_qp(struct rng *rng, struct scenario *s)
@@ -216,6 +235,9 @@ void scenario_draw(uint64_t seed, struct scenario *out)
 	draw_qp(&rng, out);
 	draw_flows(&rng, out);
 	draw_misfortunes(&rng, out);
+	/* A burst lasts for packets, not for time: where few are sent it can outlast any patience. */
+	if (out->shape.edge.burst_enter > 0 || out->shape.core.burst_enter > 0)
+		out->may_fail = true;
 	if (path_loss(&out->shape) > (out->qp.peer_timeout_ns < 4 * S ? 0.05 : 0.25))
 		out->may_fail = true;
 }
@@ -224,9 +246,10 @@ static void print_link(const char *name, const struct link_attr *link)
 {
 	fprintf(stderr,
 		"  %s: %.0f Mbit/s, %.3f ms (+%.3f), queue %lu, loss %g, bursts %g, duplicates %g, corrupt %g, reorder %g by %.3f ms\n",
-		name, (double)link->rate_bps / 1e6, (double)link->delay_ns / 1e6, (double)link->jitter_ns / 1e6,
-		(unsigned long)link->queue_bytes, link->loss, link->burst_enter, link->duplicate, link->corrupt,
-		link->reorder, (double)link->reorder_ns / 1e6);
+		name, (double)link->rate_bps / 1e6, (double)link->delay_ns / 1e6,
+		(double)link->jitter_ns / 1e6, (unsigned long)link->queue_bytes, link->loss,
+		link->burst_enter, link->duplicate, link->corrupt, link->reorder,
+		(double)link->reorder_ns / 1e6);
 }
 
 void scenario_print(const struct scenario *s)
@@ -234,17 +257,21 @@ void scenario_print(const struct scenario *s)
 	static const char *const shapes[] = { "pair", "star", "ring", "clos" };
 	static const char *const kinds[] = { "partition", "stall", "death", "jump", "close" };
 
-	fprintf(stderr, "seed %lu: %s of %u, payload %u, %s hosts, %u lanes, queue %u%s\n", (unsigned long)s->seed,
-		shapes[s->shape.shape], s->shape.hosts, s->sim.payload, s->host.nic ? "NIC" : "software",
-		s->host.lanes, s->host.queue, s->may_fail ? ", may fail" : "");
+	fprintf(stderr, "seed %lu: %s of %u, payload %u, %s hosts, %u lanes, queue %u%s\n",
+		(unsigned long)s->seed, shapes[s->shape.shape], s->shape.hosts, s->sim.payload,
+		s->host.nic ? "NIC" : "software", s->host.lanes, s->host.queue,
+		s->may_fail ? ", may fail" : "");
 	print_link("edge", &s->shape.edge);
 	print_link("core", &s->shape.core);
-	fprintf(stderr, "  slots %u, chunks of %u, split %u/%u/%u, timeout %.1f s, lifetime %.3f ms\n", s->qp.slots,
-		s->qp.chunk_packets, s->qp.slot_bits, s->qp.packet_bits, s->qp.user_bits,
-		(double)s->qp.peer_timeout_ns / 1e9, (double)s->host.lifetime_ns / 1e6);
+	fprintf(stderr,
+		"  slots %u, chunks of %u, split %u/%u/%u, timeout %.1f s, lifetime %.3f ms\n",
+		s->qp.slots, s->qp.chunk_packets, s->qp.slot_bits, s->qp.packet_bits,
+		s->qp.user_bits, (double)s->qp.peer_timeout_ns / 1e9,
+		(double)s->host.lifetime_ns / 1e6);
 	for (uint32_t i = 0; i < s->flow_count; i++)
-		fprintf(stderr, "  flow %u: %u to %u, %u messages, %u sends and %u receives open\n", i, s->flow[i].from,
-			s->flow[i].to, s->flow[i].messages, s->flow[i].sends_open, s->flow[i].recvs_open);
+		fprintf(stderr, "  flow %u: %u to %u, %u messages, %u sends and %u receives open\n",
+			i, s->flow[i].from, s->flow[i].to, s->flow[i].messages,
+			s->flow[i].sends_open, s->flow[i].recvs_open);
 	for (uint32_t i = 0; i < s->misfortune_count; i++)
 		fprintf(stderr, "  %s of %u at %.3f ms for %.3f ms\n", kinds[s->misfortune[i].kind],
 			s->misfortune[i].which, (double)s->misfortune[i].at_ns / 1e6,

@@ -9,8 +9,8 @@
 
 #include "fabric/sim/sim.h"
 
-#define FLOWS_MAX	 8
-#define MESSAGES_MAX	 24
+#define FLOWS_MAX	8
+#define MESSAGES_MAX	24
 #define MISFORTUNES_MAX 4
 
 enum message_mode {
@@ -26,10 +26,11 @@ struct message_plan {
 	uint64_t capacity;
 	bool has_imm;
 	uint32_t imm;
-	uint64_t hold_ns;     /* raw: the receiver completes this long after the announcement, holes or not */
-	bool receive_early;   /* the receiver gives up at once */
-	bool send_abandoned;  /* the sender closes its handle at once */
-	uint32_t gaps;	      /* stream: one packet in this many is left out; 0: none */
+	uint64_t
+		hold_ns; /* raw: the receiver completes this long after the announcement, holes or not */
+	bool receive_early;  /* the receiver gives up at once */
+	bool send_abandoned; /* the sender closes its handle at once */
+	uint32_t gaps;	     /* stream: one packet in this many is left out; 0: none */
 	bool stream_twice;
 };
 

@@ -55,8 +55,8 @@ static int print_histogram(const uint64_t *totals, uint64_t least, bool show)
 		if (show)
 			printf("  %12lu  %s\n", (unsigned long)totals[i], sight_names[i]);
 		if (totals[i] < least) {
-			fprintf(stderr, "simtest: \"%s\" occurred %lu times, fewer than %lu\n", sight_names[i],
-				(unsigned long)totals[i], (unsigned long)least);
+			fprintf(stderr, "simtest: \"%s\" occurred %lu times, fewer than %lu\n",
+				sight_names[i], (unsigned long)totals[i], (unsigned long)least);
 			rare++;
 		}
 	}
@@ -88,7 +88,9 @@ static int parse(int argc, char **argv, struct options *o)
 		switch (c) {
 		case 's':
 			if (parse_seeds(optarg, &o->first, &o->last)) {
-				fprintf(stderr, "simtest: --seeds takes A-B or one number, not \"%s\"\n", optarg);
+				fprintf(stderr,
+					"simtest: --seeds takes A-B or one number, not \"%s\"\n",
+					optarg);
 				return 2;
 			}
 			break;
@@ -124,6 +126,7 @@ int main(int argc, char **argv)
 
 	if (code >= 0 || !scenario || !result)
 		return code < 0 ? 1 : code;
+	setvbuf(stdout, NULL, _IOLBF, 0); /* a run that is killed shows how far it came */
 	for (uint64_t seed = o.first; seed <= o.last || o.soak; seed++) {
 		scenario_draw(seed, scenario);
 		scenario_run(scenario, false, result);
@@ -136,7 +139,8 @@ int main(int argc, char **argv)
 		if (result->failed) {
 			fflush(stdout);
 			scenario_print(scenario);
-			fprintf(stderr, "simtest: seed %lu: %s\nsimtest: replay it with: %s --seeds %lu\n",
+			fprintf(stderr,
+				"simtest: seed %lu: %s\nsimtest: replay it with: %s --seeds %lu\n",
 				(unsigned long)seed, result->why, argv[0], (unsigned long)seed);
 			return 1;
 		}
@@ -152,7 +156,8 @@ int main(int argc, char **argv)
 		o.least = ran >= STANDARD_SEEDS ? OCCURRENCES : 0;
 	if (!o.hashes)
 		rare = print_histogram(totals, (uint64_t)o.least, o.histogram);
-	fprintf(stderr, "simtest: %lu seeds, no violation; %lu packet arrivals; %.1f seeds a second\n",
+	fprintf(stderr,
+		"simtest: %lu seeds, no violation; %lu packet arrivals; %.1f seeds a second\n",
 		(unsigned long)ran, (unsigned long)events, (double)ran / (seconds() - started));
 	free(scenario);
 	free(result);

@@ -7,7 +7,8 @@
 #include "message/context.h"
 #include "simulation/world.h"
 
-static uint64_t to_world_ns(const struct world *world, const struct world_host *host, uint64_t local_ns)
+static uint64_t to_world_ns(const struct world *world, const struct world_host *host,
+			    uint64_t local_ns)
 {
 	uint64_t ahead = gw_now_ns(host->ctx) - sim_now_ns(world->sim);
 

@@ -19,7 +19,8 @@ static uint64_t visible_at(struct endpoint *endpoint, const struct queue *queue)
 		at += rng_below(&endpoint->rng, delay + 1);
 	/* A queue shows its entries in order. */
 	if (!ring_empty(&queue->ring)) {
-		const struct arrival *last = &queue->arrivals[(queue->ring.tail - 1) & queue->ring.mask];
+		const struct arrival *last =
+			&queue->arrivals[(queue->ring.tail - 1) & queue->ring.mask];
 
 		if (at < last->visible_ns)
 			at = last->visible_ns;
@@ -48,7 +49,8 @@ static bool is_shut(const struct endpoint *endpoint, const struct window *window
 	return window->closing && endpoint->sim->now_ns >= window->at_ns;
 }
 
-static struct window *find_window(struct endpoint *endpoint, const struct sim_qp *qp, const struct packet *packet)
+static struct window *find_window(struct endpoint *endpoint, const struct sim_qp *qp,
+				  const struct packet *packet)
 {
 	uint32_t slot = fabric_imm_slot(&qp->split, packet->imm);
 	uint64_t *counters = endpoint->fabric.counters;
@@ -154,19 +156,28 @@ void window_change(struct window *window, bool closing, uint64_t after_ns)
 }
 
 /* Whether every completion from before the window shut has been shown. */
-static bool drained(struct endpoint *endpoint, struct window *window)
+static bool drained(const struct endpoint *endpoint, const struct window *window)
 {
+	for (uint32_t i = 0; i < endpoint->attr.lanes; i++)
+		if ((int32_t)(endpoint->queues[i].taken - window->marks[i]) < 0)
+			return false;
+	return true;
+}
+
+static bool may_tell(struct endpoint *endpoint, struct window *window)
+{
+	if (window->at_ns > endpoint->sim->now_ns)
+		return false;
+	if (!window->closing || endpoint->attr.undrained)
+		return true;
 	if (!window->marked) {
 		window->marked = true;
 		for (uint32_t i = 0; i < endpoint->attr.lanes; i++)
 			window->marks[i] = endpoint->queues[i].put;
-	}
-	for (uint32_t i = 0; i < endpoint->attr.lanes; i++)
-		if ((int32_t)(endpoint->queues[i].taken - window->marks[i]) < 0) {
+		if (!drained(endpoint, window))
 			observe(endpoint->sim, SIM_LATE_FENCE, NULL);
-			return false;
-		}
-	return true;
+	}
+	return drained(endpoint, window);
 }
 
 static int poll_windows(struct endpoint *endpoint, struct fabric_event *events, int most)
@@ -180,7 +191,7 @@ static int poll_windows(struct endpoint *endpoint, struct fabric_event *events, 
 
 		if (n == most)
 			break;
-		if (window->at_ns > endpoint->sim->now_ns || (window->closing && !drained(endpoint, window)))
+		if (!may_tell(endpoint, window))
 			continue;
 		list_del(item);
 		memset(event, 0, sizeof(*event));
@@ -220,7 +231,8 @@ static int poll_flushed(struct endpoint *endpoint, struct fabric_event *events, 
 	return n;
 }
 
-static int poll_queue(struct endpoint *endpoint, struct queue *queue, struct fabric_event *events, int most)
+static int poll_queue(struct endpoint *endpoint, struct queue *queue, struct fabric_event *events,
+		      int most)
 {
 	int n = 0;
 
@@ -241,18 +253,38 @@ static int poll_queue(struct endpoint *endpoint, struct queue *queue, struct fab
 	return n;
 }
 
-int sim_poll(struct fabric *fabric, struct fabric_event *events)
+static void give_back(struct endpoint *endpoint)
 {
-	struct endpoint *endpoint = endpoint_of(fabric);
-	int share = FABRIC_EVENTS / (int)(endpoint->attr.lanes + 2);
-	int n;
-
 	while (endpoint->holding) {
 		struct packet *packet = endpoint->holding;
 
 		endpoint->holding = packet->next;
 		packet_free(endpoint->sim, packet);
 	}
+}
+
+void endpoint_forget(struct endpoint *endpoint)
+{
+	give_back(endpoint);
+	for (uint32_t i = 0; i <= endpoint->attr.lanes; i++) {
+		struct queue *queue = &endpoint->queues[i];
+
+		while (!ring_empty(&queue->ring)) {
+			struct arrival *arrival = &queue->arrivals[ring_pop_index(&queue->ring)];
+
+			if (arrival->packet)
+				packet_free(endpoint->sim, arrival->packet);
+		}
+	}
+}
+
+int sim_poll(struct fabric *fabric, struct fabric_event *events)
+{
+	struct endpoint *endpoint = endpoint_of(fabric);
+	int share = FABRIC_EVENTS / (int)(endpoint->attr.lanes + 2);
+	int n;
+
+	give_back(endpoint);
 	if (endpoint->dead)
 		return 0;
 	/* Fences last: poll order is what keeps a slot's old completions before its fence. */
@@ -276,13 +308,15 @@ uint64_t sim_deadline_ns(const struct fabric *fabric)
 	for (uint32_t i = 0; i <= endpoint->attr.lanes; i++) {
 		const struct queue *queue = &endpoint->queues[i];
 
-		if (!ring_empty(&queue->ring) && queue->arrivals[ring_peek_index(&queue->ring)].visible_ns < at)
+		if (!ring_empty(&queue->ring) &&
+		    queue->arrivals[ring_peek_index(&queue->ring)].visible_ns < at)
 			at = queue->arrivals[ring_peek_index(&queue->ring)].visible_ns;
 	}
 	list_for_each (item, &endpoint->changing) {
 		const struct window *window = container_of(item, struct window, event);
 
-		if (window->at_ns < at)
+		/* One that waits for completions is told when those are: their times count. */
+		if (window->at_ns < at && (!window->marked || drained(endpoint, window)))
 			at = window->at_ns;
 	}
 	if (endpoint->busy && endpoint->sim->now_ns + SIM_BUSY_RETRY_NS < at)

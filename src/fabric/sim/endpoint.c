@@ -12,12 +12,12 @@
 #include "fabric/sim/world.h"
 #include "wire/bytes.h"
 
-#define DEFAULT_QUEUE	4096
-#define CONTROL_MAX	1024
-#define WIRE_DATA	64 /* headers of a data packet, IP and UDP included */
-#define WIRE_CONTROL	52
-#define NIC_GENERATION	2 /* bits */
-#define ADDRESS_SIZE	12
+#define DEFAULT_QUEUE  4096
+#define CONTROL_MAX    1024
+#define WIRE_DATA      64 /* headers of a data packet, IP and UDP included */
+#define WIRE_CONTROL   52
+#define NIC_GENERATION 2 /* bits */
+#define ADDRESS_SIZE   12
 
 static struct sim_qp *sim_qp(const struct fabric_qp *qp)
 {
@@ -73,7 +73,8 @@ static void sim_mr_deregister(struct fabric *fabric, struct fabric_mr *mr)
 	(void)mr;
 }
 
-static int sim_qp_create(struct fabric *fabric, const struct fabric_qp_attr *attr, struct fabric_qp **out)
+static int sim_qp_create(struct fabric *fabric, const struct fabric_qp_attr *attr,
+			 struct fabric_qp **out)
 {
 	struct endpoint *endpoint = endpoint_of(fabric);
 	struct sim_qp *qp;
@@ -155,7 +156,8 @@ static size_t sim_qp_address(const struct fabric_qp *fabric_qp, uint8_t *out)
 	return ADDRESS_SIZE;
 }
 
-static int sim_qp_connect(struct fabric_qp *fabric_qp, const uint8_t *address, size_t length, uint32_t payload)
+static int sim_qp_connect(struct fabric_qp *fabric_qp, const uint8_t *address, size_t length,
+			  uint32_t payload)
 {
 	struct sim_qp *qp = sim_qp(fabric_qp);
 
@@ -169,8 +171,8 @@ static int sim_qp_connect(struct fabric_qp *fabric_qp, const uint8_t *address, s
 	return 0;
 }
 
-static int sim_expose(struct fabric_qp *fabric_qp, uint32_t slot, uint32_t generation, struct fabric_mr *mr,
-		      void *addr, uint64_t length)
+static int sim_expose(struct fabric_qp *fabric_qp, uint32_t slot, uint32_t generation,
+		      struct fabric_mr *mr, void *addr, uint64_t length)
 {
 	struct sim_qp *qp = sim_qp(fabric_qp);
 	struct endpoint *endpoint = qp->endpoint;

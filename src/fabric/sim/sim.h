@@ -28,12 +28,13 @@ struct sim_attr {
 
 struct sim_host_attr {
 	bool nic;
-	uint32_t lanes;	       /* default 1 */
-	uint32_t queue;	       /* events a host can hold before it overruns; default 4096 */
-	uint64_t fence_ns;     /* NIC: windows open and close within up to this */
-	uint64_t read_ns;      /* NIC: memory is read within up to this after the post */
+	uint32_t lanes;		/* default 1 */
+	uint32_t queue;		/* events a host can hold before it overruns; default 4096 */
+	uint64_t fence_ns;	/* NIC: windows open and close within up to this */
+	uint64_t read_ns;	/* NIC: memory is read within up to this after the post */
 	uint64_t completion_ns; /* NIC: completions become visible within up to this */
-	uint64_t lifetime_ns;  /* NIC: caps.lifetime_ns */
+	bool undrained; /* NIC: fences are told before every lane was drained: generations must do */
+	uint64_t lifetime_ns; /* NIC: caps.lifetime_ns */
 };
 
 int sim_create(const struct sim_attr *attr, struct sim **out);
@@ -49,7 +50,8 @@ struct sim_shape_attr {
 	struct link_attr edge; /* between a host and its switch (SIM_PAIR: between the two) */
 	struct link_attr core; /* between switches; oversubscription is its rate */
 };
-int sim_build(struct sim *sim, const struct sim_shape_attr *shape, const struct sim_host_attr *host);
+int sim_build(struct sim *sim, const struct sim_shape_attr *shape,
+	      const struct sim_host_attr *host);
 
 struct fabric *sim_host(struct sim *sim, uint32_t host);
 uint32_t sim_links(const struct sim *sim);

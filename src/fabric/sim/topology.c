@@ -58,7 +58,8 @@ static bool sane(const struct sim_shape_attr *shape)
 	return true;
 }
 
-static void lay(struct sim *sim, uint32_t index, uint32_t from, uint32_t to, const struct link_attr *attr)
+static void lay(struct sim *sim, uint32_t index, uint32_t from, uint32_t to,
+		const struct link_attr *attr)
 {
 	struct wire *wire = &sim->wires[index];
 
@@ -83,7 +84,8 @@ static void lay_all(struct sim *sim)
 	}
 	for (uint32_t i = 0; shape->shape == SIM_RING && i < shape->leaves; i++) {
 		lay(sim, next + 2 * i, leaf + i, leaf + (i + 1) % shape->leaves, &shape->core);
-		lay(sim, next + 2 * i + 1, leaf + i, leaf + (i + shape->leaves - 1) % shape->leaves, &shape->core);
+		lay(sim, next + 2 * i + 1, leaf + i, leaf + (i + shape->leaves - 1) % shape->leaves,
+		    &shape->core);
 	}
 	for (uint32_t i = 0; shape->shape == SIM_CLOS && i < shape->leaves * shape->spines; i++) {
 		uint32_t spine = leaf + shape->leaves + i % shape->spines;

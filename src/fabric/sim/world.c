@@ -27,7 +27,8 @@ int sim_create(const struct sim_attr *attr, struct sim **out)
 	sim->attr = *attr;
 	if (!sim->attr.payload)
 		sim->attr.payload = DEFAULT_PAYLOAD;
-	payload = sim->attr.no_payload || sim->attr.payload < CONTROL_MAX ? CONTROL_MAX : sim->attr.payload;
+	payload = sim->attr.no_payload || sim->attr.payload < CONTROL_MAX ? CONTROL_MAX
+									  : sim->attr.payload;
 	sim->now_ns = attr->start_ns;
 	rng_seed(&sim->rng, attr->seed);
 	heap_init(&sim->due);
@@ -276,6 +277,7 @@ void sim_kill(struct sim *sim, uint32_t host)
 	struct endpoint *endpoint = sim->hosts[host];
 
 	endpoint->dead = true;
+	endpoint_forget(endpoint);
 	if (endpoint->woken) {
 		list_del(&endpoint->wake);
 		endpoint->woken = false;

@@ -9,7 +9,7 @@
 #include "base/ring.h"
 #include "fabric/sim/sim.h"
 
-#define SIM_LANES_MAX	   8
+#define SIM_LANES_MAX	  8
 #define SIM_BUSY_RETRY_NS 1000
 
 enum packet_kind { PACKET_DATA, PACKET_CONTROL };
@@ -34,7 +34,7 @@ struct packet {
 	uint32_t length;
 	struct sim_qp *from_qp; /* valid only until the packet is launched */
 	const uint8_t *source;	/* NIC: memory not read yet */
-	uint8_t *payload;      /* of the payload pool; null where none is carried */
+	uint8_t *payload;	/* of the payload pool; null where none is carried */
 };
 
 /* A link with the packets on it: those in order queue here, and only the first is in the world's heap. */
@@ -56,7 +56,8 @@ struct window {
 	uint32_t rkey;
 	uint32_t slot;
 	uint32_t generation;
-	uint32_t marks[SIM_LANES_MAX]; /* completions of each lane that come before the fence is told */
+	uint32_t marks
+		[SIM_LANES_MAX]; /* completions of each lane that come before the fence is told */
 	bool marked;
 	bool opening;
 	bool closing; /* from at_ns on nothing lands any more */
@@ -105,12 +106,12 @@ struct endpoint {
 	struct sim_qp **qps; /* by number; numbers are never used twice */
 	uint32_t qp_count;
 	uint32_t qp_room;
-	struct list changing; /* windows between two states */
-	struct list flushed;  /* queue pairs with writes to tell as sent */
-	bool busy;	      /* the world had no packets left: try again soon */
+	struct list changing;			/* windows between two states */
+	struct list flushed;			/* queue pairs with writes to tell as sent */
+	bool busy;				/* the world had no packets left: try again soon */
 	struct queue queues[SIM_LANES_MAX + 1]; /* data by lane, then control */
-	struct packet *holding; /* control whose bytes the last poll lent out */
-	struct packet *unread;	/* NIC: posted writes, in order */
+	struct packet *holding;			/* control whose bytes the last poll lent out */
+	struct packet *unread;			/* NIC: posted writes, in order */
 	struct packet *unread_tail;
 	struct heap_node read_due;
 };
@@ -153,6 +154,8 @@ void endpoint_read(struct endpoint *endpoint);
 
 /* arrive.c */
 void endpoint_arrive(struct endpoint *endpoint, struct packet *packet);
+/* Drops all that has arrived and was not polled. */
+void endpoint_forget(struct endpoint *endpoint);
 int sim_poll(struct fabric *fabric, struct fabric_event *events);
 uint64_t sim_deadline_ns(const struct fabric *fabric);
 void window_change(struct window *window, bool closing, uint64_t after_ns);

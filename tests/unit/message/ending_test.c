@@ -254,8 +254,7 @@ static void assert_all_ended(struct pair *pair, struct everything *all, int stat
 		assert_int_equal(all->sent[i].done, 1);
 		assert_int_equal(all->received[i].released, 1);
 		assert_int_equal(all->sent[i].status, ended_before ? 0 : status);
-		assert_int_equal(all->received[i].status,
-				 i == 0 || i == 1 || i == 10 ? 0 : status);
+		assert_int_equal(all->received[i].status, i == 0 || i == 1 || i == 10 ? 0 : status);
 		assert_int_equal(gw_send_close(all->sends[i]), 0);
 		assert_int_equal(gw_recv_close(all->recvs[i]), 0);
 	}

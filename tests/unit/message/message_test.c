@@ -59,7 +59,7 @@ static void carry(struct pair *pair, uint64_t length, uint64_t room)
 static void one_shot_sends(void **state)
 {
 	static const struct pair_attr attr = { .qp = { .payload = 1024, .slots = 4 } };
-	static const uint64_t lengths[] = { 1,	  3,	4,    5,	  1023,	 1024,
+	static const uint64_t lengths[] = { 1,	  3,	4,    5,	 1023,	 1024,
 					    1025, 2048, 2049, 16 * 1024, 102407, 262144 };
 	struct pair pair;
 
@@ -267,8 +267,7 @@ static void slots_are_reused(void **state)
 				memset(in, 0, ROOM);
 				memcpy(out, &(uint32_t[]){ i, i }, 8);
 				memcpy(out + 300, &(uint32_t[]){ i, i }, 8);
-				recvs[end][place] =
-					pair_recv(&pair, end, place * ROOM, ROOM, NULL);
+				recvs[end][place] = pair_recv(&pair, end, place * ROOM, ROOM, NULL);
 				sends[end][place] =
 					pair_send(&pair, end, (AHEAD + place) * ROOM, 400, NULL);
 			}

@@ -24,6 +24,7 @@
 
 #define PAIR_MEMORY	 (1u << 20)
 #define PAIR_PATIENCE_NS UINT64_C(15000000000)
+#define PAIR_IDLE_NS	 UINT64_C(100000)
 
 struct pair {
 	struct gw_context *ctx[2];
@@ -113,6 +114,8 @@ struct tally {
 
 uint64_t counter(const struct gw_context *ctx, const char *name);
 struct tally tally(const struct gw_context *ctx);
+/* Moves this end alone until the counter has gone up. */
+void tally_await(struct gw_context *ctx, const struct tally *before, const char *name);
 /* Of all counters of thrown-away, landed and late packets exactly `name` (or none, if null) went up, by `by`. */
 void tally_assert(const struct gw_context *ctx, const struct tally *before, const char *name,
 		  uint64_t by);
