@@ -42,6 +42,9 @@ static void sent(struct message *m, int status)
 	}
 	m->sent = true;
 	flow->ended_sends++;
+	if (flow->run->trace)
+		run_note(flow->run, "%u -> %u: send %u ended with %d", flow->plan->from,
+			 flow->plan->to, m->index, status);
 	if (status == -EMSGSIZE && m->plan->capacity >= m->plan->length)
 		run_fail(flow->run,
 			 "message %u: the send found its receive too small, and it is not",
@@ -277,6 +280,9 @@ static void received(struct message *m, int status)
 	}
 	m->received = true;
 	flow->ended_recvs++;
+	if (run->trace)
+		run_note(run, "%u -> %u: receive %u released with %d", flow->plan->from,
+			 flow->plan->to, m->index, status);
 	if (gw_recv_status(m->recv, &what)) {
 		run_fail(run, "message %u: no status", m->index);
 		return;
@@ -525,6 +531,12 @@ void flows_host_dies(struct run *run, uint32_t host)
 	for (uint32_t i = 0; i < run->scenario->flow_count; i++) {
 		struct flow *flow = &run->flows[i];
 
+		for (uint32_t j = 0; j < flow->plan->messages; j++) {
+			if (flow->plan->from == host)
+				flow->message[j].send = NULL;
+			if (flow->plan->to == host)
+				flow->message[j].recv = NULL;
+		}
 		if (flow->plan->from == host) {
 			flow->tx = NULL;
 			flow->tx_over = true;

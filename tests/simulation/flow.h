@@ -40,23 +40,34 @@ struct flow {
 	struct message message[MESSAGES_MAX];
 };
 
+#define NOTES	    32
+#define NOTE_LENGTH 112
+
 struct run {
 	const struct scenario *scenario;
 	struct run_result *result;
 	bool trace;
+	uint64_t start_ns;
 	struct world world;
 	struct gw_qp_handler qp_handler;
 	struct flow flows[FLOWS_MAX];
 	bool struck[MISFORTUNES_MAX];
 	bool relieved[MISFORTUNES_MAX];
 	char explanation[160];
+	char notes[NOTES][NOTE_LENGTH]; /* the last events, where the run is traced */
+	uint32_t noted;
 };
 
 void run_fail(struct run *run, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
+/* Remembers an event, where the run is traced. */
+void run_note(struct run *run, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
 static inline void run_saw(struct run *run, enum sight sight)
 {
 	run->result->sights[sight]++;
+	if (run->trace)
+		run_note(run, "%s", sight_names[sight]);
 }
 
 int flow_open(struct run *run, uint32_t index, struct gw_qp *tx, struct gw_qp *rx);

@@ -27,6 +27,27 @@ void run_fail(struct run *run, const char *format, ...)
 	va_end(args);
 }
 
+void run_note(struct run *run, const char *format, ...)
+{
+	char *note = run->notes[run->noted++ % NOTES];
+	va_list args;
+	int used;
+
+	used = snprintf(note, NOTE_LENGTH, "%14.6f ms  ",
+			(double)(sim_now_ns(run->world.sim) - run->start_ns) / 1e6);
+	va_start(args, format);
+	vsnprintf(note + used, NOTE_LENGTH - (size_t)used, format, args);
+	va_end(args);
+}
+
+static void print_notes(const struct run *run)
+{
+	uint32_t first = run->noted > NOTES ? run->noted - NOTES : 0;
+
+	for (uint32_t i = first; i < run->noted; i++)
+		fprintf(stderr, "%s\n", run->notes[i % NOTES]);
+}
+
 static void observer(void *arg, const struct sim_seen *seen)
 {
 	static const enum sight lost[] = {
@@ -302,6 +323,10 @@ void scenario_run(const struct scenario *scenario, bool trace, struct run_result
 	struct run *run = calloc(1, sizeof(*run));
 	uint64_t start;
 
+	if (!run) {
+		*out = (struct run_result){ .failed = true, .why = "no memory" };
+		return;
+	}
 	memset(out, 0, sizeof(*out));
 	run->scenario = scenario;
 	run->result = out;
@@ -313,7 +338,7 @@ void scenario_run(const struct scenario *scenario, bool trace, struct run_result
 		return;
 	}
 	sim_observe(run->world.sim, observer, run);
-	start = sim_now_ns(run->world.sim);
+	start = run->start_ns = sim_now_ns(run->world.sim);
 	if (open_flows(run))
 		run_fail(run, "the flows do not open");
 	while (!out->failed && !finished(run)) {
@@ -330,6 +355,8 @@ void scenario_run(const struct scenario *scenario, bool trace, struct run_result
 	}
 	if (!out->failed)
 		wind_up(run);
+	if (trace && out->failed)
+		print_notes(run);
 	out->hash = sim_hash(run->world.sim);
 	out->events = sim_events(run->world.sim);
 	out->virtual_ns = sim_now_ns(run->world.sim) - start;

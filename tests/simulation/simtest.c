@@ -139,6 +139,8 @@ int main(int argc, char **argv)
 		if (result->failed) {
 			fflush(stdout);
 			scenario_print(scenario);
+			fputs("the last events:\n", stderr);
+			scenario_run(scenario, true, result); /* the same again, remembering */
 			fprintf(stderr,
 				"simtest: seed %lu: %s\nsimtest: replay it with: %s --seeds %lu\n",
 				(unsigned long)seed, result->why, argv[0], (unsigned long)seed);

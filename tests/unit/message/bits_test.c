@@ -281,6 +281,57 @@ static void older_generations_set_no_bit(void **state)
 	pair_close(&pair);
 }
 
+/* Packets of wrong lengths that landed on trust: the announcement takes their bits, and their chunks', back. */
+static void announcement_contradicts_the_data(void **state)
+{
+	static const struct {
+		uint32_t lengths[3]; /* of packets 0 to 2; 0: did not land */
+		uint64_t announced;
+		bool right[3];
+	} cases[] = {
+		{ { PAYLOAD }, PAYLOAD - 4, { false } },
+		{ { 8 }, 8, { true } },
+		{ { 8 }, 12, { false } },
+		{ { 8 }, 3 * PAYLOAD, { false } },
+		{ { PAYLOAD, PAYLOAD, PAYLOAD }, PAYLOAD, { true } },
+		{ { PAYLOAD, PAYLOAD, PAYLOAD }, 2 * PAYLOAD + 10, { true, true, false } },
+		{ { PAYLOAD, 8, PAYLOAD }, 2 * PAYLOAD + 10, { true, false, false } },
+		{ { PAYLOAD, PAYLOAD, 10 }, 2 * PAYLOAD + 10, { true, true, true } },
+		{ { PAYLOAD, PAYLOAD, PAYLOAD }, 0, { false } },
+	};
+	static const struct pair_attr attr = { .qp = { .payload = PAYLOAD, .chunk_packets = 1 } };
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct control_announce_entry entry = { .length = cases[i].announced };
+		uint32_t packets = (uint32_t)((entry.length + PAYLOAD - 1) / PAYLOAD);
+		bool landed[10] = { false };
+		struct fabric_event event = { .type = FABRIC_DATA };
+		struct gw_recv *recv;
+		struct pair pair;
+
+		pair_open(&pair, &attr);
+		recv = pair_recv(&pair, 1, 0, 10 * PAYLOAD, NULL);
+		event.slot = recv->msn & pair.qp[1]->slots_mask;
+		pair_until(&pair, pair.qp[1]->slots[event.slot].state == SLOT_OPEN);
+		event.generation = pair.qp[1]->slots[event.slot].generation;
+		for (uint32_t packet = 0; packet < 3; packet++) {
+			event.data.packet = packet;
+			event.data.length = cases[i].lengths[packet];
+			if (event.data.length)
+				recv_land(pair.qp[1], &event);
+			landed[packet] = cases[i].right[packet];
+		}
+		recv_announce(recv, &entry);
+		if (packets)
+			assert_bits(recv, landed, 10, packets, 1);
+		assert_int_equal(!!(pair_status(recv).flags & GW_RECV_FULL),
+				 !packets || pair_status(recv).landed == packets);
+		pair.ctx[1]->counters[COUNT_DROP_SHAPE] = 0;
+		pair_close(&pair);
+	}
+}
+
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
@@ -289,6 +340,7 @@ int main(void)
 		cmocka_unit_test(immediates),
 		cmocka_unit_test(completed_bits_are_frozen),
 		cmocka_unit_test(older_generations_set_no_bit),
+		cmocka_unit_test(announcement_contradicts_the_data),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

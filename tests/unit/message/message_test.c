@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/rng.h"
+#include "message/state.h"
 
 #define CANARY	     0xa5
 #define CANARY_BYTES 256
@@ -273,8 +274,15 @@ static void slots_are_reused(void **state)
 			}
 		}
 	}
-	for (int end = 0; end < 2; end++)
+	for (int end = 0; end < 2; end++) {
+		const struct gw_qp *qp = pair.qp[end];
+
 		assert_int_equal(counter(pair.ctx[end], "landed_packets"), 2 * MESSAGES);
+		/* Nothing is believed to be unknown for ever, and repeated. */
+		pair_until(&pair, qp->grants_acked == qp->recv_granted &&
+					  qp->announce_acked == qp->send_matched &&
+					  qp->results_acked == qp->completed);
+	}
 	pair_close(&pair);
 }
 

@@ -23,7 +23,7 @@
 #include "wire/control.h"
 
 #define PAIR_MEMORY	 (1u << 20)
-#define PAIR_PATIENCE_NS UINT64_C(15000000000)
+#define PAIR_PATIENCE_NS UINT64_C(8000000000)
 #define PAIR_IDLE_NS	 UINT64_C(100000)
 
 struct pair {
