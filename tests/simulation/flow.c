@@ -9,25 +9,8 @@
 #include "message/state.h"
 #include "simulation/flow.h"
 
-#define MARGIN	    64
-#define MARGIN_BYTE 0xa5
-
 static void post_sends(struct flow *flow);
 static void post_recvs(struct flow *flow);
-
-static uint64_t sum(const uint8_t *bytes, uint64_t length)
-{
-	uint64_t value = length;
-
-	for (uint64_t i = 0; i < length; i++)
-		value = (value ^ bytes[i]) * UINT64_C(0x100000001b3);
-	return value;
-}
-
-static uint8_t *target_of(const struct message *m)
-{
-	return m->target + MARGIN;
-}
 
 /* ---- sending --------------------------------------------------------------------------------------------------- */
 
@@ -199,75 +182,6 @@ static void post_sends(struct flow *flow)
 
 /* ---- receiving ------------------------------------------------------------------------------------------------- */
 
-static void check_bytes(struct message *m, struct gw_recv *recv,
-			const struct gw_recv_status *status)
-{
-	uint32_t payload = m->flow->run->scenario->sim.payload;
-	uint32_t end = status->flags & GW_RECV_ANNOUNCED ? status->packets : status->highest;
-	uint32_t from = 0, landed = 0;
-	struct gw_run hole;
-
-	while (from < end) {
-		uint32_t below = end;
-		uint64_t first, last;
-
-		if (gw_recv_next_hole(recv, from, end, &hole) == 1)
-			below = hole.first;
-		else
-			hole = (struct gw_run){ end, 0 };
-		first = (uint64_t)from * payload;
-		last = (uint64_t)below * payload;
-		if (last > m->plan->length)
-			last = m->plan->length;
-		if (last > first && memcmp(target_of(m) + first, m->source + first, last - first))
-			run_fail(m->flow->run,
-				 "message %u: bytes are wrong under bits that are set", m->index);
-		landed += below - from;
-		from = hole.first + hole.count;
-	}
-	if (landed != status->landed)
-		run_fail(m->flow->run, "message %u: %u bits, %u counted", m->index, landed,
-			 status->landed);
-}
-
-static void check_chunks(struct message *m, struct gw_recv *recv,
-			 const struct gw_recv_status *status)
-{
-	uint32_t chunk_packets = m->flow->run->scenario->qp.chunk_packets;
-	const uint64_t *words;
-	uint32_t chunks;
-
-	if (gw_recv_bitmap(recv, &words, &chunks) || !(status->flags & GW_RECV_ANNOUNCED))
-		return;
-	for (uint32_t c = 0; c < chunks; c++) {
-		uint32_t first = c * chunk_packets;
-		uint32_t count_ = status->packets > first ? status->packets - first : 0;
-		uint64_t packets = 0, full;
-		bool bit = words[c / 64] >> c % 64 & 1;
-
-		if (count_ > chunk_packets)
-			count_ = chunk_packets;
-		full = count_ == 64 ? UINT64_MAX : (UINT64_C(1) << count_) - 1;
-		gw_recv_expand(recv, c, &packets);
-		if (bit != (count_ && packets == full))
-			run_fail(m->flow->run,
-				 "message %u: chunk %u says %d, its packets %lx of %lx", m->index,
-				 c, bit, (unsigned long)packets, (unsigned long)full);
-	}
-}
-
-static void check_imm(struct message *m, struct gw_recv *recv)
-{
-	uint32_t imm;
-	int error = gw_recv_imm(recv, &imm);
-
-	if (!error && (!m->plan->has_imm || imm != m->plan->imm))
-		run_fail(m->flow->run, "message %u: immediate %08x instead of %08x", m->index, imm,
-			 m->plan->imm);
-	if (error == -ENODATA && m->plan->has_imm)
-		run_fail(m->flow->run, "message %u: its immediate is gone", m->index);
-}
-
 static void received(struct message *m, int status)
 {
 	struct flow *flow = m->flow;
@@ -287,9 +201,7 @@ static void received(struct message *m, int status)
 		run_fail(run, "message %u: no status", m->index);
 		return;
 	}
-	check_bytes(m, m->recv, &what);
-	check_chunks(m, m->recv, &what);
-	check_imm(m, m->recv);
+	message_check(m, &what);
 	m->whole = what.flags & GW_RECV_FULL;
 	if (what.flags & GW_RECV_ANNOUNCED && what.length != m->plan->length)
 		run_fail(run, "message %u: length %lu instead of %lu", m->index,
@@ -309,7 +221,7 @@ static void received(struct message *m, int status)
 	}
 	if (!m->plan->length)
 		run_saw(run, SIGHT_EMPTY_MESSAGE);
-	m->sum = sum(m->target, m->plan->capacity + 2 * MARGIN);
+	m->sum = message_sum(m);
 	if (gw_recv_close(m->recv))
 		run_fail(run, "message %u: the receive does not close", m->index);
 	m->recv = NULL;
@@ -333,7 +245,7 @@ static void raw_progress(struct gw_recv *recv, void *arg, uint64_t now)
 	gw_recv_status(recv, &status);
 	if (!(status.flags & GW_RECV_ANNOUNCED) && !gw_recv_imm(recv, &imm)) {
 		run_saw(m->flow->run, SIGHT_IMM_FROM_PACKETS);
-		check_imm(m, recv);
+		message_check_imm(m, recv);
 	}
 	if (status.flags & GW_RECV_FULL)
 		gw_recv_complete(recv);
@@ -366,12 +278,12 @@ static const struct gw_recv_handler raw_handler = { .announced = raw_announced,
 
 static int post_recv(struct message *m)
 {
-	struct gw_recv_attr raw = { .addr = target_of(m),
+	struct gw_recv_attr raw = { .addr = message_target(m),
 				    .length = m->plan->capacity,
 				    .mr = m->target_mr,
 				    .handler = &raw_handler,
 				    .arg = m };
-	struct gw_transfer_attr exact = { .addr = target_of(m),
+	struct gw_transfer_attr exact = { .addr = message_target(m),
 					  .length = m->plan->capacity,
 					  .mr = m->target_mr,
 					  .done = exact_received,
@@ -430,7 +342,7 @@ static int prepare(struct flow *flow, uint32_t index)
 	memset(m->target, MARGIN_BYTE, m->plan->capacity + 2 * MARGIN);
 	error = gw_mr_register(tx, m->source, m->plan->length + 1, &m->source_mr);
 	if (!error)
-		error = gw_mr_register(rx, target_of(m), m->plan->capacity, &m->target_mr);
+		error = gw_mr_register(rx, message_target(m), m->plan->capacity, &m->target_mr);
 	return error;
 }
 
@@ -485,45 +397,6 @@ void flow_close_qps(struct flow *flow, struct flow *back)
 	if (flow->rx && alive(flow, flow->plan->to) && gw_qp_close(flow->rx))
 		run_fail(flow->run, "a queue pair does not close");
 	flow->tx = flow->rx = back->tx = back->rx = NULL;
-}
-
-void flow_check_untouched(struct flow *flow)
-{
-	for (uint32_t i = 0; i < flow->posted_recvs; i++) {
-		const struct message *m = &flow->message[i];
-		uint64_t whole = m->plan->capacity + 2 * MARGIN;
-
-		if (m->received && sum(m->target, whole) != m->sum)
-			run_fail(flow->run, "message %u: its memory changed after release", i);
-		for (uint32_t j = 0; j < MARGIN; j++)
-			if (m->target[j] != MARGIN_BYTE || m->target[whole - 1 - j] != MARGIN_BYTE)
-				run_fail(flow->run,
-					 "message %u: something landed outside its buffer", i);
-	}
-}
-
-void flow_note_receiver_death(struct flow *flow)
-{
-	for (uint32_t i = 0; i < flow->posted_sends; i++) {
-		const struct gw_send *send = flow->message[i].send;
-
-		if (!send)
-			continue;
-		if (!send->granted)
-			run_saw(flow->run, SIGHT_DEATH_WAITING_GRANT);
-		else if (send->head)
-			run_saw(flow->run, SIGHT_DEATH_SENDING);
-		else
-			run_saw(flow->run, SIGHT_DEATH_WAITING_RESULT);
-	}
-}
-
-void flow_note_sender_death(struct flow *flow)
-{
-	for (uint32_t i = 0; i < flow->posted_recvs; i++)
-		if (flow->message[i].recv)
-			run_saw(flow->run, flow->message[i].recv->landed ? SIGHT_DEATH_RECEIVING
-									 : SIGHT_DEATH_BEFORE_DATA);
 }
 
 void flows_host_dies(struct run *run, uint32_t host)

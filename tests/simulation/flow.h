@@ -70,6 +70,20 @@ static inline void run_saw(struct run *run, enum sight sight)
 		run_note(run, "%s", sight_names[sight]);
 }
 
+/* check.c */
+#define MARGIN	    64 /* bytes around a target that nobody may touch */
+#define MARGIN_BYTE 0xa5
+
+static inline uint8_t *message_target(const struct message *m)
+{
+	return m->target + MARGIN;
+}
+
+uint64_t message_sum(const struct message *m);
+void message_check(struct message *m, const struct gw_recv_status *status);
+void message_check_imm(struct message *m, struct gw_recv *recv);
+
+/* flow.c */
 int flow_open(struct run *run, uint32_t index, struct gw_qp *tx, struct gw_qp *rx);
 bool flow_finished(const struct flow *flow);
 void flow_close(struct flow *flow);
