@@ -14,7 +14,8 @@ deps:
 
 demo:
 	$(DEPS) build
-	scripts/demo
+	@$(MAKE) --no-print-directory all
+	@scripts/demo
 
 test:
 	$(DEPS) test
@@ -30,7 +31,7 @@ mutants:
 	@tests/mutate $(MUTANTS)
 
 soak: all
-	build/simtest $(SOAK)
+	build/simtest --soak $(SOAK)
 
 install: all
 	meson install -C build

@@ -1,0 +1,369 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * message_fabric.h: a fabric made of the fuzzer's bytes.
+ *
+ * It carries nothing. What a peer sends is put into its queue by the fuzzer and handed over by the next poll; windows open
+ * and close and writes are done with when the fuzzer says so. Meanwhile it holds the message layer to the contract of
+ * fabric.h: a slot is exposed and fenced in turn, a write stays inside a granted buffer and inside registered memory, a
+ * control datagram is one that a peer's decoder accepts.
+ */
+#ifndef TESTS_FUZZ_MESSAGE_FABRIC_H
+#define TESTS_FUZZ_MESSAGE_FABRIC_H
+
+#include <assert.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/list.h"
+#include "fabric/fabric.h"
+#include "wire/control.h"
+
+#define FAKE_SLOTS   8
+#define FAKE_GRANTS  256
+#define FAKE_PENDING 4096
+#define FAKE_MEMORY  (1u << 16)
+
+enum fake_window_state { WINDOW_NONE, WINDOW_OPENING, WINDOW_OPEN, WINDOW_CLOSING };
+
+struct fake_window {
+	enum fake_window_state state;
+	const void *addr;
+	uint32_t generation;
+};
+
+struct fabric_qp {
+	struct fake *fake;
+	void *user;
+	uint32_t slots;
+	struct fake_window windows[FAKE_SLOTS];
+	uint32_t pending[FAKE_PENDING]; /* rkeys of writes whose memory is still in use */
+	uint32_t pending_count;
+};
+
+/* What the peer has granted, by rkey. */
+struct fake_grant {
+	uint64_t address;
+	uint64_t capacity;
+};
+
+struct fake {
+	struct fabric fabric;
+	uint64_t now_ns;
+	uint32_t first_msn;
+	uint32_t peer_token;
+	uint32_t payload;
+	const uint8_t *memory; /* FAKE_MEMORY bytes: what sends may read */
+	struct fabric_qp *qp;  /* one at a time */
+	struct fake_grant grants[FAKE_GRANTS];
+	uint32_t grant_count;
+	uint32_t room; /* writes taken in one call, and whether control is */
+	struct fabric_event events[FABRIC_EVENTS];
+	int event_count;
+	uint8_t *lent[2 * FABRIC_EVENTS]; /* datagrams, each in a block of its own size */
+	int lent_count;
+	int lent_before; /* of which the last poll handed over */
+	uint8_t sent[1024]; /* the latest datagram of ours */
+	size_t sent_length;
+};
+
+static inline struct fake *fake_of(const struct fabric *fabric)
+{
+	return container_of(fabric, struct fake, fabric);
+}
+
+static void fake_close(struct fabric *fabric)
+{
+	struct fake *fake = fake_of(fabric);
+
+	assert(!fake->qp);
+	for (int i = 0; i < fake->lent_count; i++)
+		free(fake->lent[i]);
+	fake->lent_count = 0;
+}
+
+static uint64_t fake_now_ns(const struct fabric *fabric)
+{
+	return fake_of(fabric)->now_ns;
+}
+
+/* The token, then the first number. */
+static int fake_entropy(struct fabric *fabric, void *buffer, size_t length)
+{
+	uint32_t values[2] = { 0x746f6b65, fake_of(fabric)->first_msn };
+
+	assert(length == sizeof(values));
+	memcpy(buffer, values, length);
+	return 0;
+}
+
+static int fake_mr_register(struct fabric *fabric, void *addr, size_t length,
+			    struct fabric_mr **out)
+{
+	(void)fabric;
+	(void)addr;
+	(void)length;
+	*out = NULL;
+	return 0;
+}
+
+static void fake_mr_deregister(struct fabric *fabric, struct fabric_mr *mr)
+{
+	(void)fabric;
+	(void)mr;
+}
+
+static int fake_qp_create(struct fabric *fabric, const struct fabric_qp_attr *attr,
+			  struct fabric_qp **out)
+{
+	struct fake *fake = fake_of(fabric);
+	struct fabric_qp *qp = calloc(1, sizeof(*qp));
+
+	assert(qp && !fake->qp && attr->slots <= FAKE_SLOTS);
+	qp->fake = fake;
+	qp->user = attr->user;
+	qp->slots = attr->slots;
+	fake->qp = qp;
+	*out = qp;
+	return 0;
+}
+
+static void fake_qp_destroy(struct fabric_qp *qp)
+{
+	struct fake *fake = qp->fake;
+
+	fake->event_count = 0; /* they were all its own */
+	fake->qp = NULL;
+	free(qp);
+}
+
+static size_t fake_qp_address(const struct fabric_qp *qp, uint8_t *out)
+{
+	(void)qp;
+	*out = 0;
+	return 1;
+}
+
+static int fake_qp_connect(struct fabric_qp *qp, const uint8_t *address, size_t length,
+			   uint32_t payload)
+{
+	(void)address;
+	(void)length;
+	qp->fake->payload = payload;
+	return 0;
+}
+
+static int fake_expose(struct fabric_qp *qp, uint32_t slot, uint32_t generation,
+		       struct fabric_mr *mr, void *addr, uint64_t length)
+{
+	struct fake_window *window;
+
+	(void)mr;
+	assert(slot < qp->slots);
+	assert((uint8_t *)addr >= qp->fake->memory &&
+	       (uint8_t *)addr + length <= qp->fake->memory + FAKE_MEMORY);
+	window = &qp->windows[slot];
+	assert(window->state == WINDOW_NONE);
+	if (!qp->fake->room)
+		return -EAGAIN;
+	window->state = WINDOW_OPENING;
+	window->addr = addr;
+	window->generation = generation;
+	return 0;
+}
+
+static int fake_fence(struct fabric_qp *qp, uint32_t slot)
+{
+	assert(slot < qp->slots && qp->windows[slot].state == WINDOW_OPEN);
+	qp->windows[slot].state = WINDOW_CLOSING;
+	return 0;
+}
+
+static void check_write(const struct fake *fake, const struct fabric_target *target,
+			const struct fabric_write *write)
+{
+	const struct fake_grant *grant;
+	uint64_t offset;
+
+	assert(target->rkey < fake->grant_count);
+	grant = &fake->grants[target->rkey];
+	offset = write->va - grant->address;
+	assert(write->length && write->length <= fake->payload);
+	assert(offset == (uint64_t)write->packet * fake->payload);
+	assert(offset <= grant->capacity && write->length <= grant->capacity - offset);
+	assert(write->data >= fake->memory &&
+	       write->data + write->length <= fake->memory + FAKE_MEMORY);
+}
+
+static int fake_write(struct fabric_qp *qp, unsigned lane, const struct fabric_target *target,
+		      const struct fabric_write *writes, unsigned count)
+{
+	const struct fake *fake = qp->fake;
+	unsigned done;
+
+	assert(count && lane < (fake->fabric.caps.lanes ? fake->fabric.caps.lanes : 1));
+	for (done = 0; done < count && done < fake->room; done++) {
+		check_write(fake, target, &writes[done]);
+		if (fake->fabric.caps.copies)
+			continue;
+		if (qp->pending_count == FAKE_PENDING)
+			break;
+		qp->pending[qp->pending_count++] = target->rkey;
+	}
+	return (int)done;
+}
+
+static int fake_control(struct fabric_qp *qp, const void *data, size_t length)
+{
+	struct control_message message;
+	struct fake *fake = qp->fake;
+
+	assert(length && length <= fake->fabric.caps.max_control);
+	assert(control_decode(data, length, &message) == 0);
+	assert(message.header.token == fake->peer_token);
+	if (!fake->room)
+		return -EAGAIN;
+	memcpy(fake->sent, data, length);
+	fake->sent_length = length;
+	return 0;
+}
+
+static int fake_poll(struct fabric *fabric, struct fabric_event *events)
+{
+	struct fake *fake = fake_of(fabric);
+	int n = fake->event_count;
+
+	for (int i = 0; i < fake->lent_before; i++)
+		free(fake->lent[i]);
+	fake->lent_count -= fake->lent_before;
+	memmove(fake->lent, fake->lent + fake->lent_before,
+		(size_t)fake->lent_count * sizeof(*fake->lent));
+	fake->lent_before = fake->lent_count;
+	memcpy(events, fake->events, (size_t)n * sizeof(*events));
+	fake->event_count = 0;
+	return n;
+}
+
+static uint64_t fake_deadline_ns(const struct fabric *fabric)
+{
+	(void)fabric;
+	return UINT64_MAX;
+}
+
+static int fake_wait(struct fabric *fabric, uint64_t until_ns)
+{
+	(void)fabric;
+	(void)until_ns;
+	return -ENOTSUP;
+}
+
+static const struct fabric_ops fake_ops = {
+	.name = "fake",
+	.close = fake_close,
+	.now_ns = fake_now_ns,
+	.entropy = fake_entropy,
+	.mr_register = fake_mr_register,
+	.mr_deregister = fake_mr_deregister,
+	.qp_create = fake_qp_create,
+	.qp_destroy = fake_qp_destroy,
+	.qp_address = fake_qp_address,
+	.qp_connect = fake_qp_connect,
+	.expose = fake_expose,
+	.fence = fake_fence,
+	.write = fake_write,
+	.control = fake_control,
+	.poll = fake_poll,
+	.deadline_ns = fake_deadline_ns,
+	.wait = fake_wait,
+};
+
+/* An event for the next poll; null when it can take no more. */
+static struct fabric_event *fake_event(struct fake *fake, enum fabric_event_type type)
+{
+	struct fabric_event *event;
+
+	if (!fake->qp || fake->event_count == FABRIC_EVENTS)
+		return NULL;
+	event = &fake->events[fake->event_count++];
+	memset(event, 0, sizeof(*event));
+	event->type = type;
+	event->user = fake->qp->user;
+	return event;
+}
+
+/* A datagram from the peer. Its bytes end where the block ends, so that reading on is seen. */
+static void fake_hear(struct fake *fake, const uint8_t *bytes, size_t length)
+{
+	struct fabric_event *event;
+	uint8_t *copy;
+
+	if (fake->lent_count == 2 * FABRIC_EVENTS)
+		return;
+	event = fake_event(fake, FABRIC_CONTROL);
+	if (!event)
+		return;
+	copy = malloc(length ? length : 1);
+	assert(copy);
+	memcpy(copy, bytes, length);
+	fake->lent[fake->lent_count++] = copy;
+	event->control.bytes = copy;
+	event->control.length = (uint32_t)length;
+}
+
+/* A window's opening or closing is done. */
+static void fake_change(struct fake *fake, uint32_t slot)
+{
+	struct fake_window *window;
+	struct fabric_event *event;
+
+	if (!fake->qp)
+		return;
+	window = &fake->qp->windows[slot % fake->qp->slots];
+	if (window->state != WINDOW_OPENING && window->state != WINDOW_CLOSING)
+		return;
+	event = fake_event(fake, window->state == WINDOW_OPENING ? FABRIC_EXPOSED : FABRIC_FENCED);
+	if (!event)
+		return;
+	event->slot = slot % fake->qp->slots;
+	event->generation = window->generation;
+	event->exposed.va = (uintptr_t)window->addr;
+	event->exposed.rkey = slot;
+	window->state = window->state == WINDOW_OPENING ? WINDOW_OPEN : WINDOW_NONE;
+}
+
+/* The oldest writes are done with their memory. */
+static void fake_flush(struct fake *fake, uint32_t count)
+{
+	struct fabric_qp *qp = fake->qp;
+	struct fabric_event *event;
+
+	if (!qp || !qp->pending_count || !count)
+		return;
+	event = fake_event(fake, FABRIC_SENT);
+	if (!event)
+		return;
+	event->count = count < qp->pending_count ? count : qp->pending_count;
+	qp->pending_count -= event->count;
+	memmove(qp->pending, qp->pending + event->count, qp->pending_count * sizeof(*qp->pending));
+}
+
+/* Whether something may still land at this address. */
+static bool fake_may_land(const struct fake *fake, const void *addr)
+{
+	for (uint32_t i = 0; fake->qp && i < fake->qp->slots; i++)
+		if (fake->qp->windows[i].state != WINDOW_NONE &&
+		    fake->qp->windows[i].addr == addr)
+			return true;
+	return false;
+}
+
+/* Whether writes into this grant still read memory. */
+static bool fake_reads(const struct fake *fake, uint32_t rkey)
+{
+	for (uint32_t i = 0; fake->qp && i < fake->qp->pending_count; i++)
+		if (fake->qp->pending[i] == rkey)
+			return true;
+	return false;
+}
+
+#endif
