@@ -58,7 +58,7 @@ struct gw_qp_info {
 	uint8_t bytes[128];
 };
 
-/* -EINVAL, -ENOMEM */
+/* -EINVAL, -ENOMEM, -ENOBUFS (max_qps are open) */
 GW_API int gw_qp_create(struct gw_context *ctx, const struct gw_qp_attr *attr, struct gw_qp **out);
 GW_API int gw_qp_info(const struct gw_qp *qp, struct gw_qp_info *out);
 
@@ -103,7 +103,7 @@ struct gw_send_handler {
 	void (*control)(struct gw_send *send, void *arg, const void *data, size_t length,
 			uint64_t now);
 	void (*timer)(struct gw_send *send, void *arg, uint64_t now);
-	/* The receiver completed this message. */
+	/* The receiver completed this message. After `done`, too, while the handle is open. */
 	void (*result)(struct gw_send *send, void *arg, const struct gw_result *result,
 		       uint64_t now);
 	/* The send ended: its memory is the caller's. Called once; the handle may be closed in it. */

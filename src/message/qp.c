@@ -165,6 +165,13 @@ int gw_qp_info(const struct gw_qp *qp, struct gw_qp_info *out)
 	return 0;
 }
 
+/* For gw_context_error(). */
+static int explain(struct gw_context *ctx, int error, const char *why)
+{
+	strncpy(ctx->fabric->error, why, sizeof(ctx->fabric->error) - 1);
+	return error;
+}
+
 int gw_qp_connect(struct gw_qp *qp, const struct gw_qp_info *peer)
 {
 	struct gw_context *ctx;
@@ -181,10 +188,18 @@ int gw_qp_connect(struct gw_qp *qp, const struct gw_qp_info *peer)
 		return -EISCONN;
 	ctx = qp->ctx;
 	error = info_decode(peer, &info);
+	if (error == -EPROTONOSUPPORT)
+		return explain(
+			ctx, error,
+			"the peer runs a version of Godwit that this one does not speak with");
 	if (error)
-		return error;
+		return explain(
+			ctx, error,
+			"the peer's description is none of Godwit's, or was cut or changed on its way");
+	if (strcmp(info.fabric, ctx->fabric->ops->name))
+		return explain(ctx, -EPROTONOSUPPORT, "the peer is on another kind of fabric");
 	if (memcmp(&info.split, &qp->split, sizeof(info.split)))
-		return -EMSGSIZE;
+		return explain(ctx, -EMSGSIZE, "the two ends split the immediate differently");
 	payload = info.payload < qp->payload ? info.payload : qp->payload;
 	sends = calloc(info.slots, sizeof(*sends));
 	if (!sends)
@@ -193,7 +208,8 @@ int gw_qp_connect(struct gw_qp *qp, const struct gw_qp_info *peer)
 					     payload);
 	if (error) {
 		free(sends);
-		return error;
+		return explain(ctx, error,
+			       "there is no way from this fabric's address to the peer's");
 	}
 	qp->payload = payload;
 	qp->generation_bits = ctx->fabric->caps.generation_bits > info.generation_bits

@@ -74,6 +74,8 @@ void send_end(struct gw_send *send, int status)
 	send->ended = true;
 	send->status = status;
 	drop_puts(send);
+	if (send->mr)
+		send->mr->users--;
 	if (send->granted) /* one that waits for a grant keeps its place: its number is taken */
 		list_del(&send->link);
 	if (send->retired)
@@ -235,7 +237,9 @@ static int post(struct gw_qp *qp, const struct gw_send_attr *attr, bool stream,
 	send->handler = attr->handler;
 	send->arg = attr->arg;
 	send->addr = attr->addr;
-	send->mr = attr->mr;
+	send->mr = attr->length ? attr->mr : NULL;
+	if (send->mr)
+		send->mr->users++; /* until it ends, also while it waits for its grant */
 	send->length = attr->length;
 	send->packets = (uint32_t)((attr->length + qp->payload - 1) / qp->payload);
 	send->flags = attr->flags;
@@ -262,6 +266,8 @@ int gw_send_post(struct gw_qp *qp, const struct gw_send_attr *attr, struct gw_se
 
 	if (error)
 		return error;
+	if (attr->length && (!attr->mr || !attr->addr))
+		return -EINVAL;
 	if (attr->length && !mr_covers(attr->mr, qp->ctx, attr->addr, attr->length))
 		return -EFAULT;
 	return post(qp, attr, false, out);
@@ -297,6 +303,8 @@ int gw_stream_put(struct gw_send *stream, uint64_t offset, const void *addr, uin
 		return -EAGAIN;
 	if (!length)
 		return 0;
+	if (!mr || !addr)
+		return -EINVAL;
 	if (!mr_covers(mr, stream->ctx, addr, length))
 		return -EFAULT;
 	return add_put(stream, offset, addr, length, mr);
@@ -328,13 +336,12 @@ void send_result(struct gw_send *send, const struct gw_result *result)
 	send->result_value = *result;
 	/* The receiver takes no more: what waits is not worth sending. */
 	drop_puts(send);
-	if (!send->ended) {
+	if (!send->ended)
 		list_del(&send->link);
-		if (!send->closed && send->handler && send->handler->result)
-			send->handler->result(send, send->arg, result, send->ctx->now);
-		if (send->qp && !send->ended)
-			pump_check(send);
-	}
+	if (!send->closed && send->handler && send->handler->result)
+		send->handler->result(send, send->arg, result, send->ctx->now);
+	if (send->qp && !send->ended)
+		pump_check(send);
 	while (qp->state == QP_CONNECTED && qp->results_seen != qp->send_matched &&
 	       (next = send_find(qp, qp->results_seen)) && next->result) {
 		qp->results_seen++;

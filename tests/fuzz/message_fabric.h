@@ -19,10 +19,9 @@
 #include "fabric/fabric.h"
 #include "wire/control.h"
 
-#define FAKE_SLOTS   8
-#define FAKE_GRANTS  256
-#define FAKE_PENDING 4096
-#define FAKE_MEMORY  (1u << 16)
+#define FAKE_SLOTS  8
+#define FAKE_GRANTS 512
+#define FAKE_MEMORY (1u << 16)
 
 enum fake_window_state { WINDOW_NONE, WINDOW_OPENING, WINDOW_OPEN, WINDOW_CLOSING };
 
@@ -35,16 +34,11 @@ struct fake_window {
 struct fabric_qp {
 	struct fake *fake;
 	void *user;
+	uint32_t number; /* as many were made before */
 	uint32_t slots;
 	struct fake_window windows[FAKE_SLOTS];
-	uint32_t pending[FAKE_PENDING]; /* rkeys of writes whose memory is still in use */
-	uint32_t pending_count;
-};
-
-/* What the peer has granted, by rkey. */
-struct fake_grant {
-	uint64_t address;
-	uint64_t capacity;
+	uint64_t written; /* packets */
+	uint64_t flushed; /* of which the memory is no longer read */
 };
 
 struct fake {
@@ -55,14 +49,15 @@ struct fake {
 	uint32_t payload;
 	const uint8_t *memory; /* FAKE_MEMORY bytes: what sends may read */
 	struct fabric_qp *qp;  /* one at a time */
-	struct fake_grant grants[FAKE_GRANTS];
+	uint32_t qp_count;
+	struct control_grant_entry grants[FAKE_GRANTS]; /* all that the peer ever said */
 	uint32_t grant_count;
 	uint32_t room; /* writes taken in one call, and whether control is */
 	struct fabric_event events[FABRIC_EVENTS];
 	int event_count;
 	uint8_t *lent[2 * FABRIC_EVENTS]; /* datagrams, each in a block of its own size */
 	int lent_count;
-	int lent_before; /* of which the last poll handed over */
+	int lent_before;    /* of which the last poll handed over */
 	uint8_t sent[1024]; /* the latest datagram of ours */
 	size_t sent_length;
 };
@@ -123,6 +118,7 @@ static int fake_qp_create(struct fabric *fabric, const struct fabric_qp_attr *at
 	qp->fake = fake;
 	qp->user = attr->user;
 	qp->slots = attr->slots;
+	qp->number = fake->qp_count++;
 	fake->qp = qp;
 	*out = qp;
 	return 0;
@@ -179,37 +175,39 @@ static int fake_fence(struct fabric_qp *qp, uint32_t slot)
 	return 0;
 }
 
-static void check_write(const struct fake *fake, const struct fabric_target *target,
-			const struct fabric_write *write)
+/* Whether the peer ever granted what is about to be written. */
+static bool is_granted(const struct fake *fake, const struct fabric_target *target,
+		       const struct fabric_write *write)
 {
-	const struct fake_grant *grant;
-	uint64_t offset;
+	for (uint32_t i = 0; i < fake->grant_count; i++) {
+		const struct control_grant_entry *grant = &fake->grants[i];
+		uint64_t offset = write->va - grant->address;
 
-	assert(target->rkey < fake->grant_count);
-	grant = &fake->grants[target->rkey];
-	offset = write->va - grant->address;
-	assert(write->length && write->length <= fake->payload);
-	assert(offset == (uint64_t)write->packet * fake->payload);
-	assert(offset <= grant->capacity && write->length <= grant->capacity - offset);
-	assert(write->data >= fake->memory &&
-	       write->data + write->length <= fake->memory + FAKE_MEMORY);
+		if (grant->slot == target->slot && grant->rkey == target->rkey &&
+		    grant->generation == (uint16_t)target->generation &&
+		    offset == (uint64_t)write->packet * fake->payload &&
+		    offset <= grant->capacity && write->length <= grant->capacity - offset)
+			return true;
+	}
+	return false;
 }
 
 static int fake_write(struct fabric_qp *qp, unsigned lane, const struct fabric_target *target,
 		      const struct fabric_write *writes, unsigned count)
 {
 	const struct fake *fake = qp->fake;
-	unsigned done;
+	unsigned done = count < fake->room ? count : fake->room;
 
 	assert(count && lane < (fake->fabric.caps.lanes ? fake->fabric.caps.lanes : 1));
-	for (done = 0; done < count && done < fake->room; done++) {
-		check_write(fake, target, &writes[done]);
-		if (fake->fabric.caps.copies)
-			continue;
-		if (qp->pending_count == FAKE_PENDING)
-			break;
-		qp->pending[qp->pending_count++] = target->rkey;
+	for (unsigned i = 0; i < done; i++) {
+		assert(writes[i].length && writes[i].length <= fake->payload);
+		assert(writes[i].data >= fake->memory &&
+		       writes[i].data + writes[i].length <= fake->memory + FAKE_MEMORY);
+		assert(is_granted(fake, target, &writes[i]));
 	}
+	qp->written += done;
+	if (fake->fabric.caps.copies)
+		qp->flushed = qp->written;
 	return (int)done;
 }
 
@@ -291,13 +289,26 @@ static struct fabric_event *fake_event(struct fake *fake, enum fabric_event_type
 	return event;
 }
 
+static bool note_grants(struct fake *fake, const uint8_t *bytes, size_t length)
+{
+	struct control_message message;
+
+	if (control_decode(bytes, length, &message) || message.header.type != CONTROL_GRANT)
+		return true;
+	if (message.grant.count > FAKE_GRANTS - fake->grant_count)
+		return false;
+	for (unsigned i = 0; i < message.grant.count; i++)
+		fake->grants[fake->grant_count++] = control_grant_at(&message, i);
+	return true;
+}
+
 /* A datagram from the peer. Its bytes end where the block ends, so that reading on is seen. */
 static void fake_hear(struct fake *fake, const uint8_t *bytes, size_t length)
 {
 	struct fabric_event *event;
 	uint8_t *copy;
 
-	if (fake->lent_count == 2 * FABRIC_EVENTS)
+	if (fake->lent_count == 2 * FABRIC_EVENTS || !note_grants(fake, bytes, length))
 		return;
 	event = fake_event(fake, FABRIC_CONTROL);
 	if (!event)
@@ -337,31 +348,21 @@ static void fake_flush(struct fake *fake, uint32_t count)
 	struct fabric_qp *qp = fake->qp;
 	struct fabric_event *event;
 
-	if (!qp || !qp->pending_count || !count)
+	if (!qp || qp->flushed == qp->written || !count)
 		return;
 	event = fake_event(fake, FABRIC_SENT);
 	if (!event)
 		return;
-	event->count = count < qp->pending_count ? count : qp->pending_count;
-	qp->pending_count -= event->count;
-	memmove(qp->pending, qp->pending + event->count, qp->pending_count * sizeof(*qp->pending));
+	event->count =
+		count < qp->written - qp->flushed ? count : (uint32_t)(qp->written - qp->flushed);
+	qp->flushed += event->count;
 }
 
 /* Whether something may still land at this address. */
 static bool fake_may_land(const struct fake *fake, const void *addr)
 {
 	for (uint32_t i = 0; fake->qp && i < fake->qp->slots; i++)
-		if (fake->qp->windows[i].state != WINDOW_NONE &&
-		    fake->qp->windows[i].addr == addr)
-			return true;
-	return false;
-}
-
-/* Whether writes into this grant still read memory. */
-static bool fake_reads(const struct fake *fake, uint32_t rkey)
-{
-	for (uint32_t i = 0; fake->qp && i < fake->qp->pending_count; i++)
-		if (fake->qp->pending[i] == rkey)
+		if (fake->qp->windows[i].state != WINDOW_NONE && fake->qp->windows[i].addr == addr)
 			return true;
 	return false;
 }

@@ -84,7 +84,8 @@ static int parse(const char *where, union address *out)
 	text[length] = '\0';
 	if (at) {
 		port = strtoul(at + 1, &end, 10);
-		if (end == at + 1 || *end || port > 65535)
+		/* strtoul() would also take blanks and a sign. */
+		if (at[1] < '0' || at[1] > '9' || *end || port > 65535)
 			return -EINVAL;
 	}
 	if (getaddrinfo(text, NULL, &hints, &found))
@@ -99,6 +100,12 @@ static int parse(const char *where, union address *out)
 	if ((out->any.sa_family == AF_INET && out->v4.sin_addr.s_addr == htonl(INADDR_ANY)) ||
 	    (out->any.sa_family == AF_INET6 && IN6_IS_ADDR_UNSPECIFIED(&out->v6.sin6_addr)))
 		return -EINVAL; /* the ICRC covers the source: it has to be one address */
+	/* A socket may be bound to these, but no packet can come from them. */
+	if ((out->any.sa_family == AF_INET &&
+	     (IN_MULTICAST(ntohl(out->v4.sin_addr.s_addr)) ||
+	      out->v4.sin_addr.s_addr == htonl(INADDR_BROADCAST))) ||
+	    (out->any.sa_family == AF_INET6 && IN6_IS_ADDR_MULTICAST(&out->v6.sin6_addr)))
+		return -EADDRNOTAVAIL;
 	return 0;
 }
 

@@ -190,6 +190,8 @@ int roce_qp_connect(struct fabric_qp *fabric_qp, const uint8_t *address, size_t 
 		memcpy(&peer.v6.sin6_addr, address + 4, 16);
 		peer.v6.sin6_port = htons(get_be16(address + 2));
 	}
+	if (!address_port(&peer))
+		return -EINVAL;
 	if (icrc_flow_init(&local->any, &peer.any, &qp->to_peer) ||
 	    icrc_flow_init(&peer.any, &local->any, &qp->from_peer))
 		return -EINVAL;

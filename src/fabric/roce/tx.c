@@ -5,6 +5,7 @@
  * and one log line says why.
  */
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/clock.h"
@@ -80,7 +81,9 @@ static unsigned push(struct endpoint *endpoint, struct mmsghdr *messages, unsign
 			endpoint->fabric.counters[FABRIC_TX_BUSY]++;
 			break;
 		}
-		log_once(&endpoint->complained, LOG_LEVEL_WARN, "cannot send: %s", strerror(errno));
+		snprintf(endpoint->fabric.error, sizeof(endpoint->fabric.error), "cannot send: %s",
+			 strerror(errno));
+		log_once(&endpoint->complained, LOG_LEVEL_WARN, "%s", endpoint->fabric.error);
 		endpoint->fabric.counters[FABRIC_TX_ERRORS]++;
 		done++;
 	}

@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Landing: what a packet and an announcement do to a receive.
+ *
+ * Two levels of bits: one a packet, and one a chunk, set when all packets of the chunk are. A chunk is a power of two
+ * of packets, 64 at most, and so never crosses a word: completing one is a mask and a comparison.
+ *
+ * Before the announcement the message's length is not known and never inferred. What lands then lands on trust, and is
+ * looked at again when the announcement comes.
+ */
+#include <errno.h>
+
+#include "base/bitmap.h"
+#include "message/state.h"
+
+static uint32_t expected_length(const struct gw_recv *recv, uint32_t payload, uint32_t packet)
+{
+	if (packet + 1 < recv->packets)
+		return payload;
+	return (uint32_t)(recv->length - (uint64_t)packet * payload);
+}
+
+/* Whether a packet of this length can belong to the message. Before the announcement one short packet is believed to
+ * be the last; the announcement will tell. */
+static bool shape_fits(struct gw_recv *recv, const struct gw_qp *qp, uint32_t packet,
+		       uint32_t length)
+{
+	if (recv->is_announced)
+		return packet < recv->packets &&
+		       length == expected_length(recv, qp->payload, packet);
+	if (packet >= recv->capacity_packets || !length || length > qp->payload)
+		return false;
+	if (length == qp->payload)
+		return recv->short_packet != packet || !recv->short_length;
+	if (recv->short_length)
+		return recv->short_packet == packet && recv->short_length == length;
+	if (bitmap_test(recv->bits, packet))
+		return false;
+	recv->short_packet = packet;
+	recv->short_length = length;
+	return true;
+}
+
+static void coalesce(struct gw_recv *recv, uint32_t chunk)
+{
+	uint32_t first = chunk * recv->chunk_packets;
+	uint32_t last = first + recv->chunk_packets;
+
+	if (recv->is_announced && last > recv->packets)
+		last = recv->packets;
+	if (first < last && last <= recv->capacity_packets &&
+	    bitmap_range_full(recv->bits, first, last - first))
+		bitmap_set(recv->chunks, chunk);
+}
+
+static void collect_fragment(struct gw_recv *recv, const struct gw_qp *qp, uint32_t packet,
+			     uint32_t user)
+{
+	uint32_t piece;
+
+	if (!recv->pieces || recv->is_announced)
+		return;
+	piece = packet % recv->pieces;
+	recv->fragments |= 1u << piece;
+	recv->fragment_value |= (uint32_t)((uint64_t)(user & ((1u << qp->fragment_bits) - 1))
+					   << piece * qp->fragment_bits);
+}
+
+static bool generation_matches(const struct gw_qp *qp, const struct slot *slot,
+			       const struct fabric_event *event)
+{
+	uint8_t bits = qp->ctx->fabric->caps.generation_bits;
+
+	if (!bits)
+		return (uint16_t)event->generation == slot->generation;
+	return event->data.user_bits >> qp->fragment_bits ==
+	       (slot->generation & ((1u << qp->generation_bits) - 1));
+}
+
+void recv_land(struct gw_qp *qp, const struct fabric_event *event)
+{
+	struct slot *slot = &qp->slots[event->slot & qp->slots_mask];
+	uint32_t packet = event->data.packet;
+	struct gw_recv *recv;
+
+	if (qp->state != QP_CONNECTED)
+		return;
+	qp->heard_at = qp->ctx->now;
+	qp->feedback.probes_unanswered = 0;
+	if (slot->state != SLOT_OPEN && slot->state != SLOT_COMPLETED) {
+		qp->feedback.late++;
+		count(qp->ctx, COUNT_LATE);
+		return;
+	}
+	if (!generation_matches(qp, slot, event)) {
+		count(qp->ctx, COUNT_DROP_GENERATION);
+		return;
+	}
+	recv = pool_at(&qp->ctx->recvs, slot->value);
+	if (recv->completed) {
+		qp->feedback.late++;
+		count(qp->ctx, COUNT_LATE);
+		return;
+	}
+	if (!shape_fits(recv, qp, packet, event->data.length)) {
+		count(qp->ctx, COUNT_DROP_SHAPE);
+		return;
+	}
+	feedback_landed(qp, recv->msn, packet, event->data.length, event->ce);
+	if (bitmap_test_and_set(recv->bits, packet)) {
+		qp->feedback.duplicate++;
+		count(qp->ctx, COUNT_DUPLICATE);
+		return;
+	}
+	count(qp->ctx, COUNT_LANDED);
+	recv->landed++;
+	if (packet >= recv->highest)
+		recv->highest = packet + 1;
+	collect_fragment(recv, qp, packet, event->data.user_bits);
+	coalesce(recv, packet / recv->chunk_packets);
+	if (list_empty(&recv->touched))
+		list_add_tail(&qp->ctx->touched, &recv->touched);
+}
+
+void recv_announce(struct gw_recv *recv, const struct control_announce_entry *entry)
+{
+	struct gw_qp *qp = recv->qp;
+	uint32_t short_packet = recv->short_packet;
+
+	/* Too late for one that is completed: its result is final, and the sender may have forgotten what it sent. */
+	if (recv->completed)
+		return;
+	recv->is_announced = true;
+	recv->length = entry->length;
+	recv->scheme = entry->scheme;
+	recv->has_imm = entry->has_imm;
+	recv->imm = entry->imm;
+	recv->geometry[0] = entry->geometry[0];
+	recv->geometry[1] = entry->geometry[1];
+	if (entry->length > recv->capacity) {
+		recv->length = 0;
+		recv->status = -EMSGSIZE;
+		gw_recv_complete(recv);
+		return;
+	}
+	recv->packets = (uint32_t)((entry->length + qp->payload - 1) / qp->payload);
+	/* What landed on trust is looked at again. */
+	if (recv->short_length &&
+	    (short_packet >= recv->packets ||
+	     recv->short_length != expected_length(recv, qp->payload, short_packet))) {
+		bitmap_clear(recv->bits, short_packet);
+		bitmap_clear(recv->chunks, short_packet / recv->chunk_packets);
+		count(qp->ctx, COUNT_DROP_SHAPE);
+	}
+	if (recv->packets && bitmap_test(recv->bits, recv->packets - 1) &&
+	    (!recv->short_length || short_packet != recv->packets - 1) &&
+	    expected_length(recv, qp->payload, recv->packets - 1) != qp->payload) {
+		bitmap_clear(recv->bits, recv->packets - 1);
+		bitmap_clear(recv->chunks, (recv->packets - 1) / recv->chunk_packets);
+		count(qp->ctx, COUNT_DROP_SHAPE);
+	}
+	recv->landed = (uint32_t)bitmap_count(recv->bits, recv->packets);
+	if (recv->highest > recv->packets) {
+		uint32_t chunks = (recv->packets + recv->chunk_packets - 1) / recv->chunk_packets;
+
+		bitmap_clear_range(recv->bits, recv->packets, recv->highest - recv->packets);
+		bitmap_clear_range(recv->chunks, chunks,
+				   (recv->highest - 1) / recv->chunk_packets + 1 - chunks);
+		recv->highest = recv->packets;
+	}
+	while (recv->highest && !bitmap_test(recv->bits, recv->highest - 1))
+		recv->highest--;
+	if (recv->packets)
+		coalesce(recv, (recv->packets - 1) / recv->chunk_packets);
+	if (recv->handler && recv->handler->announced)
+		recv->handler->announced(recv, recv->arg, qp->ctx->now);
+	if (!recv->completed && list_empty(&recv->touched))
+		list_add_tail(&recv->ctx->touched, &recv->touched);
+}
