@@ -171,6 +171,8 @@ static struct ibv_ah_attr route_to(const struct peer *peer, const struct meet_en
 	};
 }
 
+#define RTR_ATTEMPTS 10
+
 static void connect_uc(struct peer *peer, const struct meet_end *other)
 {
 	struct ibv_qp_attr attr = {
@@ -182,10 +184,17 @@ static void connect_uc(struct peer *peer, const struct meet_end *other)
 		.ah_attr = route_to(peer, other),
 	};
 
-	must_return_zero(ibv_modify_qp(peer->uc.qp, &attr,
-				       IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU |
-					       IBV_QP_DEST_QPN | IBV_QP_RQ_PSN),
-			 "UC to RTR");
+	int error;
+
+	/* The kernel resolves the neighbour here, and gives up soon where the host is busy. */
+	for (int i = 0; i < RTR_ATTEMPTS; i++) {
+		error = ibv_modify_qp(peer->uc.qp, &attr,
+				      IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
+					      IBV_QP_RQ_PSN);
+		if (error != ETIMEDOUT)
+			break;
+	}
+	must_return_zero(error, "UC to RTR");
 	attr.qp_state = IBV_QPS_RTS;
 	must_return_zero(ibv_modify_qp(peer->uc.qp, &attr, IBV_QP_STATE | IBV_QP_SQ_PSN),
 			 "UC to RTS");

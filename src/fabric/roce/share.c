@@ -34,7 +34,8 @@
 #define PROBE_ATTEMPTS 3
 
 struct share {
-	int fd; /* the abstract Unix socket */
+	int fd;	 /* the abstract Unix socket that packets are handed on to */
+	int out; /* the one they are handed on by: sending on the first before it has its name would give it another */
 };
 
 /* What travels before a packet that is handed on. */
@@ -160,10 +161,12 @@ int share_join(struct endpoint *endpoint)
 
 	if (!share)
 		return -ENOMEM;
+	share->fd = share->out = -1;
 	endpoint->share = share;
 	endpoint->class = CLASSES; /* none yet: every packet is another's */
 	share->fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-	if (share->fd < 0)
+	share->out = socket(AF_UNIX, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	if (share->fd < 0 || share->out < 0)
 		return -errno;
 	if (setsockopt(share->fd, SOL_SOCKET, SO_PASSCRED, &on, sizeof(on)))
 		return -errno;
@@ -190,6 +193,8 @@ void share_leave(struct endpoint *endpoint)
 		drain(endpoint, 0);
 	if (endpoint->share->fd >= 0)
 		close(endpoint->share->fd);
+	if (endpoint->share->out >= 0)
+		close(endpoint->share->out);
 	free(endpoint->share);
 	endpoint->share = NULL;
 }
@@ -213,7 +218,7 @@ bool share_forward(struct endpoint *endpoint, const union address *from, const v
 		return false;
 	message.msg_namelen = name_of(endpoint, class, &name);
 	message.msg_name = &name;
-	if (sendmsg(endpoint->share->fd, &message, MSG_DONTWAIT) < 0)
+	if (sendmsg(endpoint->share->out, &message, MSG_DONTWAIT) < 0)
 		return false;
 	endpoint->fabric.counters[FABRIC_RX_FORWARDED]++;
 	return true;
