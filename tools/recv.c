@@ -237,7 +237,7 @@ static int read_hello(struct receiver *receiver)
 		return rc;
 	if (rc == -EPROTONOSUPPORT) {
 		snprintf(text, sizeof(text),
-			 "this receiver speaks version %u of the protocol, the sender version %u",
+			 "this receiver speaks version %d of the protocol, the sender version %u",
 			 PROTOCOL_VERSION, header.version);
 		rendezvous_refuse(connection, text);
 		why = text;

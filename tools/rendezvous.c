@@ -75,7 +75,7 @@ static void name_address(const struct sockaddr_storage *address, char out[ADDRES
 
 static int name_ends(struct connection *connection)
 {
-	struct sockaddr_storage address;
+	struct sockaddr_storage address = { 0 };
 	socklen_t length = sizeof(address);
 
 	if (getsockname(connection->fd, (struct sockaddr *)&address, &length))

@@ -47,7 +47,7 @@ int info_decode(const struct gw_qp_info *bytes, struct peer_info *out)
 	const uint8_t *p = bytes->bytes;
 	struct peer_info info = { 0 };
 
-	if (memcmp(p, magic, sizeof(magic)))
+	if (memcmp(p, magic, sizeof(magic)) != 0)
 		return -EINVAL;
 	if (p[5] > INFO_VERSION || p[4] < INFO_VERSION)
 		return -EPROTONOSUPPORT;

@@ -196,9 +196,9 @@ int gw_qp_connect(struct gw_qp *qp, const struct gw_qp_info *peer)
 		return explain(
 			ctx, error,
 			"the peer's description is none of Godwit's, or was cut or changed on its way");
-	if (strcmp(info.fabric, ctx->fabric->ops->name))
+	if (strcmp(info.fabric, ctx->fabric->ops->name) != 0)
 		return explain(ctx, -EPROTONOSUPPORT, "the peer is on another kind of fabric");
-	if (memcmp(&info.split, &qp->split, sizeof(info.split)))
+	if (memcmp(&info.split, &qp->split, sizeof(info.split)) != 0)
 		return explain(ctx, -EMSGSIZE, "the two ends split the immediate differently");
 	payload = info.payload < qp->payload ? info.payload : qp->payload;
 	sends = calloc(info.slots, sizeof(*sends));

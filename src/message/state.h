@@ -356,7 +356,7 @@ void pump_check(struct gw_send *send);
 bool recv_valid(const struct gw_recv *recv);
 void recv_place(struct gw_qp *qp);
 void recv_exposed(struct gw_qp *qp, const struct fabric_event *event);
-void recv_fenced(struct gw_qp *qp, uint32_t slot);
+void recv_fenced(struct gw_qp *qp, uint32_t index);
 void recv_land(struct gw_qp *qp, const struct fabric_event *event);
 void recv_announce(struct gw_recv *recv, const struct control_announce_entry *entry);
 void recv_results_acked(struct gw_qp *qp, uint32_t results);

@@ -20,17 +20,16 @@ struct frame {
 	uint8_t headers[ROCE_HEADERS_MAX];
 	uint8_t trailer[TRAILER];
 	struct iovec parts[3];
-	size_t length;
 };
 
 static void build(struct frame *frame, struct roce_qp *qp, const struct roce_packet *packet)
 {
 	size_t headers = roce_encode(packet, frame->headers, sizeof(frame->headers));
+	size_t length = headers + packet->payload_length + packet->pad + ROCE_ICRC_SIZE;
 	uint32_t crc;
 
-	frame->length = headers + packet->payload_length + packet->pad + ROCE_ICRC_SIZE;
 	memset(frame->trailer, 0, sizeof(frame->trailer));
-	crc = icrc_begin(&qp->to_peer, frame->length, 0, true, frame->headers, headers);
+	crc = icrc_begin(&qp->to_peer, length, 0, true, frame->headers, headers);
 	crc = icrc_update(crc, packet->payload, packet->payload_length);
 	crc = icrc_update(crc, frame->trailer, packet->pad);
 	icrc_final(crc, frame->trailer + packet->pad);
@@ -47,6 +46,15 @@ static void address_message(struct msghdr *message, struct roce_qp *qp, struct f
 	message->msg_namelen = address_length(&qp->peer);
 	message->msg_iov = frame->parts;
 	message->msg_iovlen = 3;
+}
+
+static size_t length_of(const struct msghdr *message)
+{
+	size_t length = 0;
+
+	for (size_t i = 0; i < message->msg_iovlen; i++)
+		length += message->msg_iov[i].iov_len;
+	return length;
 }
 
 static bool full(int error)
@@ -73,7 +81,9 @@ static unsigned push(struct endpoint *endpoint, struct mmsghdr *messages, unsign
 			n = sendmmsg(endpoint->fd, messages + done, count - done, MSG_DONTWAIT);
 		}
 		if (n > 0) {
-			done += (unsigned)n;
+			for (int i = 0; i < n; i++)
+				endpoint->fabric.counters[FABRIC_TX_BYTES] +=
+					length_of(&messages[done++].msg_hdr);
 			continue;
 		}
 		if (full(errno)) {
@@ -114,8 +124,6 @@ int roce_write(struct fabric_qp *fabric_qp, unsigned lane, const struct fabric_t
 		address_message(&messages[i].msg_hdr, qp, &frames[i]);
 	}
 	done = push(endpoint, messages, count);
-	for (unsigned i = 0; i < done; i++)
-		endpoint->fabric.counters[FABRIC_TX_BYTES] += frames[i].length;
 	endpoint->fabric.counters[FABRIC_TX_DATA] += done;
 	qp->psn += done;
 	return (int)done;
@@ -137,6 +145,5 @@ int roce_control(struct fabric_qp *fabric_qp, const void *data, size_t length)
 		return -EAGAIN;
 	qp->control_psn++;
 	endpoint->fabric.counters[FABRIC_TX_CONTROL]++;
-	endpoint->fabric.counters[FABRIC_TX_BYTES] += frame.length;
 	return 0;
 }

@@ -90,7 +90,7 @@ static struct packet *packet_copy(struct sim *sim, const struct packet *packet)
 	*copy = *packet;
 	copy->payload = payload;
 	copy->loose = (struct heap_node){ 0 };
-	if (payload)
+	if (payload && packet->payload)
 		memcpy(payload, packet->payload, packet->length);
 	return copy;
 }

@@ -82,7 +82,8 @@ static void test_unlinking_walk(void **state)
 
 	(void)state;
 	list_init(&list);
-	list_for_each_safe(link, after, &list) fail();
+	list_for_each_safe (link, after, &list)
+		fail();
 	for (int i = 0; i < ITEMS; i++) {
 		struct item *item = malloc(sizeof(*item));
 
@@ -90,8 +91,7 @@ static void test_unlinking_walk(void **state)
 		item->before = i;
 		list_add_tail(&list, &item->link);
 	}
-	list_for_each_safe(link, after, &list)
-	{
+	list_for_each_safe (link, after, &list) {
 		struct item *item = container_of(link, struct item, link);
 
 		assert_int_equal(item->before, visited++);
