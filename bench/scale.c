@@ -84,10 +84,9 @@ static void build(struct bench *bench)
 	struct sim_host_attr host = { .queue = 512 };
 	struct link_attr edge = { .rate_bps = UINT64_C(100000000000), .delay_ns = 500 };
 	struct link_attr core = { .rate_bps = UINT64_C(400000000000), .delay_ns = 1000 };
-	struct sim_shape_attr shape = { .shape = SIM_CLOS,
-					.hosts = o->hosts,
-					.leaves = o->leaves,
-					.spines = o->spines };
+	struct sim_shape_attr shape = {
+		.shape = SIM_CLOS, .hosts = o->hosts, .leaves = o->leaves, .spines = o->spines
+	};
 	struct gw_context_attr ctx = { .max_qps = 4,
 				       .max_sends = 2 * o->messages,
 				       .max_recvs = 2 * o->messages,
@@ -123,10 +122,9 @@ static void build(struct bench *bench)
 
 static void post(struct bench *bench, uint32_t host)
 {
-	struct gw_transfer_attr attr = { .addr = bench->memory,
-					 .length = bench->length,
-					 .mr = bench->mrs[host],
-					 .arg = bench };
+	struct gw_transfer_attr attr = {
+		.addr = bench->memory, .length = bench->length, .mr = bench->mrs[host], .arg = bench
+	};
 	struct gw_send *send;
 	struct gw_recv *recv;
 

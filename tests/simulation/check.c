@@ -10,8 +10,16 @@ uint64_t message_sum(const struct message *m)
 {
 	uint64_t length = m->plan->capacity + 2 * MARGIN;
 	uint64_t value = length;
+	uint64_t i = 0;
 
-	for (uint64_t i = 0; i < length; i++)
+	for (; i + sizeof(uint64_t) <= length; i += sizeof(uint64_t)) {
+		uint64_t word;
+
+		memcpy(&word, m->target + i, sizeof(word));
+		value = (value ^ word) * UINT64_C(0x9e3779b97f4a7c15);
+		value ^= value >> 31;
+	}
+	for (; i < length; i++)
 		value = (value ^ m->target[i]) * UINT64_C(0x100000001b3);
 	return value;
 }
