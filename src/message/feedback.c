@@ -202,13 +202,17 @@ void feedback_reported(struct gw_qp *qp, const struct control_message *message)
 	if (!r->times || r->msn != report->echo_msn || r->packet != report->echo_packet ||
 	    !serial_after(r->sequence, f->echoed))
 		return;
+	elapsed = qp->ctx->now - r->at;
+	/* Sent again so lately that it must be an earlier one that landed: where in the order that was is forgotten. */
+	if (r->times > 1 && elapsed < f->rtt_min_ns)
+		return;
 	f->echoed = r->sequence;
 	f->peer_landed = report->landed;
 	f->stalls = 0;
-	elapsed = qp->ctx->now - r->at;
 	if (r->times == 1 && elapsed > report->hold_ns)
 		feedback_rtt(qp, elapsed - report->hold_ns);
-	estimate_loss(f);
+	if (r->times == 1)
+		estimate_loss(f);
 	reopen(qp);
 }
 

@@ -8,7 +8,7 @@
  */
 #include "message/state.h"
 
-#define BATCH	       32  /* packets a turn */
+#define BATCH	       64  /* packets a turn */
 #define PACKETS_A_PUMP 256 /* before the rest of gw_progress() gets its chance again */
 
 /* The user bits of a packet: the slot's generation, then a piece of the immediate (piece i in packets i, i + n, ...). */

@@ -110,7 +110,7 @@ static void draw_host(struct rng *rng, struct scenario *s)
 	host->read_ns = rng_chance(rng, 0.7) ? between(rng, 0, 50 * US) : 0;
 	host->completion_ns = rng_chance(rng, 0.7) ? between(rng, 0, 200 * US) : 0;
 	host->lifetime_ns = lifetime(&s->shape);
-	if (!rng_chance(rng, 0.6))
+	if (!rng_chance(rng, 0.7))
 		return;
 	/* A fast network in front of a slow host: completions still wait when their slot is used again. Two bits of
 	 * generation tell four uses apart, so that it is enough for the slot to rest a third of the time that a
@@ -185,8 +185,12 @@ static void draw_flows(struct rng *rng, struct scenario *s)
 		}
 		flow->sends_open = (uint32_t)between(rng, 1, 12);
 		flow->recvs_open = (uint32_t)between(rng, 1, 12);
-		for (uint32_t m = 0; m < flow->messages; m++)
+		for (uint32_t m = 0; m < flow->messages; m++) {
 			draw_message(rng, &flow->message[m], s->sim.payload);
+			if (s->host.undrained && flow->message[m].mode != MODE_EXACT)
+				flow->message[m].hold_ns =
+					rng_below(rng, s->host.completion_ns / 2);
+		}
 	}
 }
 

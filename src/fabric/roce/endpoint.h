@@ -21,8 +21,11 @@
 
 #define ROCE_MAX_PAYLOAD 4096 /* the largest IB path MTU */
 #define ROCE_MAX_CONTROL 1408 /* fits an Ethernet frame under IPv6 */
-#define RX_BATCH	 64
-#define RX_DATAGRAM	 (ROCE_MAX_PAYLOAD + 128)
+#define RX_BATCH	 8
+#define RX_DATAGRAM                                                                                \
+	65536 /* what the kernel hands over at once: many packets of one size, where it merges */
+#define RX_PACKET    (ROCE_MAX_PAYLOAD + 128)
+#define RX_FORWARDED 32
 /* A queue pair number: the process's class in the high bits (share.c), random below. */
 #define CLASS_BITS  6
 #define CLASS_SHIFT (24 - CLASS_BITS)
@@ -69,6 +72,17 @@ struct roce_qp {
 	uint32_t windows[];	    /* by slot: pool index + 1 */
 };
 
+/* Datagrams that were received and not yet looked at to the end. */
+struct inbox {
+	uint32_t count;
+	uint32_t next;
+	uint32_t offset;  /* in the next one */
+	uint32_t segment; /* packets of it looked at */
+	uint32_t lengths[RX_BATCH];
+	uint32_t sizes[RX_BATCH]; /* of each packet but the last; 0: it is one packet */
+	union address from[RX_BATCH];
+};
+
 struct share; /* share.c */
 struct faults;
 
@@ -87,11 +101,13 @@ struct endpoint {
 	struct list events; /* windows with something to tell */
 	bool blocked;	    /* the socket took nothing; wait for room */
 	bool complained;
+	bool segments; /* the kernel cuts a batch into packets (UDP_SEGMENT) */
 	uint32_t overruns;
 	uint8_t entropy[1024];
 	uint32_t entropy_left;
-	uint8_t *
-		rx; /* RX_BATCH datagrams from the socket, RX_BATCH from processes that share the port */
+	struct inbox inbox;
+	/* RX_BATCH datagrams from the socket, then RX_FORWARDED packets from processes that share the port. */
+	uint8_t *rx;
 };
 
 /* endpoint.c */

@@ -22,7 +22,7 @@ struct held {
 	uint32_t countdown;
 	size_t length;
 	union address to;
-	uint8_t bytes[RX_DATAGRAM];
+	uint8_t bytes[RX_PACKET];
 };
 
 struct faults {

@@ -5,32 +5,34 @@
  * packet number says. Whatever fails is dropped and counted by reason, and nothing else happens.
  */
 #include <errno.h>
+#include <netinet/udp.h>
 #include <string.h>
 
 #include "fabric/roce/endpoint.h"
 
-/* Room for the count of datagrams that the socket had to drop. */
-#define CMSG_ROOM CMSG_SPACE(sizeof(uint32_t))
+/* Room for the count of datagrams that the socket had to drop, and for the size of merged packets. */
+#define CMSG_ROOM (CMSG_SPACE(sizeof(uint32_t)) + CMSG_SPACE(sizeof(int)))
 
 struct batch {
 	struct mmsghdr messages[RX_BATCH];
 	struct iovec parts[RX_BATCH];
-	union address from[RX_BATCH];
 	_Alignas(struct cmsghdr) uint8_t control[RX_BATCH][CMSG_ROOM];
 };
 
+/* A peer's batch numbers its packets from 0, and the kernel merges what came together: the place is the best guess. */
 static bool icrc_right(const struct roce_qp *qp, const union address *from, const void *bytes,
-		       size_t length)
+		       size_t length, uint32_t segment)
 {
+	uint16_t guess = (uint16_t)(segment <= qp->peer_max_id ? segment : 0);
 	struct icrc_match match;
 	struct icrc_flow flow;
 
 	if (address_port(from) == address_port(&qp->peer))
-		return icrc_verify(&qp->from_peer, bytes, length, 0, qp->peer_max_id, &match) !=
+		return icrc_verify(&qp->from_peer, bytes, length, guess, qp->peer_max_id, &match) !=
 		       ICRC_BAD;
 	/* NICs vary the source port for the sake of the network's hashing. */
 	return !icrc_flow_init(&from->any, &qp->endpoint->local.any, &flow) &&
-	       icrc_verify(&flow, bytes, length, 0, qp->peer_max_id, &match) != ICRC_BAD;
+	       icrc_verify(&flow, bytes, length, guess, qp->peer_max_id, &match) != ICRC_BAD;
 }
 
 static bool take_data(struct roce_qp *qp, const struct roce_packet *packet,
@@ -91,33 +93,40 @@ static enum fabric_counter opcode_reason(const struct roce_packet *packet)
 	return packet->kind == ROCE_UC_MULTI ? FABRIC_DROP_MULTIPACKET : FABRIC_DROP_OPCODE;
 }
 
-/* True when the datagram made an event. */
-static bool take(struct endpoint *endpoint, const union address *from, const uint8_t *bytes,
-		 size_t length, bool forwarded, struct fabric_event *event)
+struct incoming {
+	const union address *from;
+	const uint8_t *bytes;
+	size_t length;
+	uint32_t segment; /* its place in a merged datagram */
+	bool forwarded;	  /* by a process that shares the port */
+};
+
+/* True when the packet made an event. */
+static bool take(struct endpoint *endpoint, const struct incoming *in, struct fabric_event *event)
 {
 	struct roce_packet packet;
 	struct roce_qp *qp;
-	int error = roce_decode(bytes, length, &packet);
+	int error = roce_decode(in->bytes, in->length, &packet);
 
-	if (share_probe(endpoint, from, bytes, length))
+	if (share_probe(endpoint, in->from, in->bytes, in->length))
 		return false;
-	endpoint->fabric.counters[FABRIC_RX_BYTES] += length;
+	endpoint->fabric.counters[FABRIC_RX_BYTES] += in->length;
 	if (error) {
 		drop(endpoint, error == -EPROTO ? FABRIC_DROP_VERSION : FABRIC_DROP_MALFORMED);
 		return false;
 	}
 	qp = qp_lookup(endpoint, packet.dest_qpn);
 	if (!qp || !qp->payload) {
-		if (qp || forwarded ||
-		    !share_forward(endpoint, from, bytes, length, packet.dest_qpn))
+		if (qp || in->forwarded ||
+		    !share_forward(endpoint, in->from, in->bytes, in->length, packet.dest_qpn))
 			drop(endpoint, FABRIC_DROP_QPN);
 		return false;
 	}
-	if (!same_host(from, &qp->peer)) {
+	if (!same_host(in->from, &qp->peer)) {
 		drop(endpoint, FABRIC_DROP_STRANGER);
 		return false;
 	}
-	if (!icrc_right(qp, from, bytes, length)) {
+	if (!icrc_right(qp, in->from, in->bytes, in->length, in->segment)) {
 		drop(endpoint, FABRIC_DROP_ICRC);
 		return false;
 	}
@@ -131,18 +140,24 @@ static bool take(struct endpoint *endpoint, const union address *from, const uin
 	return false;
 }
 
-static void note_overruns(struct endpoint *endpoint, struct msghdr *message)
+/* The count of drops, and the size that merged packets have, 0 where nothing was merged. */
+static uint32_t read_ancillary(struct endpoint *endpoint, struct msghdr *message)
 {
-	for (struct cmsghdr *c = CMSG_FIRSTHDR(message); c; c = CMSG_NXTHDR(message, c)) {
-		uint32_t dropped;
+	uint32_t size = 0;
 
-		if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SO_RXQ_OVFL)
-			continue;
-		memcpy(&dropped, CMSG_DATA(c), sizeof(dropped));
-		endpoint->fabric.counters[FABRIC_DROP_OVERRUN] +=
-			(uint32_t)(dropped - endpoint->overruns);
-		endpoint->overruns = dropped;
+	for (struct cmsghdr *c = CMSG_FIRSTHDR(message); c; c = CMSG_NXTHDR(message, c)) {
+		uint32_t value;
+
+		memcpy(&value, CMSG_DATA(c), sizeof(value));
+		if (c->cmsg_level == SOL_UDP && c->cmsg_type == UDP_GRO) {
+			size = value;
+		} else if (c->cmsg_level == SOL_SOCKET && c->cmsg_type == SO_RXQ_OVFL) {
+			endpoint->fabric.counters[FABRIC_DROP_OVERRUN] +=
+				(uint32_t)(value - endpoint->overruns);
+			endpoint->overruns = value;
+		}
 	}
+	return size;
 }
 
 static int from_windows(struct endpoint *endpoint, struct fabric_event *events, int most)
@@ -171,52 +186,87 @@ static int from_windows(struct endpoint *endpoint, struct fabric_event *events, 
 	return n;
 }
 
-static int from_socket(struct endpoint *endpoint, struct fabric_event *events, int most)
+static bool fill_inbox(struct endpoint *endpoint)
 {
+	struct inbox *inbox = &endpoint->inbox;
 	struct batch batch;
-	int count, n = 0;
+	int count;
 
-	most = most < RX_BATCH ? most : RX_BATCH;
-	for (int i = 0; i < most; i++) {
-		struct msghdr *message = &batch.messages[i].msg_hdr;
-
+	for (int i = 0; i < RX_BATCH; i++) {
 		batch.parts[i] =
 			(struct iovec){ endpoint->rx + (size_t)i * RX_DATAGRAM, RX_DATAGRAM };
-		*message = (struct msghdr){ .msg_name = &batch.from[i],
-					    .msg_namelen = sizeof(batch.from[i]),
-					    .msg_iov = &batch.parts[i],
-					    .msg_iovlen = 1,
-					    .msg_control = batch.control[i],
-					    .msg_controllen = CMSG_ROOM };
+		batch.messages[i].msg_hdr = (struct msghdr){ .msg_name = &inbox->from[i],
+							     .msg_namelen = sizeof(inbox->from[i]),
+							     .msg_iov = &batch.parts[i],
+							     .msg_iovlen = 1,
+							     .msg_control = batch.control[i],
+							     .msg_controllen = CMSG_ROOM };
 	}
-	count = recvmmsg(endpoint->fd, batch.messages, (unsigned)most, MSG_DONTWAIT, NULL);
-	for (int i = 0; i < count; i++) {
-		struct msghdr *message = &batch.messages[i].msg_hdr;
+	count = recvmmsg(endpoint->fd, batch.messages, RX_BATCH, MSG_DONTWAIT, NULL);
+	inbox->next = inbox->offset = inbox->segment = 0;
+	inbox->count = count > 0 ? (uint32_t)count : 0;
+	for (uint32_t i = 0; i < inbox->count; i++) {
+		inbox->lengths[i] = batch.messages[i].msg_len;
+		inbox->sizes[i] = read_ancillary(endpoint, &batch.messages[i].msg_hdr);
+	}
+	return inbox->count;
+}
 
-		note_overruns(endpoint, message);
-		if (message->msg_flags & MSG_TRUNC) {
-			drop(endpoint, FABRIC_DROP_MALFORMED);
-			continue;
-		}
-		n += take(endpoint, &batch.from[i], message->msg_iov->iov_base,
-			  batch.messages[i].msg_len, false, &events[n]);
+/* The next packet of the inbox; false when it is empty. */
+static bool next_packet(struct endpoint *endpoint, struct incoming *in)
+{
+	struct inbox *inbox = &endpoint->inbox;
+	uint32_t left, size;
+
+	if (inbox->next == inbox->count)
+		return false;
+	left = inbox->lengths[inbox->next] - inbox->offset;
+	size = inbox->sizes[inbox->next];
+	if (!size || size > left)
+		size = left;
+	*in = (struct incoming){ .from = &inbox->from[inbox->next],
+				 .bytes = endpoint->rx + (size_t)inbox->next * RX_DATAGRAM +
+					  inbox->offset,
+				 .length = size,
+				 .segment = inbox->segment };
+	inbox->offset += size;
+	inbox->segment++;
+	if (size == left) {
+		inbox->next++;
+		inbox->offset = inbox->segment = 0;
 	}
+	return true;
+}
+
+/* What an earlier poll had no room for comes first; the socket is read when that is used up, once a poll, for events
+ * lend out bytes of the buffers. */
+static int from_socket(struct endpoint *endpoint, struct fabric_event *events, int most)
+{
+	struct incoming in;
+	int n = 0;
+
+	if (endpoint->inbox.next == endpoint->inbox.count && !fill_inbox(endpoint))
+		return 0;
+	while (n < most && next_packet(endpoint, &in))
+		n += take(endpoint, &in, &events[n]);
 	return n;
 }
 
-/* Datagrams that landed at a process with which the port is shared. Its buffers are the ones the socket left over. */
+/* Packets that landed at a process with which the port is shared. */
 static int from_others(struct endpoint *endpoint, struct fabric_event *events, int most)
 {
+	uint8_t *bytes = endpoint->rx + (size_t)RX_BATCH * RX_DATAGRAM;
 	int n = 0;
 
-	for (int i = 0; i < RX_BATCH && n < most; i++) {
-		uint8_t *bytes = endpoint->rx + (size_t)(RX_BATCH + i) * RX_DATAGRAM;
+	for (int i = 0; i < RX_FORWARDED && n < most; i++, bytes += RX_PACKET) {
+		struct incoming in = { .bytes = bytes, .forwarded = true };
 		union address from;
-		size_t length = share_take(endpoint, bytes, RX_DATAGRAM, &from);
 
-		if (!length)
+		in.length = share_take(endpoint, bytes, RX_PACKET, &from);
+		if (!in.length)
 			break;
-		n += take(endpoint, &from, bytes, length, true, &events[n]);
+		in.from = &from;
+		n += take(endpoint, &in, &events[n]);
 	}
 	return n;
 }

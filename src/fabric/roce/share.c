@@ -109,7 +109,7 @@ static int drain(struct endpoint *endpoint, uint64_t nonce)
 	for (;;) {
 		union address from;
 		socklen_t from_length = sizeof(from);
-		ssize_t n = recvfrom(endpoint->fd, bytes, RX_DATAGRAM, MSG_DONTWAIT, &from.any,
+		ssize_t n = recvfrom(endpoint->fd, bytes, RX_PACKET, MSG_DONTWAIT, &from.any,
 				     &from_length);
 
 		if (n < 0)

@@ -5,6 +5,7 @@
  * and one log line says why.
  */
 #include <errno.h>
+#include <netinet/udp.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -12,9 +13,11 @@
 #include "base/log.h"
 #include "fabric/roce/endpoint.h"
 
-#define TX_BATCH 32
-#define PAD_MAX	 3
-#define TRAILER	 (PAD_MAX + ROCE_ICRC_SIZE)
+#define TX_BATCH       64
+#define SEGMENTS_BYTES 65000 /* an IP packet holds a little more; headers come off */
+#define SEGMENTS_MAX   64 /* the kernel's limit, and what a peer's check of the ICRC allows for */
+#define PAD_MAX	       3
+#define TRAILER	       (PAD_MAX + ROCE_ICRC_SIZE)
 
 struct frame {
 	uint8_t headers[ROCE_HEADERS_MAX];
@@ -22,14 +25,15 @@ struct frame {
 	struct iovec parts[3];
 };
 
-static void build(struct frame *frame, struct roce_qp *qp, const struct roce_packet *packet)
+static void build(struct frame *frame, struct roce_qp *qp, const struct roce_packet *packet,
+		  uint16_t ip_id)
 {
 	size_t headers = roce_encode(packet, frame->headers, sizeof(frame->headers));
 	size_t length = headers + packet->payload_length + packet->pad + ROCE_ICRC_SIZE;
 	uint32_t crc;
 
 	memset(frame->trailer, 0, sizeof(frame->trailer));
-	crc = icrc_begin(&qp->to_peer, length, 0, true, frame->headers, headers);
+	crc = icrc_begin(&qp->to_peer, length, ip_id, true, frame->headers, headers);
 	crc = icrc_update(crc, packet->payload, packet->payload_length);
 	crc = icrc_update(crc, frame->trailer, packet->pad);
 	icrc_final(crc, frame->trailer + packet->pad);
@@ -100,30 +104,110 @@ static unsigned push(struct endpoint *endpoint, struct mmsghdr *messages, unsign
 	return done;
 }
 
-int roce_write(struct fabric_qp *fabric_qp, unsigned lane, const struct fabric_target *target,
-	       const struct fabric_write *writes, unsigned count)
+/* How many packets from the first on the kernel may be given as one: all of a size, only the last may be shorter. */
+static unsigned group_size(const struct endpoint *endpoint, const struct fabric_write *writes,
+			   unsigned count)
 {
-	struct roce_qp *qp = roce_qp(fabric_qp);
-	struct endpoint *endpoint = qp->endpoint;
-	struct mmsghdr messages[TX_BATCH];
-	struct frame frames[TX_BATCH];
-	unsigned done;
+	uint32_t size = writes[0].length + ROCE_DATA_OVERHEAD;
+	unsigned most = SEGMENTS_BYTES / size < SEGMENTS_MAX ? SEGMENTS_BYTES / size : SEGMENTS_MAX;
+	unsigned n = 1;
 
-	(void)lane;
-	endpoint->blocked = false;
-	if (count > TX_BATCH)
-		count = TX_BATCH;
+	if (!endpoint->segments || endpoint->faults || writes[0].length % 4)
+		return 1;
+	while (n < count && n < most && writes[n - 1].length == writes[0].length &&
+	       writes[n].length <= writes[0].length)
+		n++;
+	return n;
+}
+
+/* One call for the whole group. 0, or -errno. */
+static int send_group(struct endpoint *endpoint, struct roce_qp *qp, const struct frame *frames,
+		      unsigned count)
+{
+	_Alignas(struct cmsghdr) uint8_t control[CMSG_SPACE(sizeof(uint16_t))] = { 0 };
+	struct iovec parts[3 * TX_BATCH];
+	struct msghdr message = { .msg_name = &qp->peer,
+				  .msg_namelen = address_length(&qp->peer),
+				  .msg_iov = parts,
+				  .msg_iovlen = 3 * (size_t)count,
+				  .msg_control = control,
+				  .msg_controllen = sizeof(control) };
+	struct cmsghdr *c = CMSG_FIRSTHDR(&message);
+	uint16_t size = 0;
+
+	for (unsigned i = 0; i < count; i++)
+		memcpy(&parts[3 * i], frames[i].parts, sizeof(frames[i].parts));
+	for (int i = 0; i < 3; i++)
+		size = (uint16_t)(size + frames[0].parts[i].iov_len);
+	c->cmsg_level = SOL_UDP;
+	c->cmsg_type = UDP_SEGMENT;
+	c->cmsg_len = CMSG_LEN(sizeof(size));
+	memcpy(CMSG_DATA(c), &size, sizeof(size));
+	if (sendmsg(endpoint->fd, &message, MSG_DONTWAIT) < 0)
+		return -errno;
+	endpoint->fabric.counters[FABRIC_TX_BYTES] += length_of(&message);
+	return 0;
+}
+
+static void build_group(struct roce_qp *qp, const struct fabric_target *target,
+			const struct fabric_write *writes, unsigned count, uint32_t psn,
+			bool numbered, struct frame *frames)
+{
 	for (unsigned i = 0; i < count; i++) {
 		struct roce_packet packet;
 		uint32_t imm =
 			fabric_imm(&qp->split, target->slot, writes[i].packet, writes[i].user);
 
-		roce_uc_write_imm(&packet, qp->peer_qpn, qp->psn + i, writes[i].va, target->rkey,
-				  imm, writes[i].data, writes[i].length);
-		build(&frames[i], qp, &packet);
-		address_message(&messages[i].msg_hdr, qp, &frames[i]);
+		roce_uc_write_imm(&packet, qp->peer_qpn, psn + i, writes[i].va, target->rkey, imm,
+				  writes[i].data, writes[i].length);
+		/* The kernel numbers the packets it cuts: the ICRC covers that number. */
+		build(&frames[i], qp, &packet, numbered ? (uint16_t)i : 0);
 	}
-	done = push(endpoint, messages, count);
+}
+
+static unsigned send_singly(struct endpoint *endpoint, struct roce_qp *qp, struct frame *frames,
+			    unsigned count)
+{
+	struct mmsghdr messages[TX_BATCH];
+
+	for (unsigned i = 0; i < count; i++)
+		address_message(&messages[i].msg_hdr, qp, &frames[i]);
+	return push(endpoint, messages, count);
+}
+
+int roce_write(struct fabric_qp *fabric_qp, unsigned lane, const struct fabric_target *target,
+	       const struct fabric_write *writes, unsigned count)
+{
+	struct roce_qp *qp = roce_qp(fabric_qp);
+	struct endpoint *endpoint = qp->endpoint;
+	struct frame frames[TX_BATCH];
+	unsigned done = 0;
+
+	(void)lane;
+	endpoint->blocked = false;
+	count = count < TX_BATCH ? count : TX_BATCH;
+	while (done < count && !endpoint->blocked) {
+		unsigned n = group_size(endpoint, writes + done, count - done);
+		int error;
+
+		if (n == 1) {
+			n = endpoint->segments && !endpoint->faults ? 1 : count - done;
+			build_group(qp, target, writes + done, n, qp->psn + done, false, frames);
+			done += send_singly(endpoint, qp, frames, n);
+			continue;
+		}
+		build_group(qp, target, writes + done, n, qp->psn + done, true, frames);
+		error = send_group(endpoint, qp, frames, n);
+		if (!error) {
+			done += n;
+		} else if (full(-error)) {
+			endpoint->blocked = true;
+			endpoint->fabric.counters[FABRIC_TX_BUSY]++;
+		} else {
+			/* Not every device can: a packet at a time then, and if that fails too push() says why. */
+			endpoint->segments = false;
+		}
+	}
 	endpoint->fabric.counters[FABRIC_TX_DATA] += done;
 	qp->psn += done;
 	return (int)done;
@@ -139,7 +223,7 @@ int roce_control(struct fabric_qp *fabric_qp, const void *data, size_t length)
 
 	roce_ud_send(&packet, qp->peer_control_qpn, qp->control_psn, qp->peer_qkey, qp->qpn, data,
 		     (uint32_t)length);
-	build(&frame, qp, &packet);
+	build(&frame, qp, &packet, 0);
 	address_message(&message.msg_hdr, qp, &frame);
 	if (!push(endpoint, &message, 1))
 		return -EAGAIN;
