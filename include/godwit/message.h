@@ -159,7 +159,8 @@ GW_API int gw_stream_end(struct gw_send *stream);
 /* 0 while it goes on, 1 when it ended well, or the -errno it ended with. */
 GW_API int gw_send_test(const struct gw_send *send);
 
-/* Gives the handle back. One that has not ended is abandoned: what was not sent yet is not sent. */
+/* Gives the handle back. One that has not ended is abandoned: what was not sent yet is not sent, and what the fabric has
+ * taken it may still read, until the queue pair is closed. */
 GW_API int gw_send_close(struct gw_send *send);
 
 /* ---- receiving ------------------------------------------------------------------------------------------------ */

@@ -22,54 +22,54 @@ void heap_init(struct heap *heap)
 
 void heap_destroy(struct heap *heap)
 {
-	free(heap->nodes);
+	free(heap->entries);
 	heap_init(heap);
 }
 
 int heap_reserve(struct heap *heap, size_t capacity)
 {
-	struct heap_node **nodes;
+	struct heap_entry *entries;
 
 	if (capacity <= heap->capacity)
 		return 0;
-	if (capacity > SIZE_MAX / sizeof(struct heap_node *))
+	if (capacity > SIZE_MAX / sizeof(*entries))
 		return -ENOMEM;
-	nodes = realloc(heap->nodes, capacity * sizeof(struct heap_node *));
-	if (!nodes)
+	entries = realloc(heap->entries, capacity * sizeof(*entries));
+	if (!entries)
 		return -ENOMEM;
-	heap->nodes = nodes;
+	heap->entries = entries;
 	heap->capacity = capacity;
 	return 0;
 }
 
-static bool before(const struct heap_node *a, const struct heap_node *b)
+static bool before(const struct heap_entry *a, const struct heap_entry *b)
 {
 	if (a->key != b->key)
 		return a->key < b->key;
 	return a->sequence < b->sequence;
 }
 
-static void place(struct heap *heap, struct heap_node *node, size_t index)
+static void place(struct heap *heap, const struct heap_entry *entry, size_t index)
 {
-	heap->nodes[index] = node;
-	node->place = index + 1;
+	heap->entries[index] = *entry;
+	entry->node->place = index + 1;
 }
 
-/* Both move the gap at `index` to where the node belongs, and put the node there. */
-static void rise(struct heap *heap, struct heap_node *node, size_t index)
+/* Both move the gap at `index` to where the entry belongs, and put it there. */
+static void rise(struct heap *heap, const struct heap_entry *entry, size_t index)
 {
 	while (index > 0) {
 		size_t parent = (index - 1) / CHILDREN;
 
-		if (!before(node, heap->nodes[parent]))
+		if (!before(entry, &heap->entries[parent]))
 			break;
-		place(heap, heap->nodes[parent], index);
+		place(heap, &heap->entries[parent], index);
 		index = parent;
 	}
-	place(heap, node, index);
+	place(heap, entry, index);
 }
 
-static void sink(struct heap *heap, struct heap_node *node, size_t index)
+static void sink(struct heap *heap, const struct heap_entry *entry, size_t index)
 {
 	for (;;) {
 		size_t child = CHILDREN * index + 1;
@@ -79,55 +79,70 @@ static void sink(struct heap *heap, struct heap_node *node, size_t index)
 		if (child >= heap->count)
 			break;
 		while (++child < end) {
-			if (before(heap->nodes[child], heap->nodes[least]))
+			if (before(&heap->entries[child], &heap->entries[least]))
 				least = child;
 		}
-		if (!before(heap->nodes[least], node))
+		if (!before(&heap->entries[least], entry))
 			break;
-		place(heap, heap->nodes[least], index);
+		place(heap, &heap->entries[least], index);
 		index = least;
 	}
-	place(heap, node, index);
+	place(heap, entry, index);
 }
 
 void heap_insert(struct heap *heap, struct heap_node *node, uint64_t key)
 {
+	struct heap_entry entry = { key, heap->sequence++, node };
+
 	assert(!heap_contains(node));
 	assert(heap->count < heap->capacity);
 	node->key = key;
-	node->sequence = heap->sequence++;
-	rise(heap, node, heap->count++);
+	rise(heap, &entry, heap->count++);
 }
 
 void heap_remove(struct heap *heap, struct heap_node *node)
 {
-	struct heap_node *last;
+	struct heap_entry last, gone;
 	size_t index;
 
 	if (!heap_contains(node))
 		return;
 	index = node->place - 1;
-	assert(index < heap->count && heap->nodes[index] == node);
+	assert(index < heap->count && heap->entries[index].node == node);
 	node->place = 0;
-	last = heap->nodes[--heap->count];
-	if (last == node)
+	gone = heap->entries[index];
+	last = heap->entries[--heap->count];
+	if (last.node == node)
 		return;
 	/* The last node comes from another branch: it may belong above the gap as well as below. */
-	if (before(last, node))
-		rise(heap, last, index);
+	if (before(&last, &gone))
+		rise(heap, &last, index);
 	else
-		sink(heap, last, index);
+		sink(heap, &last, index);
 }
 
 void heap_update(struct heap *heap, struct heap_node *node, uint64_t key)
 {
-	heap_remove(heap, node);
-	heap_insert(heap, node, key);
+	struct heap_entry entry = { key, heap->sequence, node };
+	size_t index = node->place - 1;
+	bool later;
+
+	if (!heap_contains(node)) {
+		heap_insert(heap, node, key);
+		return;
+	}
+	heap->sequence++;
+	later = !before(&entry, &heap->entries[index]);
+	node->key = key;
+	if (later)
+		sink(heap, &entry, index);
+	else
+		rise(heap, &entry, index);
 }
 
 struct heap_node *heap_min(const struct heap *heap)
 {
-	return heap->count ? heap->nodes[0] : NULL;
+	return heap->count ? heap->entries[0].node : NULL;
 }
 
 struct heap_node *heap_pop(struct heap *heap)

@@ -15,12 +15,18 @@
 
 struct heap_node {
 	uint64_t key;
+	size_t place; /* index in the array + 1; 0 while in no heap */
+};
+
+/* The key beside the pointer: comparing nodes must not fetch them. */
+struct heap_entry {
+	uint64_t key;
 	uint64_t sequence; /* of its insertion: the earlier of two equal keys wins */
-	size_t place;	   /* index in the array + 1; 0 while in no heap */
+	struct heap_node *node;
 };
 
 struct heap {
-	struct heap_node **nodes;
+	struct heap_entry *entries;
 	size_t count;
 	size_t capacity;
 	uint64_t sequence;

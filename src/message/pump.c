@@ -87,7 +87,7 @@ void pump_check(struct gw_send *send)
 		return;
 	}
 	if (!send->qp || send->qp->flushed >= send->mark) {
-		send_end(send, 0);
+		send_end(send, send->status);
 		return;
 	}
 	list_del(&send->link);
@@ -104,7 +104,7 @@ void pump_flushed(struct gw_qp *qp, uint32_t count_)
 
 		if (qp->flushed < send->mark)
 			break;
-		send_end(send, 0);
+		send_end(send, send->status);
 	}
 }
 

@@ -377,13 +377,14 @@ static void end_requests(struct gw_qp *qp, int status, bool fenced)
 	struct list *item;
 
 	while ((item = list_first(&qp->sends_waiting)))
-		send_detach(container_of(item, struct gw_send, link), status);
+		send_detach(container_of(item, struct gw_send, link), status, fenced);
 	for (uint32_t i = 0; qp->sends && i <= qp->sends_mask; i++)
 		if (qp->sends[i])
-			send_detach(pool_at(&qp->ctx->sends, qp->sends[i] - 1), status);
-	while ((item = list_first(&qp->sends_flushing)) ||
-	       (item = list_first(&qp->sends_lingering)))
-		send_detach(container_of(item, struct gw_send, link), status);
+			send_detach(pool_at(&qp->ctx->sends, qp->sends[i] - 1), status, fenced);
+	while ((item = list_first(&qp->sends_lingering)))
+		send_detach(container_of(item, struct gw_send, link), status, fenced);
+	while (fenced && (item = list_first(&qp->sends_flushing)))
+		send_detach(container_of(item, struct gw_send, link), status, fenced);
 	while ((item = list_first(&qp->grants))) {
 		list_del(item);
 		pool_put(&qp->ctx->grants, container_of(item, struct grant, link));

@@ -106,15 +106,26 @@ void send_retire(struct gw_send *send)
 	reap(send);
 }
 
-/* The queue pair is over. */
-void send_detach(struct gw_send *send, int status)
+/* The queue pair is over. Unless it is over for the fabric as well, a send whose memory is still being read ends only
+ * when that is done. */
+void send_detach(struct gw_send *send, int status, bool fenced)
 {
+	struct gw_qp *qp = send->qp;
+
 	if (send->granted && !send->retired)
-		send->qp->sends[send->msn & send->qp->sends_mask] = 0;
+		qp->sends[send->msn & qp->sends_mask] = 0;
+	send->retired = true;
 	list_del(&send->link);
+	if (!fenced && !send->ended && qp->flushed < send->mark) {
+		drop_puts(send);
+		timer_set(send->ctx, &send->timer, NEVER);
+		send->closing = true;
+		send->status = status;
+		list_add_tail(&qp->sends_flushing, &send->link);
+		return;
+	}
 	send_end(send, status);
 	send->qp = NULL;
-	send->retired = true;
 	reap(send);
 }
 
@@ -154,6 +165,11 @@ static int add_put(struct gw_send *send, uint64_t offset, const void *addr, uint
 	put->packets = (uint32_t)((length + payload - 1) / payload);
 	put->tail = (uint32_t)(length - (uint64_t)(put->packets - 1) * payload);
 	mr->users++;
+	if (!send->mr) {
+		/* Until the stream ends: the fabric may read on after the put was handed over. */
+		send->mr = mr;
+		mr->users++;
+	}
 	append_put(send, put);
 	return 0;
 }

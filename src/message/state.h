@@ -342,7 +342,7 @@ void send_match(struct gw_qp *qp);
 void send_result(struct gw_send *send, const struct gw_result *result);
 void send_end(struct gw_send *send, int status);
 void send_retire(struct gw_send *send);
-void send_detach(struct gw_send *send, int status);
+void send_detach(struct gw_send *send, int status, bool fenced);
 void send_tell(struct gw_send *send);
 void send_put_done(struct gw_send *send);
 struct gw_send *send_find(struct gw_qp *qp, uint32_t msn);
