@@ -153,6 +153,10 @@ GW_API int gw_stream_put(struct gw_send *stream, uint64_t offset, const void *ad
 			 struct gw_mr *mr);
 #define GW_PUTS_MAX 128
 
+/* How many puts wait to be sent, wholly or in part. Puts of packets that were sent before go first. -EINVAL not a
+ * stream. */
+GW_API int gw_stream_waiting(const struct gw_send *stream);
+
 /* No more puts. The stream is done when the last put was handed over. -EINVAL not a stream, -EALREADY. */
 GW_API int gw_stream_end(struct gw_send *stream);
 

@@ -166,10 +166,9 @@ void feedback_rtt(struct gw_qp *qp, uint64_t sample_ns)
 		return;
 	}
 	error = sample_ns > f->rtt_ns ? sample_ns - f->rtt_ns : f->rtt_ns - sample_ns;
-	f->rtt_var_ns += error / 4;
-	f->rtt_var_ns -= f->rtt_var_ns / 4;
-	f->rtt_ns += sample_ns / 8;
-	f->rtt_ns -= f->rtt_ns / 8;
+	/* Decay first, then add: the other way round it settles at 7/8 of the truth. */
+	f->rtt_var_ns = f->rtt_var_ns - f->rtt_var_ns / 4 + error / 4;
+	f->rtt_ns = f->rtt_ns - f->rtt_ns / 8 + sample_ns / 8;
 	if (sample_ns < f->rtt_min_ns)
 		f->rtt_min_ns = sample_ns;
 }
@@ -245,7 +244,7 @@ void feedback_landed(struct gw_qp *qp, uint32_t msn, uint32_t packet, uint32_t b
 	if (f->unreported >= f->advertised / 4 ||
 	    (f->unreported >= REPORT_EVERY && f->budget >= REPORT_COST * 100)) {
 		qp_owe(qp, OWE_REPORT);
-	} else if (f->report_at == NEVER) {
+	} else if (qp->ctx->now + report_delay(f) < f->report_at) {
 		f->report_at = qp->ctx->now + report_delay(f);
 		qp_arm(qp);
 	}

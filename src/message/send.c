@@ -132,17 +132,23 @@ void send_detach(struct gw_send *send, int status, bool fenced)
 static void append_put(struct gw_send *send, struct put *put)
 {
 	struct gw_qp *qp = send->qp;
+	bool repair = put->packet < send->high_water;
 
-	if (send->tail)
-		send->tail->next = put;
-	else
+	/* Repairs overtake, in the message and among messages: a hole holds up all of it, new data only itself. */
+	if (repair) {
+		put->next = send->head;
 		send->head = put;
-	send->tail = put;
+	} else if (send->tail) {
+		send->tail->next = put;
+	}
+	if (!send->tail || !repair)
+		send->tail = put;
+	if (!send->head)
+		send->head = put;
 	send->puts++;
-	if (send->puts == 1) {
-		/* Repairs overtake: a hole holds up the whole message, new data only itself. */
+	if (send->puts == 1 || repair) {
 		list_del(&send->link);
-		if (put->packet < send->high_water)
+		if (repair)
 			list_add_head(&qp->sends_ready, &send->link);
 		else
 			list_add_tail(&qp->sends_ready, &send->link);
@@ -324,6 +330,15 @@ int gw_stream_put(struct gw_send *stream, uint64_t offset, const void *addr, uin
 	if (!mr_covers(mr, stream->ctx, addr, length))
 		return -EFAULT;
 	return add_put(stream, offset, addr, length, mr);
+}
+
+int gw_stream_waiting(const struct gw_send *stream)
+{
+	if (!stream)
+		return -EINVAL;
+	if (!send_valid(stream))
+		return -ESTALE;
+	return stream->stream ? (int)stream->puts : -EINVAL;
 }
 
 int gw_stream_end(struct gw_send *stream)

@@ -29,8 +29,9 @@ struct sending {
 	uint32_t round;	 /* the last one answered */
 	uint32_t silent; /* tail probes in a row without an answer */
 	int asked;	 /* a round was answered */
+	int first;	 /* the first pass is not all sent yet */
 	int waiting;	 /* puts wait to be sent */
-	uint32_t queued; /* of the packets below this, those asked for are among them */
+	uint32_t queued; /* packets below this that were asked for again may still wait */
 };
 
 struct receiving {
@@ -91,9 +92,9 @@ static void granted(struct gw_send *send, void *arg, uint64_t capacity, uint64_t
 	(void)capacity;
 	gw_qp_payload(gw_send_qp(send), &payload);
 	all.count = (uint32_t)((s->transfer.length + payload - 1) / payload);
-	s->queued = all.count;
 	if (all.count)
 		error = put_packets(send, &all);
+	s->first = s->waiting;
 	if (error && error != -EAGAIN)
 		gw_transfer_finish_send(send, error, GW_MISSING_UNKNOWN);
 	else if (!s->waiting)
@@ -108,7 +109,7 @@ static void drained(struct gw_send *send, void *arg, uint64_t now)
 
 	(void)arg;
 	s->waiting = 0;
-	s->queued = 0;
+	s->first = 0;
 	wait_for_news(send, now);
 }
 
@@ -123,10 +124,12 @@ static void repeat(struct gw_send *send, void *arg, const struct gw_nack *nack, 
 	s->asked = 1;
 	s->round = nack->round;
 	s->silent = 0;
+	if (gw_stream_waiting(send) <= s->first)
+		s->queued = 0;
 	for (uint32_t i = 0; i < nack->count; i++) {
 		/* What still waits from an earlier round is not put again. No room is no harm: what is not repeated
 		 * now will be asked for again. */
-		if (s->waiting && nack->runs[i].first < s->queued)
+		if (nack->runs[i].first < s->queued)
 			continue;
 		if (put_packets(send, &nack->runs[i]))
 			break;

@@ -45,7 +45,7 @@ static void check_bytes(struct message *m, struct gw_recv *recv,
 		if (last > m->plan->length)
 			last = m->plan->length;
 		if (last > first &&
-		    memcmp(message_target(m) + first, m->source + first, last - first))
+		    memcmp(message_target(m) + first, m->expected + first, last - first))
 			run_fail(m->flow->run,
 				 "message %u: bytes are wrong under bits that are set", m->index);
 		landed += below - from;

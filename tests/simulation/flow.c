@@ -25,6 +25,7 @@ static void sent(struct message *m, int status)
 	}
 	m->sent = true;
 	flow->ended_sends++;
+	memset(m->source, ~MARGIN_BYTE, m->plan->length);
 	if (flow->run->trace)
 		run_note(flow->run, "%u -> %u: send %u ended with %d", flow->plan->from,
 			 flow->plan->to, m->index, status);
@@ -334,11 +335,13 @@ static int prepare(struct flow *flow, uint32_t index)
 	m->plan = &flow->plan->message[index];
 	m->index = index;
 	m->source = malloc(m->plan->length + 1);
+	m->expected = malloc(m->plan->length + 1);
 	m->target = malloc(m->plan->capacity + 2 * MARGIN);
-	if (!m->source || !m->target)
+	if (!m->source || !m->expected || !m->target)
 		return -ENOMEM;
 	rng_seed(&rng, flow->run->scenario->seed * 1000003 + index * 131 + flow->plan->from);
 	rng_fill(&rng, m->source, m->plan->length + 1);
+	memcpy(m->expected, m->source, m->plan->length + 1);
 	memset(m->target, MARGIN_BYTE, m->plan->capacity + 2 * MARGIN);
 	error = gw_mr_register(tx, m->source, m->plan->length + 1, &m->source_mr);
 	if (!error)
@@ -445,6 +448,7 @@ void flows_free(struct run *run)
 	for (uint32_t i = 0; i < run->scenario->flow_count; i++)
 		for (uint32_t m = 0; m < MESSAGES_MAX; m++) {
 			free(run->flows[i].message[m].source);
+			free(run->flows[i].message[m].expected);
 			free(run->flows[i].message[m].target);
 		}
 }

@@ -12,8 +12,9 @@ struct message {
 	struct flow *flow;
 	const struct message_plan *plan;
 	uint32_t index;
-	uint8_t *source;
-	uint8_t *target; /* with a margin on both sides */
+	uint8_t *source;   /* overwritten when the send ends: whoever reads it later shows */
+	uint8_t *expected; /* what was in it */
+	uint8_t *target;   /* with a margin on both sides */
 	struct gw_mr *source_mr;
 	struct gw_mr *target_mr;
 	struct gw_send *send;

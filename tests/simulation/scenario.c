@@ -134,6 +134,8 @@ static void draw_qp(struct rng *rng, struct scenario *s)
 	s->sim.payload = PICK(rng, 64, 256, 1024, 1436);
 	qp->chunk_packets = PICK(rng, 1, 2, 16, 64);
 	qp->slots = PICK(rng, 1, 2, 4, 8, 64);
+	if (s->host.undrained)
+		qp->slots = PICK(rng, 1, 2);
 	if (rng_chance(rng, 0.3)) {
 		qp->slot_bits = (uint8_t)between(rng, 6, 12);
 		qp->user_bits = (uint8_t)between(rng, 2, 8);
@@ -189,7 +191,7 @@ static void draw_flows(struct rng *rng, struct scenario *s)
 			draw_message(rng, &flow->message[m], s->sim.payload);
 			if (s->host.undrained && flow->message[m].mode != MODE_EXACT)
 				flow->message[m].hold_ns =
-					rng_below(rng, s->host.completion_ns / 2);
+					rng_below(rng, s->host.completion_ns / 6);
 		}
 	}
 }

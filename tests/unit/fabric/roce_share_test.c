@@ -20,6 +20,7 @@
 #include "fabric/open.h"
 #include "fabric/roce/endpoint.h"
 #include "message/state.h"
+#include "wire/bytes.h"
 
 #define LENGTH	     30001u
 #define ROOM	     (2 * LENGTH)
@@ -348,6 +349,77 @@ static void processes_come_and_go(void **state)
 	self->ctx = NULL;
 }
 
+/* ---- joining under traffic ------------------------------------------------------------------------------------- */
+
+#define JOINS	    20
+#define FLOOD_BURST 8
+#define FLOOD_US    50
+
+/* Told a class, sends packets for it until killed. */
+static pid_t start_flood(uint16_t port, int *out)
+{
+	struct sockaddr_in to = { .sin_family = AF_INET,
+				  .sin_port = htons(port),
+				  .sin_addr = { htonl(INADDR_LOOPBACK) } };
+	uint8_t packet[64] = { 0 };
+	uint8_t class;
+	int fds[2];
+	pid_t pid;
+
+	assert_int_equal(pipe(fds), 0);
+	pid = fork();
+	assert_true(pid >= 0);
+	if (pid) {
+		close(fds[0]);
+		*out = fds[1];
+		return pid;
+	}
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	alarm(CHILD_LIFE_S);
+	must(read(fds[0], &class, 1) == 1);
+	put_be24(packet + 5, (uint32_t) class << CLASS_SHIFT);
+	for (int fd = socket(AF_INET, SOCK_DGRAM, 0);; usleep(FLOOD_US))
+		for (int i = 0; i < FLOOD_BURST; i++)
+			sendto(fd, packet, sizeof(packet), 0, (struct sockaddr *)&to, sizeof(to));
+}
+
+/* A joining process is where the kernel looks for somebody whose socket has moved: it has to hand packets on before it
+ * has a class of its own, and must get one all the same. */
+static void joins_where_others_are_looked_for(void **state)
+{
+	uint16_t port = free_port();
+	uint8_t class;
+	pid_t flood;
+	int fd;
+
+	(void)state;
+	memset(crowd, 0, sizeof(crowd));
+	flood = start_flood(port, &fd); /* before any socket is open, so that none is inherited */
+	for (unsigned i = 0; i < 4; i++)
+		join(i, port);
+	/* The last moves into the gap, and the next to join gets its place. */
+	leave(1);
+	class = (uint8_t)class_of(3);
+	assert_int_equal(write(fd, &class, 1), 1);
+	for (int i = 0; i < JOINS; i++) {
+		struct gw_context *ctx = NULL;
+
+		assert_int_equal(open_context(port, &ctx), 0);
+		assert_int_not_equal(endpoint_of(ctx->fabric)->class, class);
+		assert_int_equal(gw_context_close(ctx), 0);
+	}
+	join(1, port);
+	assert_int_not_equal(class_of(1), class);
+	carry(&crowd[0], crowd[0].qps[3], &crowd[3], crowd[3].qps[0]);
+	assert_true(counter(crowd[1].ctx, "rx_forwarded_packets") > 0);
+	assert_int_equal(kill(flood, SIGKILL), 0);
+	assert_int_equal(waitpid(flood, NULL, 0), flood);
+	close(fd);
+	all_to_all();
+	for (unsigned i = 0; i < CROWD; i++)
+		leave(i);
+}
+
 /* ---- refusals -------------------------------------------------------------------------------------------------- */
 
 static void port_of_a_stranger(void **state)
@@ -400,6 +472,7 @@ int main(void)
 	static const struct CMUnitTest tests[] = {
 		cmocka_unit_test(contexts_come_and_go),
 		cmocka_unit_test(processes_come_and_go),
+		cmocka_unit_test(joins_where_others_are_looked_for),
 		cmocka_unit_test(port_of_a_stranger),
 		cmocka_unit_test(one_too_many),
 	};

@@ -1,0 +1,196 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What the lab's command line means: units, what holds for every link and for one, and the schedule. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "lab/plan.h"
+#include "lab/units.h"
+
+#define MS UINT64_C(1000000)
+
+static struct lab_plan plan;
+static char error[LAB_ERROR_SIZE];
+
+static int setup(void **state)
+{
+	(void)state;
+	plan_init(&plan);
+	memset(error, 0, sizeof(error));
+	return 0;
+}
+
+static void test_units(void **state)
+{
+	uint64_t value = 0;
+	double share = 0;
+
+	(void)state;
+	assert_int_equal(units_time_ns("25ms", &value), 0);
+	assert_int_equal(value, 25 * MS);
+	assert_int_equal(units_time_ns("1.5us", &value), 0);
+	assert_int_equal(value, 1500);
+	assert_int_equal(units_time_ns("0", &value), 0);
+	assert_int_equal(value, 0);
+	assert_int_equal(units_rate_bps("1.5G", &value), 0);
+	assert_int_equal(value, 1500000000);
+	assert_int_equal(units_rate_bps("200M", &value), 0);
+	assert_int_equal(value, 200000000);
+	assert_int_equal(units_size_bytes("64K", &value), 0);
+	assert_int_equal(value, 65536);
+	assert_int_equal(units_share("1e-3", &share), 0);
+	assert_true(share == 1e-3);
+	assert_int_equal(units_share("5%", &share), 0);
+	assert_true(share == 0.05);
+}
+
+static void test_what_is_no_quantity_is_refused(void **state)
+{
+	static const char *const times[] = {
+		"", "5", "-5ms", "ms", "1 ms", "1msx", "inf", "1e30s"
+	};
+	static const char *const shares[] = { "", "1.1", "-1", "101%", "5%%", "nan", "0x1" };
+	uint64_t value = 7;
+	double share = 7;
+
+	(void)state;
+	for (unsigned i = 0; i < sizeof(times) / sizeof(times[0]); i++)
+		assert_int_not_equal(units_time_ns(times[i], &value), 0);
+	for (unsigned i = 0; i < sizeof(shares) / sizeof(shares[0]); i++)
+		assert_int_not_equal(units_share(shares[i], &share), 0);
+	assert_int_not_equal(units_count("12a", 99, &value), 0);
+	assert_int_not_equal(units_count("100", 99, &value), 0);
+	assert_int_equal(value, 7);
+	assert_true(share == 7);
+}
+
+/* The four links of a there and back share the round trip; what befalls a way befalls it on the link down. */
+static void test_links_share_what_was_asked_of_a_way(void **state)
+{
+	const struct link_attr *up, *down;
+
+	(void)state;
+	plan.hosts = 3;
+	plan.rtt_ns = 24 * MS;
+	assert_int_equal(plan_set(&plan.every, "loss", "1%", error), 0);
+	assert_int_equal(plan_set(&plan.every, "rate", "1G", error), 0);
+	assert_int_equal(plan_set(&plan.every, "jitter", "3us", error), 0);
+	assert_int_equal(plan_set(&plan.every, "dup", "0.25", error), 0);
+	assert_int_equal(plan_set(&plan.every, "reorder", "0.5:2ms", error), 0);
+	plan_links(&plan);
+	plan_queues(&plan);
+	up = &plan.links[2][LAB_UP].attr;
+	down = &plan.links[2][LAB_DOWN].attr;
+	assert_int_equal(up->delay_ns, 6 * MS);
+	assert_int_equal(down->delay_ns, 6 * MS);
+	assert_true(up->loss == 0 && down->loss == 0.01);
+	assert_true(up->duplicate == 0 && down->duplicate == 0.25);
+	assert_true(up->reorder == 0 && down->reorder == 0.5);
+	assert_int_equal(down->reorder_ns, 2 * MS);
+	assert_true(up->jitter_ns == 0 && down->jitter_ns == 3000);
+	assert_true(up->rate_bps == 1000000000 && down->rate_bps == 1000000000);
+	/* 1 Gbit/s for 24 ms. */
+	assert_int_equal(up->queue_bytes, 3000000);
+	assert_int_equal(down->queue_bytes, 3000000);
+}
+
+static void test_a_queue_is_never_tiny(void **state)
+{
+	(void)state;
+	plan.rtt_ns = 1000;
+	plan.every.attr.rate_bps = 1000000;
+	plan_links(&plan);
+	plan_queues(&plan);
+	assert_int_equal(plan.links[0][LAB_UP].attr.queue_bytes, 65536);
+}
+
+static void test_bursts_keep_the_mean(void **state)
+{
+	const struct link_attr *attr = &plan.every.attr;
+
+	(void)state;
+	/* In either order. */
+	assert_int_equal(plan_set(&plan.every, "burst", "8", error), 0);
+	assert_int_equal(plan_set(&plan.every, "loss", "0.02", error), 0);
+	assert_true(attr->loss == 0 && attr->burst_leave == 1.0 / 8);
+	assert_float_equal(link_mean_loss(attr), 0.02, 1e-9);
+	plan_init(&plan);
+	assert_int_equal(plan_set(&plan.every, "loss", "0.02", error), 0);
+	assert_int_equal(plan_set(&plan.every, "burst", "8", error), 0);
+	assert_float_equal(link_mean_loss(attr), 0.02, 1e-9);
+	assert_true(attr->burst_leave == 1.0 / 8);
+}
+
+static void test_one_link_can_differ(void **state)
+{
+	(void)state;
+	plan.every.attr.rate_bps = 5;
+	plan_links(&plan);
+	assert_int_equal(plan_override(&plan, "1:down:rate=2M,queue=9,delay=3ms", error), 0);
+	plan_queues(&plan);
+	assert_int_equal(plan.links[1][LAB_DOWN].attr.rate_bps, 2000000);
+	assert_int_equal(plan.links[1][LAB_DOWN].attr.queue_bytes, 9);
+	assert_int_equal(plan.links[1][LAB_DOWN].attr.delay_ns, 3 * MS);
+	assert_int_equal(plan.links[1][LAB_UP].attr.rate_bps, 5);
+	assert_int_equal(plan.links[0][LAB_DOWN].attr.rate_bps, 5);
+	assert_int_equal(plan_override(&plan, "all:up:loss=0.5", error), 0);
+	assert_true(plan.links[0][LAB_UP].attr.loss == 0.5 &&
+		    plan.links[1][LAB_UP].attr.loss == 0.5);
+}
+
+static void test_a_bad_override_says_why(void **state)
+{
+	static const char *const cases[][2] = {
+		{ "1:down", "HOST:up|down" },	    { "2:up:rate=1G", "0 to 1" },
+		{ "0:left:rate=1G", "neither" },    { "0:up:", "changes nothing" },
+		{ "0:up:rate", "key=value" },	    { "0:up:speed=3", "no \"speed\"" },
+		{ "0:up:rate=fast", "not a rate" }, { "0:up:loss=2", "not a share" },
+	};
+
+	(void)state;
+	plan_links(&plan);
+	for (unsigned i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		assert_int_not_equal(plan_override(&plan, cases[i][0], error), 0);
+		assert_non_null(strstr(error, cases[i][1]));
+	}
+}
+
+static void test_events_stand_in_order(void **state)
+{
+	(void)state;
+	assert_int_equal(plan_event(&plan, "2s:1:rate=200M", error), 0);
+	assert_int_equal(plan_event(&plan, "1s:0:down", error), 0);
+	assert_int_equal(plan_event(&plan, "2s:all:loss=0.5", error), 0);
+	assert_int_equal(plan.event_count, 3);
+	assert_int_equal(plan.events[0].change, LAB_LINK_DOWN);
+	assert_int_equal(plan.events[0].at_ns, 1000 * MS);
+	assert_int_equal(plan.events[1].rate_bps, 200000000);
+	assert_int_equal(plan.events[1].first, 1);
+	assert_true(plan.events[2].loss == 0.5);
+	assert_int_equal(plan.events[2].first, 0);
+	assert_int_equal(plan.events[2].last, 1);
+	assert_int_not_equal(plan_event(&plan, "2s:1:left", error), 0);
+	assert_int_not_equal(plan_event(&plan, "2:1:up", error), 0);
+	assert_int_not_equal(plan_event(&plan, "2s:7:up", error), 0);
+	assert_int_equal(plan.event_count, 3);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup(test_units, setup),
+		cmocka_unit_test_setup(test_what_is_no_quantity_is_refused, setup),
+		cmocka_unit_test_setup(test_links_share_what_was_asked_of_a_way, setup),
+		cmocka_unit_test_setup(test_a_queue_is_never_tiny, setup),
+		cmocka_unit_test_setup(test_bursts_keep_the_mean, setup),
+		cmocka_unit_test_setup(test_one_link_can_differ, setup),
+		cmocka_unit_test_setup(test_a_bad_override_says_why, setup),
+		cmocka_unit_test_setup(test_events_stand_in_order, setup),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

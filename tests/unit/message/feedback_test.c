@@ -1,0 +1,372 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Feedback on a network whose truth is known: the round trip, the loss, and what the receiver can hold.
+ * Links here are infinitely fast unless a test needs a queue, so that a round trip is two delays and nothing else.
+ */
+#include "../reliability/duo.h"
+
+#include <string.h>
+
+#include "message/state.h"
+
+#define DELAY_NS (2 * MS)
+#define RTT_NS	 (2 * DELAY_NS)
+
+static void assert_near(uint64_t value, uint64_t truth, unsigned per_cent)
+{
+	assert_in_range(value, truth - truth * per_cent / 100, truth + truth * per_cent / 100);
+}
+
+static void assert_round_trip(const struct duo *duo, int end, unsigned per_cent)
+{
+	struct gw_estimate estimate = duo_estimate(duo, end);
+
+	assert_near(estimate.rtt_ns, RTT_NS, per_cent);
+	assert_near(estimate.rtt_min_ns, RTT_NS, per_cent);
+}
+
+/* ---- the round trip -------------------------------------------------------------------------------------------- */
+
+/* Messages that nobody completes: their reports wait for a while and have to say so. */
+static void round_trip(void **state)
+{
+	struct duo_attr attr = { .link = { .delay_ns = DELAY_NS } };
+	uint32_t packets = 20;
+	struct duo duo;
+
+	(void)state;
+	duo_open(&duo, &attr);
+	for (int i = 0; i < 40; i++) {
+		struct gw_send *stream;
+
+		duo_recv(&duo, (uint64_t)packets * DUO_PAYLOAD);
+		stream = duo_stream(&duo, (uint64_t)packets * DUO_PAYLOAD);
+		duo_run(&duo, 10 * MS);
+		duo_put(&duo, stream, packets);
+		duo_run(&duo, 10 * MS);
+	}
+	assert_true(duo_counter(&duo, 1, "reports_sent") > 30);
+	assert_true(duo_estimate(&duo, 0).rtt_var_ns < RTT_NS / 100);
+	assert_round_trip(&duo, 0, 2);
+	assert_round_trip(&duo, 1, 2);
+	duo_close(&duo);
+}
+
+static void round_trip_with_loss(void **state)
+{
+	struct duo_attr attr = { .link = { .delay_ns = DELAY_NS, .loss = 0.1 } };
+	struct duo_transfer transfer;
+	struct duo duo;
+
+	(void)state;
+	duo_open(&duo, &attr);
+	for (int i = 0; i < 20; i++) {
+		duo_start(&duo, 100 * DUO_PAYLOAD, &transfer);
+		duo_finish(&transfer, 2 * S);
+		assert_round_trip(&duo, 0, 2);
+	}
+	assert_true(duo_counter(&duo, 0, "retransmitted_packets") > 100);
+	duo_close(&duo);
+}
+
+/* Packets are sent again just before the report on their first copies comes: taken for one on the second copies it would
+ * tell of a round trip of almost nothing. */
+static void sent_twice_soon(void **state)
+{
+	struct duo_attr attr = { .link = { .delay_ns = DELAY_NS } };
+	struct gw_send *stream;
+	struct duo duo;
+
+	(void)state;
+	duo_open(&duo, &attr);
+	duo_recv(&duo, 64 * DUO_PAYLOAD);
+	stream = duo_stream(&duo, 64 * DUO_PAYLOAD);
+	duo_run(&duo, 100 * MS);
+	for (int i = 0; i < 10; i++) {
+		duo_put(&duo, stream, 64);
+		duo_run(&duo, RTT_NS - 100 * US);
+		duo_put(&duo, stream, 64);
+		duo_run(&duo, 100 * MS);
+		assert_round_trip(&duo, 0, 1);
+	}
+	duo_close(&duo);
+}
+
+/* The second copies are lost, and leave while the report on the first waits: what it held for is then no part of the time
+ * since they left. */
+static void sent_twice_while_held(void **state)
+{
+	struct duo_attr attr = { .link = { .delay_ns = DELAY_NS } };
+	struct gw_send *stream;
+	struct duo duo;
+
+	(void)state;
+	duo_open(&duo, &attr);
+	duo_recv(&duo, 64 * DUO_PAYLOAD);
+	stream = duo_stream(&duo, 64 * DUO_PAYLOAD);
+	duo_run(&duo, 100 * MS);
+	duo_put(&duo, stream,
+		64); /* pays for reports that wait for a quarter of a round trip only */
+	duo_run(&duo, 100 * MS);
+	for (int i = 0; i < 10; i++) {
+		duo_recv(&duo, 20 * DUO_PAYLOAD);
+		stream = duo_stream(&duo, 20 * DUO_PAYLOAD);
+		duo_run(&duo, 100 * MS);
+		duo_put(&duo, stream, 20);
+		duo_run(&duo, RTT_NS / 5);
+		duo_link(&duo, 0)->down = true;
+		duo_put(&duo, stream, 20);
+		duo_run(&duo, 10 * US);
+		duo_link(&duo, 0)->down = false;
+		duo_run(&duo, 100 * MS);
+		assert_round_trip(&duo, 0, 1);
+	}
+	duo_close(&duo);
+}
+
+/* The first copies are lost and the second come much later: counted from the first they would tell of a slow network. */
+static void sent_twice_late(void **state)
+{
+	struct duo_attr attr = { .link = { .delay_ns = DELAY_NS } };
+	struct gw_send *stream;
+	struct duo duo;
+
+	(void)state;
+	duo_open(&duo, &attr);
+	for (int i = 0; i < 10; i++) {
+		duo_recv(&duo, 64 * DUO_PAYLOAD);
+		stream = duo_stream(&duo, 64 * DUO_PAYLOAD);
+		duo_run(&duo, 100 * MS);
+		duo_link(&duo, 0)->down = true;
+		duo_put(&duo, stream, 64);
+		duo_run(&duo, 10 * US);
+		duo_link(&duo, 0)->down = false;
+		duo_run(&duo, 50 * MS);
+		duo_put(&duo, stream, 64);
+		duo_run(&duo, 100 * MS);
+		assert_round_trip(&duo, 0, 1);
+	}
+	duo_close(&duo);
+}
+
+/* ---- loss ------------------------------------------------------------------------------------------------------ */
+
+static struct {
+	double sum;
+	uint64_t samples;
+	bool on;
+} losses;
+
+static void sample_loss(struct duo *duo)
+{
+	if (losses.on) {
+		losses.sum += duo_estimate(duo, 0).loss;
+		losses.samples++;
+	}
+}
+
+static void loss_rate(void **state)
+{
+	static const double rates[] = { 0, 0.01, 0.1 };
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(rates) / sizeof(rates[0]); i++) {
+		struct duo_attr attr = { .link = { .delay_ns = DELAY_NS,
+						   .rate_bps = UINT64_C(10000000000) },
+					 .memory_bytes = 8u << 20,
+					 .seed = i };
+		struct duo_transfer transfer;
+		double mean;
+		struct duo duo;
+
+		duo_open(&duo, &attr);
+		duo_link(&duo, 0)->attr.loss = rates[i];
+		memset(&losses, 0, sizeof(losses));
+		duo.each_step = sample_loss;
+		for (int round = 0; round < 6; round++) {
+			duo_start(&duo, duo.memory_bytes, &transfer);
+			duo_finish(&transfer, 5 * S);
+			losses.on = true; /* from the second on */
+		}
+		mean = losses.sum / (double)losses.samples;
+		if (mean < rates[i] * 0.7 || mean > rates[i] * 1.3 + 0.0001) {
+			print_error("a loss of %g was taken for %g\n", rates[i], mean);
+			fail();
+		}
+		duo_close(&duo);
+	}
+}
+
+/* ---- the window ------------------------------------------------------------------------------------------------ */
+
+#define QUEUE  200u /* the window is then no multiple of a batch */
+#define WINDOW (QUEUE / 2)
+
+static uint64_t most_under_way;
+
+static void watch_window(struct duo *duo)
+{
+	uint64_t sent = duo_counter(duo, 0, "sent_packets");
+	uint64_t arrived = duo->ctx[1]->fabric->counters[FABRIC_RX_DATA];
+
+	if (sent - arrived > most_under_way)
+		most_under_way = sent - arrived;
+}
+
+static void window_is_kept(void **state)
+{
+	struct duo_attr attr = { .link = { .delay_ns = DELAY_NS },
+				 .host = { .queue = QUEUE },
+				 .memory_bytes = 4u << 20 };
+	struct duo_transfer transfer;
+	struct duo duo;
+
+	(void)state;
+	duo_open(&duo, &attr);
+	most_under_way = 0;
+	duo.each_step = watch_window;
+	duo_start(&duo, duo.memory_bytes, &transfer);
+	duo_finish(&transfer, 5 * S);
+	assert_int_equal(duo_estimate(&duo, 0).window, WINDOW);
+	assert_int_equal(most_under_way, WINDOW);
+	assert_int_equal(duo_counter(&duo, 0, "window_stalls"), 0);
+	assert_int_equal(duo_counter(&duo, 0, "retransmitted_packets"), 0);
+	duo_close(&duo);
+}
+
+static void lost_window_is_given_up(void **state)
+{
+	struct duo_attr attr = { .link = { .delay_ns = DELAY_NS },
+				 .host = { .queue = QUEUE },
+				 .memory_bytes = 4 * WINDOW * DUO_PAYLOAD };
+	struct duo_transfer transfer;
+	uint64_t before, patience;
+	struct duo duo;
+
+	(void)state;
+	duo_open(&duo, &attr);
+	duo_start(&duo, 64 * DUO_PAYLOAD, &transfer);
+	duo_finish(&transfer, S);
+	before = duo_counter(&duo, 0, "sent_packets");
+	duo_start(&duo, duo.memory_bytes, &transfer);
+	duo_run(&duo, DELAY_NS + DELAY_NS / 2); /* the grant is there, the data on its way */
+	assert_int_equal(duo_counter(&duo, 0, "sent_packets"), before + WINDOW);
+	duo_close(&duo);
+
+	/* The same with the first window lost. */
+	duo_open(&duo, &attr);
+	duo_start(&duo, 64 * DUO_PAYLOAD, &transfer);
+	duo_finish(&transfer, S);
+	duo_start(&duo, duo.memory_bytes, &transfer);
+	duo_link(&duo, 0)->down = true;
+	duo_until(&duo, S, duo_counter(&duo, 0, "sent_packets") == before + WINDOW);
+	patience = gw_qp_patience_ns(duo.qp[0]);
+	duo_run(&duo, 2 * patience - MS);
+	assert_int_equal(duo_counter(&duo, 0, "window_stalls"), 0);
+	assert_int_equal(duo_counter(&duo, 0, "sent_packets"), before + WINDOW);
+	duo_run(&duo, 2 * MS);
+	assert_int_equal(duo_counter(&duo, 0, "window_stalls"), 1);
+	assert_int_equal(duo_counter(&duo, 0, "sent_packets"), before + 2 * WINDOW);
+	duo_link(&duo, 0)->down = false;
+	duo_finish(&transfer, 5 * S);
+	duo_close(&duo);
+}
+
+/* A receiver that sleeps overruns when the sender has given windows up. */
+static void overrun_shrinks_window(void **state)
+{
+	struct duo_attr attr = { .link = { .delay_ns = DELAY_NS },
+				 .host = { .queue = QUEUE },
+				 .memory_bytes = 4u << 20 };
+	struct duo_transfer transfer;
+	uint32_t smallest = WINDOW;
+	struct duo duo;
+
+	(void)state;
+	duo_open(&duo, &attr);
+	duo_start(&duo, 64 * DUO_PAYLOAD, &transfer);
+	duo_finish(&transfer, S);
+	duo_start(&duo, duo.memory_bytes, &transfer);
+	duo_run(&duo, RTT_NS);
+	world_stall(&duo.world, 1, true);
+	duo_run(&duo, 200 * MS);
+	world_stall(&duo.world, 1, false);
+	assert_true(duo.ctx[1]->fabric->counters[FABRIC_DROP_OVERRUN] > 0);
+	while (!transfer.sent || !transfer.received) {
+		uint32_t window = duo_estimate(&duo, 0).window;
+
+		assert_true(duo_step(&duo, 10 * S));
+		smallest = window < smallest ? window : smallest;
+	}
+	duo_finish(&transfer, 5 * S);
+	assert_in_range(smallest, WINDOW / 4, WINDOW * 3 / 4);
+	/* Calm brings it back, to within an eighth: less is not worth telling. */
+	for (int i = 0; i < 10; i++) {
+		duo_start(&duo, 64 * DUO_PAYLOAD, &transfer);
+		duo_finish(&transfer, S);
+		duo_run(&duo, S);
+	}
+	assert_int_equal(duo.ctx[1]->window, WINDOW);
+	assert_in_range(duo_estimate(&duo, 0).window, WINDOW * 7 / 8, WINDOW);
+	duo_close(&duo);
+}
+
+/* ---- the price of reports -------------------------------------------------------------------------------------- */
+
+#define WIRE_CONTROL 52 /* headers of a control datagram, as the simulator counts */
+
+static uint64_t report_bytes;
+
+static bool weigh_reports(struct duo *duo, int end, const struct control_message *message,
+			  const void *bytes)
+{
+	(void)duo;
+	(void)bytes;
+	if (end == 1 && message->header.type == CONTROL_REPORT)
+		report_bytes += message->header.length + WIRE_CONTROL;
+	return false;
+}
+
+static void reports_are_cheap(void **state)
+{
+	static const double rates[] = { 0, 0.02 };
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(rates) / sizeof(rates[0]); i++) {
+		struct duo_attr attr = { .link = { .delay_ns = 20 * US,
+						   .rate_bps = UINT64_C(10000000000),
+						   .loss = rates[i] },
+					 .memory_bytes = 16u << 20 };
+		struct duo_transfer transfer;
+		uint64_t data;
+		struct duo duo;
+
+		report_bytes = 0;
+		duo_open(&duo, &attr);
+		duo.lose_control = weigh_reports;
+		duo_start(&duo, duo.memory_bytes, &transfer);
+		duo_finish(&transfer, 5 * S);
+		data = duo.ctx[1]->fabric->counters[FABRIC_RX_DATA] * DUO_WIRE;
+		assert_true(report_bytes > 0);
+		assert_true(report_bytes * 100 < data);
+		duo_close(&duo);
+	}
+}
+
+int main(void)
+{
+	static const struct CMUnitTest tests[] = {
+		cmocka_unit_test(round_trip),
+		cmocka_unit_test(round_trip_with_loss),
+		cmocka_unit_test(sent_twice_soon),
+		cmocka_unit_test(sent_twice_while_held),
+		cmocka_unit_test(sent_twice_late),
+		cmocka_unit_test(loss_rate),
+		cmocka_unit_test(window_is_kept),
+		cmocka_unit_test(lost_window_is_given_up),
+		cmocka_unit_test(overrun_shrinks_window),
+		cmocka_unit_test(reports_are_cheap),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
