@@ -21,7 +21,7 @@
 
 #define ROCE_MAX_PAYLOAD 4096 /* the largest IB path MTU */
 #define ROCE_MAX_CONTROL 1408 /* fits an Ethernet frame under IPv6 */
-#define RX_BATCH	 8
+#define RX_BATCH	 32
 #define RX_DATAGRAM                                                                                \
 	65536 /* what the kernel hands over at once: many packets of one size, where it merges */
 #define RX_PACKET    (ROCE_MAX_PAYLOAD + 128)
