@@ -84,6 +84,8 @@ static void gone(struct gw_qp *qp, void *arg, int status, uint64_t now)
 	if (status == -ETIMEDOUT && !run->scenario->may_fail)
 		run_fail(run, "a peer was given up although it lived");
 	run_saw(run, status == -ETIMEDOUT ? SIGHT_PEER_SILENT : SIGHT_PEER_CLOSED);
+	if (!list_empty(&qp->sends_flushing))
+		run_saw(run, SIGHT_GONE_WHILE_READING);
 	for (uint32_t i = 0; i < run->scenario->flow_count; i++) {
 		if (run->flows[i].tx == qp)
 			run->flows[i].tx_over = true;
@@ -104,20 +106,29 @@ static void note_death(struct run *run, uint32_t host)
 	}
 }
 
+/* One end closes, the sender's or the receiver's; its peer will hear of it. */
 static void close_pair(struct run *run, uint32_t which)
 {
 	uint32_t pair = which % (run->scenario->flow_count / 2);
 	struct flow *flow = &run->flows[2 * pair];
 	struct flow *back = &run->flows[2 * pair + 1];
+	bool receiver = which >> 16 & 1;
+	struct gw_qp **mine = receiver ? &flow->rx : &flow->tx;
+	uint32_t host = receiver ? flow->plan->to : flow->plan->from;
 
-	/* The sending side of the first flow closes; its peer will hear of it. */
-	if (!flow->tx || !run->world.hosts[flow->plan->from].ctx)
+	if (!*mine || !run->world.hosts[host].ctx)
 		return;
 	run_saw(run, SIGHT_CLOSED_IN_THE_MIDDLE);
-	flow->tx_over = back->rx_over = true;
-	gw_qp_close(flow->tx);
-	flow->tx = back->rx = NULL;
-	world_touch(&run->world, flow->plan->from);
+	gw_qp_close(*mine);
+	*mine = NULL;
+	if (receiver) {
+		flow->rx_over = back->tx_over = true;
+		back->tx = NULL;
+	} else {
+		flow->tx_over = back->rx_over = true;
+		back->rx = NULL;
+	}
+	world_touch(&run->world, host);
 }
 
 static void strike(struct run *run, const struct misfortune *m)

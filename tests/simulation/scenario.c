@@ -107,7 +107,9 @@ static void draw_host(struct rng *rng, struct scenario *s)
 	if (!host->nic)
 		return;
 	host->fence_ns = rng_chance(rng, 0.7) ? between(rng, 0, 500 * US) : 0;
-	host->read_ns = rng_chance(rng, 0.7) ? between(rng, 0, 50 * US) : 0;
+	host->read_ns = rng_chance(rng, 0.7)
+				? between(rng, 0, rng_chance(rng, 0.7) ? 200 * MS : 50 * US)
+				: 0;
 	host->completion_ns = rng_chance(rng, 0.7) ? between(rng, 0, 200 * US) : 0;
 	host->lifetime_ns = lifetime(&s->shape);
 	if (!rng_chance(rng, 0.7))
@@ -198,7 +200,7 @@ static void draw_flows(struct rng *rng, struct scenario *s)
 
 static void draw_misfortunes(struct rng *rng, struct scenario *s)
 {
-	if (!rng_chance(rng, 0.4))
+	if (!rng_chance(rng, 0.5))
 		return;
 	s->misfortune_count = (uint32_t)between(rng, 1, MISFORTUNES_MAX);
 	for (uint32_t i = 0; i < s->misfortune_count; i++) {
@@ -227,6 +229,16 @@ static double path_loss(const struct sim_shape_attr *shape)
 	return 1 - through;
 }
 
+/* How long the queue of the slower kind of link can get. */
+static uint64_t queueing_ns(const struct scenario *s)
+{
+	uint64_t bytes = (uint64_t)s->flow_count * (s->host.queue / 2) * (s->sim.payload + 64);
+	uint64_t edge = s->shape.edge.rate_bps, core = s->shape.core.rate_bps;
+	uint64_t rate = edge && (!core || edge < core) ? edge : core;
+
+	return rate ? bytes * 8 * S / rate : 0;
+}
+
 void scenario_draw(uint64_t seed, struct scenario *out)
 {
 	struct rng rng;
@@ -241,6 +253,9 @@ void scenario_draw(uint64_t seed, struct scenario *out)
 	draw_qp(&rng, out);
 	draw_flows(&rng, out);
 	draw_misfortunes(&rng, out);
+	/* Without congestion control every window may stand in one queue, and words of life behind it. */
+	if (queueing_ns(out) > out->qp.peer_timeout_ns / 4)
+		out->may_fail = true;
 	/* A burst lasts for packets, not for time: where few are sent it can outlast any patience. */
 	if (out->shape.edge.burst_enter > 0 || out->shape.core.burst_enter > 0)
 		out->may_fail = true;

@@ -46,4 +46,5 @@ const char *const sight_names[SIGHTS] = {
 	[SIGHT_PROCESS_STALLED] = "process stalled",
 	[SIGHT_CLOCK_JUMPED] = "clock jumped",
 	[SIGHT_CLOSED_IN_THE_MIDDLE] = "queue pair closed in the middle",
+	[SIGHT_GONE_WHILE_READING] = "peer gone while memory was still read",
 };
