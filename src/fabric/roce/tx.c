@@ -120,9 +120,9 @@ static unsigned group_size(const struct endpoint *endpoint, const struct fabric_
 	return n;
 }
 
-/* One call for the whole group. 0, or -errno. */
+/* One call for the whole group; `size` is that of every packet but the last. 0, or -errno. */
 static int send_group(struct endpoint *endpoint, struct roce_qp *qp, const struct frame *frames,
-		      unsigned count)
+		      unsigned count, uint16_t size)
 {
 	_Alignas(struct cmsghdr) uint8_t control[CMSG_SPACE(sizeof(uint16_t))] = { 0 };
 	struct iovec parts[3 * TX_BATCH];
@@ -133,12 +133,9 @@ static int send_group(struct endpoint *endpoint, struct roce_qp *qp, const struc
 				  .msg_control = control,
 				  .msg_controllen = sizeof(control) };
 	struct cmsghdr *c = CMSG_FIRSTHDR(&message);
-	uint16_t size = 0;
 
 	for (unsigned i = 0; i < count; i++)
 		memcpy(&parts[3 * i], frames[i].parts, sizeof(frames[i].parts));
-	for (int i = 0; i < 3; i++)
-		size = (uint16_t)(size + frames[0].parts[i].iov_len);
 	c->cmsg_level = SOL_UDP;
 	c->cmsg_type = UDP_SEGMENT;
 	c->cmsg_len = CMSG_LEN(sizeof(size));
@@ -197,7 +194,8 @@ int roce_write(struct fabric_qp *fabric_qp, unsigned lane, const struct fabric_t
 			continue;
 		}
 		build_group(qp, target, writes + done, n, qp->psn + done, true, frames);
-		error = send_group(endpoint, qp, frames, n);
+		error = send_group(endpoint, qp, frames, n,
+				   (uint16_t)(writes[done].length + ROCE_DATA_OVERHEAD));
 		if (!error) {
 			done += n;
 		} else if (full(-error)) {
