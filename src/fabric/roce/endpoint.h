@@ -151,8 +151,15 @@ size_t share_take(struct endpoint *endpoint, void *packet, size_t size, union ad
 /* faults.c */
 int faults_open(const struct fabric_faults *attr, struct faults **out);
 void faults_close(struct faults *faults);
-/* Sends a datagram through the faults. 0, or -errno of a send that failed. */
-int faults_send(struct endpoint *endpoint, const struct msghdr *message, uint64_t now_ns);
+enum fate { FATE_PASSES, FATE_LOST, FATE_TWICE, FATE_HELD };
+/* What becomes of the next packet. One that is lost is counted. */
+enum fate faults_draw(struct endpoint *endpoint);
+/* Lets it happen to a datagram. 0, or -errno of a send that failed. */
+int faults_send(struct endpoint *endpoint, const struct msghdr *message, enum fate fate,
+		uint64_t now_ns);
+/* A packet passes those that are held; and, once it is on its way, those that were passed often enough follow. */
+void faults_overtaken(struct endpoint *endpoint);
+void faults_let_go(struct endpoint *endpoint);
 void faults_release(struct endpoint *endpoint, uint64_t now_ns);
 uint64_t faults_deadline_ns(const struct faults *faults);
 

@@ -83,38 +83,60 @@ static bool hold(struct faults *faults, const struct msghdr *message, uint64_t n
 	return true;
 }
 
-static void overtaken(struct endpoint *endpoint)
+void faults_overtaken(struct endpoint *endpoint)
 {
 	struct faults *faults = endpoint->faults;
 
 	for (unsigned i = 0; faults->held_count && i < HELD_MAX; i++)
-		if (faults->held[i].used && !--faults->held[i].countdown)
+		if (faults->held[i].used && faults->held[i].countdown)
+			faults->held[i].countdown--;
+}
+
+void faults_let_go(struct endpoint *endpoint)
+{
+	struct faults *faults = endpoint->faults;
+
+	for (unsigned i = 0; faults->held_count && i < HELD_MAX; i++)
+		if (faults->held[i].used && !faults->held[i].countdown)
 			send_held(endpoint, &faults->held[i]);
 }
 
-int faults_send(struct endpoint *endpoint, const struct msghdr *message, uint64_t now_ns)
+enum fate faults_draw(struct endpoint *endpoint)
 {
 	struct faults *faults = endpoint->faults;
-	uint64_t *counters = endpoint->fabric.counters;
 	bool dropped = rng_chance(&faults->rng, faults->attr.drop);
 	bool twice = rng_chance(&faults->rng, faults->attr.duplicate);
 	bool reordered = rng_chance(&faults->rng, faults->attr.reorder);
 
 	if (dropped) {
-		counters[FABRIC_FAULT_DROPPED]++;
-		return 0;
+		endpoint->fabric.counters[FABRIC_FAULT_DROPPED]++;
+		return FATE_LOST;
 	}
-	if (reordered && hold(faults, message, now_ns)) {
+	if (reordered)
+		return FATE_HELD;
+	return twice ? FATE_TWICE : FATE_PASSES;
+}
+
+int faults_send(struct endpoint *endpoint, const struct msghdr *message, enum fate fate,
+		uint64_t now_ns)
+{
+	struct faults *faults = endpoint->faults;
+	uint64_t *counters = endpoint->fabric.counters;
+
+	if (fate == FATE_LOST)
+		return 0;
+	if (fate == FATE_HELD && hold(faults, message, now_ns)) {
 		counters[FABRIC_FAULT_REORDERED]++;
 		return 0;
 	}
 	if (sendmsg(endpoint->fd, message, MSG_DONTWAIT) < 0)
 		return -errno;
-	if (twice) {
+	if (fate == FATE_TWICE) {
 		counters[FABRIC_FAULT_DUPLICATED]++;
 		sendmsg(endpoint->fd, message, MSG_DONTWAIT);
 	}
-	overtaken(endpoint);
+	faults_overtaken(endpoint);
+	faults_let_go(endpoint);
 	return 0;
 }
 

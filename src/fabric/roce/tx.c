@@ -77,7 +77,8 @@ static unsigned push(struct endpoint *endpoint, struct mmsghdr *messages, unsign
 		if (endpoint->faults) {
 			struct clock clock = clock_monotonic();
 
-			n = faults_send(endpoint, &messages[done].msg_hdr, clock_now_ns(&clock));
+			n = faults_send(endpoint, &messages[done].msg_hdr, faults_draw(endpoint),
+					clock_now_ns(&clock));
 			if (n < 0)
 				errno = -n;
 			n = n < 0 ? -1 : 1;
@@ -112,7 +113,7 @@ static unsigned group_size(const struct endpoint *endpoint, const struct fabric_
 	unsigned most = SEGMENTS_BYTES / size < SEGMENTS_MAX ? SEGMENTS_BYTES / size : SEGMENTS_MAX;
 	unsigned n = 1;
 
-	if (!endpoint->segments || endpoint->faults || writes[0].length % 4)
+	if (!endpoint->segments || writes[0].length % 4)
 		return 1;
 	while (n < count && n < most && writes[n - 1].length == writes[0].length &&
 	       writes[n].length <= writes[0].length)
@@ -146,30 +147,92 @@ static int send_group(struct endpoint *endpoint, struct roce_qp *qp, const struc
 	return 0;
 }
 
-static void build_group(struct roce_qp *qp, const struct fabric_target *target,
-			const struct fabric_write *writes, unsigned count, uint32_t psn,
-			bool numbered, struct frame *frames)
+static void build_data(struct frame *frame, struct roce_qp *qp, const struct fabric_target *target,
+		       const struct fabric_write *write, uint32_t psn, uint16_t ip_id)
 {
-	for (unsigned i = 0; i < count; i++) {
-		struct roce_packet packet;
-		uint32_t imm =
-			fabric_imm(&qp->split, target->slot, writes[i].packet, writes[i].user);
+	uint32_t imm = fabric_imm(&qp->split, target->slot, write->packet, write->user);
+	struct roce_packet packet;
 
-		roce_uc_write_imm(&packet, qp->peer_qpn, psn + i, writes[i].va, target->rkey, imm,
-				  writes[i].data, writes[i].length);
-		/* The kernel numbers the packets it cuts: the ICRC covers that number. */
-		build(&frames[i], qp, &packet, numbered ? (uint16_t)i : 0);
-	}
+	roce_uc_write_imm(&packet, qp->peer_qpn, psn, write->va, target->rkey, imm, write->data,
+			  write->length);
+	build(frame, qp, &packet, ip_id);
 }
 
-static unsigned send_singly(struct endpoint *endpoint, struct roce_qp *qp, struct frame *frames,
-			    unsigned count)
+/* Injected faults pick their packets out of a group; the rest goes on together. */
+static bool passes(struct endpoint *endpoint, struct roce_qp *qp,
+		   const struct fabric_target *target, const struct fabric_write *write,
+		   uint32_t psn)
+{
+	enum fate fate = faults_draw(endpoint);
+	struct clock clock = clock_monotonic();
+	struct msghdr message;
+	struct frame frame;
+
+	if (fate == FATE_PASSES)
+		faults_overtaken(endpoint);
+	if (fate == FATE_PASSES || fate == FATE_LOST)
+		return fate == FATE_PASSES;
+	build_data(&frame, qp, target, write, psn, 0);
+	address_message(&message, qp, &frame);
+	faults_send(endpoint, &message, fate, clock_now_ns(&clock));
+	return false;
+}
+
+/* The frames of a group, as many as there are to send. The kernel numbers the packets it cuts from 0, and the ICRC covers
+ * that number. */
+static unsigned build_group(struct roce_qp *qp, const struct fabric_target *target,
+			    const struct fabric_write *writes, unsigned count, uint32_t psn,
+			    struct frame *frames)
+{
+	unsigned n = 0;
+
+	for (unsigned i = 0; i < count; i++) {
+		if (qp->endpoint->faults && !passes(qp->endpoint, qp, target, &writes[i], psn + i))
+			continue;
+		build_data(&frames[n], qp, target, &writes[i], psn + i, (uint16_t)n);
+		n++;
+	}
+	return n;
+}
+
+static unsigned send_singly(struct roce_qp *qp, const struct fabric_target *target,
+			    const struct fabric_write *writes, unsigned count, uint32_t psn)
 {
 	struct mmsghdr messages[TX_BATCH];
+	struct frame frames[TX_BATCH];
 
-	for (unsigned i = 0; i < count; i++)
+	for (unsigned i = 0; i < count; i++) {
+		build_data(&frames[i], qp, target, &writes[i], psn + i, 0);
 		address_message(&messages[i].msg_hdr, qp, &frames[i]);
-	return push(endpoint, messages, count);
+	}
+	return push(qp->endpoint, messages, count);
+}
+
+/* How many of a group are gone: all, or none. */
+static unsigned send_together(struct roce_qp *qp, const struct fabric_target *target,
+			      const struct fabric_write *writes, unsigned count, uint32_t psn)
+{
+	struct endpoint *endpoint = qp->endpoint;
+	struct frame frames[TX_BATCH];
+	unsigned n = build_group(qp, target, writes, count, psn, frames);
+	int error = 0;
+
+	if (n)
+		error = send_group(endpoint, qp, frames, n,
+				   (uint16_t)(writes[0].length + ROCE_DATA_OVERHEAD));
+	if (!error) {
+		if (endpoint->faults)
+			faults_let_go(endpoint);
+		return count;
+	}
+	if (full(-error)) {
+		endpoint->blocked = true;
+		endpoint->fabric.counters[FABRIC_TX_BUSY]++;
+	} else {
+		/* Not every device can: a packet at a time then, and if that fails too push() says why. */
+		endpoint->segments = false;
+	}
+	return 0;
 }
 
 int roce_write(struct fabric_qp *fabric_qp, unsigned lane, const struct fabric_target *target,
@@ -177,7 +240,6 @@ int roce_write(struct fabric_qp *fabric_qp, unsigned lane, const struct fabric_t
 {
 	struct roce_qp *qp = roce_qp(fabric_qp);
 	struct endpoint *endpoint = qp->endpoint;
-	struct frame frames[TX_BATCH];
 	unsigned done = 0;
 
 	(void)lane;
@@ -185,26 +247,12 @@ int roce_write(struct fabric_qp *fabric_qp, unsigned lane, const struct fabric_t
 	count = count < TX_BATCH ? count : TX_BATCH;
 	while (done < count && !endpoint->blocked) {
 		unsigned n = group_size(endpoint, writes + done, count - done);
-		int error;
 
-		if (n == 1) {
-			n = endpoint->segments && !endpoint->faults ? 1 : count - done;
-			build_group(qp, target, writes + done, n, qp->psn + done, false, frames);
-			done += send_singly(endpoint, qp, frames, n);
-			continue;
-		}
-		build_group(qp, target, writes + done, n, qp->psn + done, true, frames);
-		error = send_group(endpoint, qp, frames, n,
-				   (uint16_t)(writes[done].length + ROCE_DATA_OVERHEAD));
-		if (!error) {
-			done += n;
-		} else if (full(-error)) {
-			endpoint->blocked = true;
-			endpoint->fabric.counters[FABRIC_TX_BUSY]++;
-		} else {
-			/* Not every device can: a packet at a time then, and if that fails too push() says why. */
-			endpoint->segments = false;
-		}
+		if (n > 1)
+			done += send_together(qp, target, writes + done, n, qp->psn + done);
+		else
+			done += send_singly(qp, target, writes + done,
+					    endpoint->segments ? 1 : count - done, qp->psn + done);
 	}
 	endpoint->fabric.counters[FABRIC_TX_DATA] += done;
 	qp->psn += done;
