@@ -1,0 +1,220 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A packet's way: read from a TUN, into the link up, out of it into the middle, into the links down of those it is for,
+ * out and into their TUNs. Each link has a queue of what is under way on it; a heap of links says which is due next.
+ */
+#include <string.h>
+#include <sys/uio.h>
+
+#include "base/list.h"
+#include "star.h"
+
+/* Segments of one super-packet that leave within this time leave together, with the last of them. */
+#define BATCH_NS 50000
+
+/* Packets taken from one host before the others and the clock are looked at again. */
+#define READ_BATCH 16
+
+static void arm(struct lab_switch *sw, struct wire *wire)
+{
+	const struct piece *piece = delay_peek(&wire->delay);
+
+	if (!piece)
+		heap_remove(&sw->due, &wire->due);
+	else if (!heap_contains(&wire->due) || wire->due.key != piece->at_ns)
+		heap_update(&sw->due, &wire->due, piece->at_ns);
+}
+
+static void put(struct lab_switch *sw, struct wire *wire, struct buffer *buffer, unsigned index,
+		bool congested, uint64_t at_ns)
+{
+	struct piece *piece = store_piece(&sw->store, buffer, index);
+
+	if (!piece) {
+		sw->starved++;
+		return;
+	}
+	piece->congested = congested;
+	piece->at_ns = at_ns;
+	if (delay_put(&wire->delay, piece)) {
+		store_drop(&sw->store, piece);
+		sw->starved++;
+	}
+}
+
+/* One packet meets one link. The buffer has a reference that outlives this call. */
+static void enter(struct lab_switch *sw, struct wire *wire, struct buffer *buffer, unsigned index,
+		  bool congested, uint64_t now_ns)
+{
+	uint32_t bytes = packet_segment_bytes(&buffer->packet, index);
+	struct link_verdict verdict = link_enter(&wire->link, now_ns, bytes);
+
+	if (verdict.ce && packet_is_ecn_capable(&buffer->packet)) {
+		wire->marked++;
+		congested = true;
+	}
+	for (unsigned i = 0; i < verdict.copies; i++)
+		put(sw, wire, buffer, index, congested, verdict.at_ns[i]);
+}
+
+/* A packet has come to the middle. */
+static void cross(struct lab_switch *sw, struct wire *up, struct piece *piece)
+{
+	struct buffer *buffer = piece->buffer;
+	unsigned first = (unsigned)buffer->destination, last = first;
+
+	up->bytes += packet_segment_bytes(&buffer->packet, piece->index);
+	if (sw->capture)
+		capture_packet(sw->capture, piece->at_ns + sw->wall_offset_ns, &buffer->packet,
+			       piece->index, piece->congested);
+	if (buffer->destination == PACKET_TO_ALL) {
+		first = 0;
+		last = sw->plan->hosts - 1;
+	}
+	for (unsigned host = first; host <= last; host++) {
+		struct wire *down = wire_of(sw, host, LAB_DOWN);
+
+		if (buffer->destination == PACKET_TO_ALL && host == up->host)
+			continue;
+		enter(sw, down, buffer, piece->index, piece->congested, piece->at_ns);
+		arm(sw, down);
+	}
+	store_drop(&sw->store, piece);
+}
+
+/* How many packets from the head on can leave as one, and with which of them. */
+static unsigned run_length(const struct wire *wire, const struct piece **last)
+{
+	const struct piece *head = delay_peek(&wire->delay), *piece = head;
+	unsigned count = 1;
+
+	/* Where packets overtake, the list does not show the order. */
+	if (heap_count(&wire->delay.early) == 0) {
+		for (const struct piece *next = piece->next; next; next = piece->next) {
+			if (next->buffer != head->buffer || next->index != piece->index + 1 ||
+			    next->congested != head->congested ||
+			    next->at_ns > head->at_ns + BATCH_NS)
+				break;
+			piece = next;
+			count++;
+		}
+	}
+	*last = piece;
+	return count;
+}
+
+static void leave(struct lab_switch *sw, struct wire *wire, unsigned count, uint64_t due_ns)
+{
+	const struct piece *head = delay_peek(&wire->delay);
+	struct packet_run run;
+	struct iovec parts[3];
+	uint64_t now_ns;
+
+	packet_build(&head->buffer->packet, head->index, count, head->congested, &run);
+	parts[0] = (struct iovec){ &run.vnet, sizeof(run.vnet) };
+	parts[1] = (struct iovec){ run.header, run.header_length };
+	parts[2] = (struct iovec){ (void *)(uintptr_t)run.payload, run.payload_length };
+	now_ns = switch_now_ns();
+	if (writev(sw->polls[wire->host].fd, parts, 3) < 0) {
+		wire->refused += count;
+	} else {
+		wire->bytes += (uint64_t)run.payload_length + (uint64_t)count * run.header_length;
+		lateness_add(&wire->lateness, now_ns > due_ns ? now_ns - due_ns : 0, count);
+	}
+	while (count--)
+		store_drop(&sw->store, delay_take(&wire->delay));
+}
+
+void forward_due(struct lab_switch *sw, uint64_t now_ns)
+{
+	struct heap_node *node;
+
+	while ((node = heap_min(&sw->due)) && node->key <= now_ns) {
+		struct wire *wire = container_of(node, struct wire, due);
+		const struct piece *last;
+		unsigned count;
+
+		if (wire->direction == LAB_UP) {
+			cross(sw, wire, delay_take(&wire->delay));
+			arm(sw, wire);
+			continue;
+		}
+		count = run_length(wire, &last);
+		if (last->at_ns > now_ns) {
+			heap_update(&sw->due, &wire->due, last->at_ns);
+			continue;
+		}
+		leave(sw, wire, count, last->at_ns);
+		arm(sw, wire);
+	}
+}
+
+/* Plain packets move to a buffer of their size, so that the large one is free for the next read. */
+static struct buffer *take_in(struct lab_switch *sw, const struct packet *packet)
+{
+	struct buffer *buffer = sw->spare, *other;
+
+	if (packet->length <= sw->store.small_size) {
+		other = store_buffer(&sw->store, packet->length);
+		if (!other)
+			return NULL;
+		memcpy(other->data, buffer->data, packet->length);
+		buffer = other;
+	} else {
+		other = store_buffer(&sw->store, PACKET_SIZE_MAX);
+		if (!other)
+			return NULL;
+		sw->spare = other;
+	}
+	buffer->packet = *packet;
+	buffer->packet.data = buffer->data;
+	return buffer;
+}
+
+static void arrive(struct lab_switch *sw, struct wire *up, const struct virtio_net_hdr *vnet,
+		   uint32_t length)
+{
+	struct buffer *buffer;
+	struct packet packet;
+	uint64_t now_ns;
+	int destination;
+
+	if (packet_parse(vnet, sw->spare->data, length, &packet)) {
+		sw->malformed++;
+		return;
+	}
+	destination = packet_destination(&packet, sw->plan->hosts);
+	if (destination == PACKET_TO_NOBODY)
+		sw->misaddressed++;
+	if (destination < PACKET_TO_ALL)
+		return;
+	buffer = take_in(sw, &packet);
+	if (!buffer) {
+		sw->starved++;
+		return;
+	}
+	buffer->destination = destination;
+	/* Held here while its packets are sorted out, for all of them may be lost. */
+	buffer->references++;
+	now_ns = switch_now_ns();
+	for (unsigned i = 0; i < packet.segments; i++)
+		enter(sw, up, buffer, i, false, now_ns);
+	if (--buffer->references == 0)
+		store_release(&sw->store, buffer);
+	arm(sw, up);
+}
+
+void forward_read(struct lab_switch *sw, unsigned host)
+{
+	for (unsigned i = 0; i < READ_BATCH; i++) {
+		struct virtio_net_hdr vnet;
+		struct iovec parts[2] = { { &vnet, sizeof(vnet) },
+					  { sw->spare->data, PACKET_SIZE_MAX } };
+		ssize_t length = readv(sw->polls[host].fd, parts, 2);
+
+		if (length <= (ssize_t)sizeof(vnet))
+			return;
+		arrive(sw, wire_of(sw, host, LAB_UP), &vnet,
+		       (uint32_t)((size_t)length - sizeof(vnet)));
+	}
+}

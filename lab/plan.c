@@ -1,0 +1,294 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The plan is read from text in three steps, for what holds for one link overrides what holds for all. */
+#include "plan.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "units.h"
+
+#define NS_A_SECOND    1000000000
+#define QUEUE_MIN      (64 * 1024)
+#define REORDER_NS     1000000
+#define BURST_MAX      1e6
+#define LINKS_A_CIRCLE 4 /* up, down, and back again */
+
+void plan_init(struct lab_plan *plan)
+{
+	*plan = (struct lab_plan){ .hosts = 2, .mtu = LAB_MTU_DEFAULT };
+	plan->every.burst = 1;
+}
+
+static int fail(char error[LAB_ERROR_SIZE], const char *format, ...)
+	__attribute__((format(printf, 2, 3)));
+
+static int fail(char error[LAB_ERROR_SIZE], const char *format, ...)
+{
+	va_list arguments;
+
+	va_start(arguments, format);
+	vsnprintf(error, LAB_ERROR_SIZE, format, arguments);
+	va_end(arguments);
+	return -EINVAL;
+}
+
+void plan_loss(struct lab_link_plan *link, double mean)
+{
+	struct link_attr *attr = &link->attr;
+
+	link->mean_loss = mean;
+	attr->burst_enter = attr->burst_leave = attr->burst_loss = 0;
+	attr->loss = mean;
+	if (link->burst <= 1 || mean <= 0 || mean >= 1)
+		return;
+	/* In the bad state all is lost; the share of time spent there is the mean loss. */
+	attr->loss = 0;
+	attr->burst_loss = 1;
+	attr->burst_leave = 1 / link->burst;
+	attr->burst_enter = mean * attr->burst_leave / (1 - mean);
+	if (attr->burst_enter > 1)
+		attr->burst_enter = 1;
+}
+
+static int set_reorder(struct link_attr *attr, const char *value, char error[LAB_ERROR_SIZE])
+{
+	const char *colon = strchr(value, ':');
+	char share[32];
+	double reorder;
+	uint64_t held_ns = REORDER_NS;
+
+	snprintf(share, sizeof(share), "%.*s", colon ? (int)(colon - value) : 31, value);
+	if (units_share(share, &reorder) || (colon && units_time_ns(colon + 1, &held_ns)))
+		return fail(error, "reorder \"%s\" is not a share, or share:time, such as 1%%:2ms",
+			    value);
+	attr->reorder = reorder;
+	attr->reorder_ns = held_ns;
+	return 0;
+}
+
+static int set_burst(struct lab_link_plan *link, const char *value, char error[LAB_ERROR_SIZE])
+{
+	uint64_t packets;
+
+	if (units_count(value, (uint64_t)BURST_MAX, &packets) || packets == 0)
+		return fail(error, "burst \"%s\" is not a number of packets", value);
+	link->burst = (double)packets;
+	plan_loss(link, link->mean_loss);
+	return 0;
+}
+
+static int set_share(struct lab_link_plan *link, const char *key, const char *value,
+		     char error[LAB_ERROR_SIZE])
+{
+	double share;
+
+	if (units_share(value, &share))
+		return fail(error, "%s \"%s\" is not a share from 0 to 1, or 0%% to 100%%", key,
+			    value);
+	if (strcmp(key, "loss") == 0)
+		plan_loss(link, share);
+	else
+		link->attr.duplicate = share;
+	return 0;
+}
+
+static int set_size(struct lab_link_plan *link, const char *key, const char *value,
+		    char error[LAB_ERROR_SIZE])
+{
+	uint64_t bytes;
+
+	if (units_size_bytes(value, &bytes))
+		return fail(error, "%s \"%s\" is not a size such as 64K", key, value);
+	if (strcmp(key, "ecn") == 0) {
+		link->attr.ecn_bytes = bytes;
+		return 0;
+	}
+	link->attr.queue_bytes = bytes;
+	link->queue_given = true;
+	return 0;
+}
+
+static int set_time(struct lab_link_plan *link, const char *key, const char *value,
+		    char error[LAB_ERROR_SIZE])
+{
+	uint64_t time_ns;
+
+	if (units_time_ns(value, &time_ns))
+		return fail(error, "%s \"%s\" is not a time such as 25ms or 200us", key, value);
+	if (strcmp(key, "delay") == 0)
+		link->attr.delay_ns = time_ns;
+	else
+		link->attr.jitter_ns = time_ns;
+	return 0;
+}
+
+int plan_set(struct lab_link_plan *link, const char *key, const char *value,
+	     char error[LAB_ERROR_SIZE])
+{
+	if (strcmp(key, "rate") == 0) {
+		if (units_rate_bps(value, &link->attr.rate_bps))
+			return fail(error, "rate \"%s\" is not a rate such as 10G or 200M", value);
+		return 0;
+	}
+	if (strcmp(key, "loss") == 0 || strcmp(key, "dup") == 0)
+		return set_share(link, key, value, error);
+	if (strcmp(key, "queue") == 0 || strcmp(key, "ecn") == 0)
+		return set_size(link, key, value, error);
+	if (strcmp(key, "delay") == 0 || strcmp(key, "jitter") == 0)
+		return set_time(link, key, value, error);
+	if (strcmp(key, "burst") == 0)
+		return set_burst(link, value, error);
+	if (strcmp(key, "reorder") == 0)
+		return set_reorder(&link->attr, value, error);
+	return fail(
+		error,
+		"a link has no \"%s\"; it has rate, delay, jitter, queue, ecn, loss, burst, dup, reorder",
+		key);
+}
+
+void plan_links(struct lab_plan *plan)
+{
+	for (unsigned host = 0; host < plan->hosts; host++) {
+		struct lab_link_plan *up = &plan->links[host][LAB_UP];
+		struct lab_link_plan *down = &plan->links[host][LAB_DOWN];
+
+		*down = plan->every;
+		down->attr.delay_ns = plan->rtt_ns / LINKS_A_CIRCLE;
+		*up = *down;
+		plan_loss(up, 0);
+		up->attr.duplicate = up->attr.reorder = 0;
+		up->attr.jitter_ns = 0;
+	}
+}
+
+/* Cuts the text up to `mark` off, in place. NULL when there is no such mark. */
+static char *cut(char **text, char mark)
+{
+	char *start = *text, *end = strchr(start, mark);
+
+	if (!end)
+		return NULL;
+	*end = '\0';
+	*text = end + 1;
+	return start;
+}
+
+static int read_hosts(const struct lab_plan *plan, const char *text, unsigned *first,
+		      unsigned *last, char error[LAB_ERROR_SIZE])
+{
+	uint64_t host;
+
+	if (strcmp(text, "all") == 0) {
+		*first = 0;
+		*last = plan->hosts - 1;
+		return 0;
+	}
+	if (units_count(text, plan->hosts - 1, &host))
+		return fail(error, "host \"%s\" is not one of 0 to %u, nor \"all\"", text,
+			    plan->hosts - 1);
+	*first = *last = (unsigned)host;
+	return 0;
+}
+
+int plan_override(struct lab_plan *plan, const char *text, char error[LAB_ERROR_SIZE])
+{
+	char copy[LAB_ERROR_SIZE], *rest = copy, *host, *way, *setting, *save = NULL;
+	unsigned first = 0, last = 0, direction;
+
+	if ((size_t)snprintf(copy, sizeof(copy), "%s", text) >= sizeof(copy))
+		return fail(error, "too long");
+	host = cut(&rest, ':');
+	way = host ? cut(&rest, ':') : NULL;
+	if (!way)
+		return fail(error, "it should read HOST:up|down:key=value,...");
+	if (read_hosts(plan, host, &first, &last, error))
+		return -EINVAL;
+	if (strcmp(way, "up") != 0 && strcmp(way, "down") != 0)
+		return fail(error, "\"%s\" is neither up nor down", way);
+	direction = strcmp(way, "up") == 0 ? LAB_UP : LAB_DOWN;
+	setting = strtok_r(rest, ",", &save);
+	if (!setting)
+		return fail(error, "it changes nothing");
+	for (; setting; setting = strtok_r(NULL, ",", &save)) {
+		char *value = setting, *key = cut(&value, '=');
+
+		if (!key)
+			return fail(error, "\"%s\" is not key=value", setting);
+		for (unsigned i = first; i <= last; i++) {
+			if (plan_set(&plan->links[i][direction], key, value, error))
+				return -EINVAL;
+		}
+	}
+	return 0;
+}
+
+static int read_change(char *text, struct lab_event *event, char error[LAB_ERROR_SIZE])
+{
+	char *value = text, *key;
+
+	if (strcmp(text, "down") == 0) {
+		event->change = LAB_LINK_DOWN;
+		return 0;
+	}
+	if (strcmp(text, "up") == 0) {
+		event->change = LAB_LINK_UP;
+		return 0;
+	}
+	key = cut(&value, '=');
+	if (key && strcmp(key, "rate") == 0) {
+		event->change = LAB_LINK_RATE;
+		if (!units_rate_bps(value, &event->rate_bps))
+			return 0;
+		return fail(error, "rate \"%s\" is not a rate such as 10G or 200M", value);
+	}
+	if (key && strcmp(key, "loss") == 0) {
+		event->change = LAB_LINK_LOSS;
+		if (!units_share(value, &event->loss))
+			return 0;
+		return fail(error, "loss \"%s\" is not a share from 0 to 1", value);
+	}
+	return fail(error, "\"%s\" is none of down, up, rate=R and loss=P", text);
+}
+
+int plan_event(struct lab_plan *plan, const char *text, char error[LAB_ERROR_SIZE])
+{
+	char copy[LAB_ERROR_SIZE], *rest = copy, *when, *host;
+	struct lab_event event = { 0 };
+	unsigned place = plan->event_count;
+
+	if (plan->event_count == LAB_EVENTS_MAX)
+		return fail(error, "more than %d of them", LAB_EVENTS_MAX);
+	if ((size_t)snprintf(copy, sizeof(copy), "%s", text) >= sizeof(copy))
+		return fail(error, "too long");
+	when = cut(&rest, ':');
+	host = when ? cut(&rest, ':') : NULL;
+	if (!host)
+		return fail(error, "it should read TIME:HOST:down|up|rate=R|loss=P");
+	if (units_time_ns(when, &event.at_ns))
+		return fail(error, "\"%s\" is not a time such as 2s or 500ms", when);
+	if (read_hosts(plan, host, &event.first, &event.last, error) ||
+	    read_change(rest, &event, error))
+		return -EINVAL;
+	/* By time; of two at the same moment the one given first. */
+	for (; place > 0 && plan->events[place - 1].at_ns > event.at_ns; place--)
+		plan->events[place] = plan->events[place - 1];
+	plan->events[place] = event;
+	plan->event_count++;
+	return 0;
+}
+
+void plan_queues(struct lab_plan *plan)
+{
+	for (unsigned i = 0; i < plan->hosts * LAB_DIRECTIONS; i++) {
+		struct lab_link_plan *link = &plan->links[i / LAB_DIRECTIONS][i % LAB_DIRECTIONS];
+		unsigned __int128 product = (unsigned __int128)link->attr.rate_bps * plan->rtt_ns;
+
+		if (link->queue_given || !link->attr.rate_bps)
+			continue;
+		link->attr.queue_bytes = (uint64_t)(product / 8 / NS_A_SECOND);
+		if (link->attr.queue_bytes < QUEUE_MIN)
+			link->attr.queue_bytes = QUEUE_MIN;
+	}
+}

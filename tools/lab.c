@@ -1,0 +1,243 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* `godwit lab`: reads the command line into a plan, runs it, and reports. */
+#include <errno.h>
+#include <getopt.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "command.h"
+#include "lab/lab.h"
+#include "lab/units.h"
+
+enum option_id {
+	OPTION_LINK_KEY, /* one of a link's own settings: the option is named like it */
+	OPTION_AT,
+	OPTION_HOSTS,
+	OPTION_JSON,
+	OPTION_KILL_ON_FAILURE,
+	OPTION_LINK,
+	OPTION_MTU,
+	OPTION_NO_OFFLOAD,
+	OPTION_PCAP,
+	OPTION_RTT,
+	OPTION_SEED,
+};
+
+static const struct option long_options[] = {
+	{ "at", required_argument, NULL, OPTION_AT },
+	{ "burst", required_argument, NULL, OPTION_LINK_KEY },
+	{ "dup", required_argument, NULL, OPTION_LINK_KEY },
+	{ "ecn", required_argument, NULL, OPTION_LINK_KEY },
+	{ "hosts", required_argument, NULL, OPTION_HOSTS },
+	{ "jitter", required_argument, NULL, OPTION_LINK_KEY },
+	{ "json", no_argument, NULL, OPTION_JSON },
+	{ "kill-on-failure", no_argument, NULL, OPTION_KILL_ON_FAILURE },
+	{ "link", required_argument, NULL, OPTION_LINK },
+	{ "loss", required_argument, NULL, OPTION_LINK_KEY },
+	{ "mtu", required_argument, NULL, OPTION_MTU },
+	{ "no-offload", no_argument, NULL, OPTION_NO_OFFLOAD },
+	{ "pcap", required_argument, NULL, OPTION_PCAP },
+	{ "queue", required_argument, NULL, OPTION_LINK_KEY },
+	{ "rate", required_argument, NULL, OPTION_LINK_KEY },
+	{ "reorder", required_argument, NULL, OPTION_LINK_KEY },
+	{ "rtt", required_argument, NULL, OPTION_RTT },
+	{ "seed", required_argument, NULL, OPTION_SEED },
+	{ NULL, 0, NULL, 0 },
+};
+
+static int complain(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+static int complain(const char *format, ...)
+{
+	va_list arguments;
+
+	fputs("godwit lab: ", stderr);
+	va_start(arguments, format);
+	vfprintf(stderr, format, arguments);
+	va_end(arguments);
+	fputc('\n', stderr);
+	return -EINVAL;
+}
+
+static int read_number(const char *option, uint64_t min, uint64_t max, uint64_t *out)
+{
+	uint64_t value;
+
+	if (units_count(optarg, max, &value) || value < min) {
+		return complain("--%s \"%s\" is not a whole number from %llu to %llu", option,
+				optarg, (unsigned long long)min, (unsigned long long)max);
+	}
+	*out = value;
+	return 0;
+}
+
+static int read_option(int id, const char *name, char **argv, struct lab_plan *plan)
+{
+	char error[LAB_ERROR_SIZE];
+	uint64_t value = 0;
+	int rc = 0;
+
+	switch (id) {
+	case OPTION_LINK_KEY:
+		rc = plan_set(&plan->every, name, optarg, error);
+		return rc ? complain("--%s", error) : 0;
+	case OPTION_HOSTS:
+		rc = read_number(name, 1, LAB_HOSTS_MAX, &value);
+		plan->hosts = (unsigned)value;
+		return rc;
+	case OPTION_MTU:
+		rc = read_number(name, LAB_MTU_MIN, LAB_MTU_MAX, &value);
+		plan->mtu = (uint32_t)value;
+		return rc;
+	case OPTION_SEED:
+		return read_number(name, 0, UINT64_MAX, &plan->seed);
+	case OPTION_RTT:
+		if (units_time_ns(optarg, &plan->rtt_ns))
+			return complain("--rtt \"%s\" is not a time such as 25ms or 200us", optarg);
+		return 0;
+	case OPTION_JSON:
+		plan->json = true;
+		return 0;
+	case OPTION_KILL_ON_FAILURE:
+		plan->kill_on_failure = true;
+		return 0;
+	case OPTION_NO_OFFLOAD:
+		plan->no_offload = true;
+		return 0;
+	case OPTION_PCAP:
+		plan->capture = optarg;
+		return 0;
+	case OPTION_AT:
+	case OPTION_LINK:
+		return 0; /* when the hosts are known */
+	case ':':
+		return complain("%s needs a value", argv[optind - 1]);
+	default:
+		return complain("unknown or ambiguous option %s", argv[optind - 1]);
+	}
+}
+
+/* Reads all options (first) or those about single hosts (second time). */
+static int read_options(int argc, char **argv, bool single, struct lab_plan *plan)
+{
+	char error[LAB_ERROR_SIZE];
+	int id, index = 0, rc = 0;
+
+	optind = 0;
+	/* '+': the command's own options are not ours. ':' tells a missing value from an unknown option. */
+	while (!rc && (id = getopt_long(argc, argv, "+:", long_options, &index)) != -1) {
+		if (!single)
+			rc = read_option(id, long_options[index].name, argv, plan);
+		else if (id == OPTION_LINK && plan_override(plan, optarg, error))
+			rc = complain("--link \"%s\": %s", optarg, error);
+		else if (id == OPTION_AT && plan_event(plan, optarg, error))
+			rc = complain("--at \"%s\": %s", optarg, error);
+	}
+	return rc;
+}
+
+static int read_plan(int argc, char **argv, struct lab_plan *plan)
+{
+	plan_init(plan);
+	if (read_options(argc, argv, false, plan))
+		return -EINVAL;
+	if (optind >= argc)
+		return complain("which command?");
+	plan_links(plan);
+	if (read_options(argc, argv, true, plan))
+		return -EINVAL;
+	plan_queues(plan);
+	plan->command = argv + optind;
+	return 0;
+}
+
+/* One line, about the worse of the two. */
+static void warn(const struct lab_plan *plan, const struct lab_result *result)
+{
+	const struct switch_counts *counts = &result->counts;
+	uint64_t overruns = 0;
+
+	for (unsigned i = 0; i < plan->hosts; i++)
+		overruns += result->overruns[i];
+	if (overruns) {
+		fprintf(stderr,
+			"godwit lab: warning: the switch did not keep up and lost %llu packets that the plan would not have; "
+			"fewer hosts or a lower rate of sending would help\n",
+			(unsigned long long)overruns);
+		return;
+	}
+	if (!lab_was_late(plan, counts))
+		return;
+	fprintf(stderr,
+		"godwit lab: warning: the switch was late: of 100 packets one left %.2f ms or more after its time; "
+		"fewer hosts or a lower --rate would help\n",
+		(double)counts->late_p99_ns / 1e6);
+}
+
+static int lab_main(int argc, char **argv)
+{
+	static struct lab_plan plan;
+	struct lab_outcome outcome;
+	char error[LAB_ERROR_SIZE] = "";
+	int failed, status = EXIT_DONE;
+
+	if (read_plan(argc, argv, &plan))
+		return EXIT_USAGE;
+	if (lab_run(&plan, &outcome, error)) {
+		complain("%s", error);
+		return EXIT_FAILED;
+	}
+	failed = outcome.result->first_failed;
+	if (outcome.result->finished) {
+		warn(&plan, outcome.result);
+		if (plan.json && lab_print_json(&plan, &outcome, stdout))
+			status = EXIT_FAILED;
+	}
+	if (failed != CREW_RUNNING)
+		status = outcome.result->status[failed];
+	if (outcome.signal)
+		status = EXIT_BY_SIGNAL + outcome.signal;
+	lab_forget(&outcome);
+	if (fflush(stdout) != 0 || ferror(stdout)) {
+		perror("godwit lab: cannot write to standard output");
+		return EXIT_FAILED;
+	}
+	return status;
+}
+
+const struct command command_lab = {
+	.name = "lab",
+	.summary = "run a command on several hosts joined by an emulated network",
+	.usage =
+		"usage: godwit lab [OPTION ...] [--] COMMAND [ARGUMENT ...]\n"
+		"\n"
+		"Runs COMMAND in each of several network namespaces, joined by a switch that delays, limits\n"
+		"and loses packets. Everything is gone when it ends. Needs root, or user namespaces.\n"
+		"\n"
+		"Host i is 10.200.0.(i+1) and fd00:200::(i+1). COMMAND finds RANK, WORLD_SIZE, MASTER_ADDR,\n"
+		"MASTER_PORT and GODWIT_HOST_0, GODWIT_HOST_1, ... in its environment.\n"
+		"\n"
+		"options:\n"
+		"  --hosts N           how many (default 2)\n"
+		"  --rtt T             round trip without queues: 25ms, 200us (default 0)\n"
+		"  --rate R            of every link: 10G, 200M (default: no limit)\n"
+		"  --queue SIZE        of every link: 64K (default: rate times round trip, at least 64K)\n"
+		"  --ecn SIZE          mark packets that find more than this waiting\n"
+		"  --loss P            lose this share on the way from host to host: 1e-3 or 0.1%\n"
+		"  --burst N           lose that share in bursts of N packets on average\n"
+		"  --dup P             deliver this share twice\n"
+		"  --reorder P[:T]     hold this share back, by up to T (default 1ms)\n"
+		"  --jitter T          delay each packet by up to T more\n"
+		"  --link H:up|down:K=V,...\n"
+		"                      other settings for one link: rate, delay, jitter, queue, ecn, loss, burst,\n"
+		"                      dup, reorder; H is a host's number or all\n"
+		"  --at T:H:CHANGE     after time T: down, up, rate=R or loss=P\n"
+		"  --mtu N             1280 to 65535 (default 1500)\n"
+		"  --seed N            where chance begins: the same seed loses the same packets (default 0)\n"
+		"  --no-offload        no segmentation offload: hosts send single packets\n"
+		"  --kill-on-failure   end the other commands when one fails\n"
+		"  --json              print counts of every link; the commands' output goes to stderr\n"
+		"  --pcap FILE         record the packets that cross the switch\n",
+	.run = lab_main,
+};
