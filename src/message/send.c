@@ -204,9 +204,12 @@ static void match_one(struct gw_send *send, const struct grant *grant)
 		if (send->length && add_put(send, 0, send->addr, send->length, send->mr))
 			send_end(send, -ENOBUFS);
 		pump_check(send);
-	} else if (send->handler && send->handler->granted) {
-		send->handler->granted(send, send->arg, capacity, send->ctx->now);
+		return;
 	}
+	if (!send->closing && send->handler && send->handler->granted)
+		send->handler->granted(send, send->arg, capacity, send->ctx->now);
+	if (send->closing)
+		pump_check(send); /* ended before its turn came: there is nothing to wait for */
 }
 
 void send_match(struct gw_qp *qp)
@@ -306,15 +309,22 @@ int gw_stream_start(struct gw_qp *qp, const struct gw_send_attr *attr, struct gw
 	return post(qp, attr, true, out);
 }
 
-int gw_stream_put(struct gw_send *stream, uint64_t offset, const void *addr, uint64_t length,
-		  struct gw_mr *mr)
+static int check_stream(const struct gw_send *stream)
 {
 	if (!stream)
 		return -EINVAL;
 	if (!send_valid(stream))
 		return -ESTALE;
-	if (!stream->stream)
-		return -EINVAL;
+	return stream->stream ? 0 : -EINVAL;
+}
+
+int gw_stream_put(struct gw_send *stream, uint64_t offset, const void *addr, uint64_t length,
+		  struct gw_mr *mr)
+{
+	int error = check_stream(stream);
+
+	if (error)
+		return error;
 	if (stream->ended || stream->closing || stream->result)
 		return -EALREADY;
 	if (offset > stream->length || length > stream->length - offset ||
@@ -334,21 +344,17 @@ int gw_stream_put(struct gw_send *stream, uint64_t offset, const void *addr, uin
 
 int gw_stream_waiting(const struct gw_send *stream)
 {
-	if (!stream)
-		return -EINVAL;
-	if (!send_valid(stream))
-		return -ESTALE;
-	return stream->stream ? (int)stream->puts : -EINVAL;
+	int error = check_stream(stream);
+
+	return error ? error : (int)stream->puts;
 }
 
 int gw_stream_end(struct gw_send *stream)
 {
-	if (!stream)
-		return -EINVAL;
-	if (!send_valid(stream))
-		return -ESTALE;
-	if (!stream->stream)
-		return -EINVAL;
+	int error = check_stream(stream);
+
+	if (error)
+		return error;
 	if (stream->ended || stream->closing)
 		return -EALREADY;
 	stream->closing = true;

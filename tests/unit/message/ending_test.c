@@ -129,6 +129,33 @@ static void send_abandoned_before_its_grant(void **state)
 	pair_close(&pair);
 }
 
+/* No more puts will come: a stream that has none ends with its grant, and its receive learns the length. */
+static void stream_ended_before_its_grant(void **state)
+{
+	struct seen_send seen = { 0 };
+	struct seen_recv heard = { 0 };
+	struct gw_recv *recv;
+	struct gw_send *stream;
+	struct pair pair;
+
+	(void)state;
+	pair_open(&pair, &plain);
+	stream = pair_stream(&pair, 0, 5000, &seen);
+	assert_int_equal(gw_stream_end(stream), 0);
+	pair_idle(&pair, 5);
+	assert_int_equal(gw_send_test(stream), 0);
+	recv = pair_recv(&pair, 1, 0, 5000, &heard);
+	pair_until(&pair, gw_send_test(stream) == 1);
+	pair_until(&pair, pair_status(recv).flags & GW_RECV_ANNOUNCED);
+	assert_int_equal(pair_status(recv).length, 5000);
+	assert_int_equal(pair_status(recv).landed, 0);
+	assert_int_equal(gw_send_close(stream), 0);
+	assert_int_equal(gw_recv_complete(recv), 0);
+	pair_until(&pair, gw_recv_test(recv) == 1);
+	assert_int_equal(gw_recv_close(recv), 0);
+	pair_close(&pair);
+}
+
 static void stream_abandoned_midway(void **state)
 {
 	struct seen_send sent = { 0 };
@@ -361,6 +388,7 @@ int main(void)
 		cmocka_unit_test(late_data),
 		cmocka_unit_test(receive_too_small),
 		cmocka_unit_test(send_abandoned_before_its_grant),
+		cmocka_unit_test(stream_ended_before_its_grant),
 		cmocka_unit_test(stream_abandoned_midway),
 		cmocka_unit_test(receive_given_up_before_its_turn),
 		cmocka_unit_test(receive_given_up_when_posted),
