@@ -39,6 +39,7 @@ struct sent_record {
 #define OVERRUN_CALM_NS	     UINT64_C(10000000)
 #define OVERRUN_REGROW_NS    UINT64_C(100000000)
 #define STALL_BACKOFF_MAX    6u
+#define STALL_LIMIT_NS	     UINT64_C(1000000000)
 
 static uint32_t log_size(const struct gw_qp *qp)
 {
@@ -91,6 +92,15 @@ uint64_t gw_qp_patience_ns(const struct gw_qp *qp)
 	return patience < PATIENCE_MIN_NS ? PATIENCE_MIN_NS : patience;
 }
 
+/* How long a full window is waited for: longer each time in vain, up to a second or twice the patience. */
+static uint64_t stall_ns(const struct gw_qp *qp)
+{
+	uint64_t patience = 2 * gw_qp_patience_ns(qp);
+	uint64_t limit = patience > STALL_LIMIT_NS ? patience : STALL_LIMIT_NS;
+
+	return patience << qp->feedback.stalls < limit ? patience << qp->feedback.stalls : limit;
+}
+
 uint32_t feedback_allow(struct gw_qp *qp, uint32_t want)
 {
 	struct feedback *f = &qp->feedback;
@@ -99,7 +109,7 @@ uint32_t feedback_allow(struct gw_qp *qp, uint32_t want)
 	if (in_flight < f->window)
 		return want < f->window - in_flight ? want : f->window - in_flight;
 	if (f->stall_at == NEVER)
-		f->stall_at = qp->ctx->now + (2 * gw_qp_patience_ns(qp) << f->stalls);
+		f->stall_at = qp->ctx->now + stall_ns(qp);
 	return 0;
 }
 

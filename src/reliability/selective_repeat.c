@@ -22,6 +22,7 @@
 #define SLACK_FIRST	  3 /* packets; as many as TCP's duplicate acknowledgements */
 #define SLACK_LIMIT	  1024
 #define BACKOFF_LIMIT	  6
+#define BACKOFF_LIMIT_NS  UINT64_C(1000000000)
 #define DATAGRAMS_A_ROUND 4
 
 struct sending {
@@ -49,6 +50,15 @@ struct receiving {
 _Static_assert(sizeof(struct sending) <= GW_STATE_BYTES, "a request's own memory");
 _Static_assert(sizeof(struct receiving) <= GW_STATE_BYTES, "a request's own memory");
 
+/* Patience grows while nobody answers, but not beyond a second or what one answer may take: a round trip measured on a
+ * busy host must not turn a few lost questions into a minute of silence. */
+static uint64_t backed_off(uint64_t patience_ns, uint32_t shift)
+{
+	uint64_t limit = patience_ns > BACKOFF_LIMIT_NS ? patience_ns : BACKOFF_LIMIT_NS;
+
+	return patience_ns << shift < limit ? patience_ns << shift : limit;
+}
+
 /* ---- the sender ------------------------------------------------------------------------------------------------ */
 
 static void wait_for_news(struct gw_send *send, uint64_t now)
@@ -56,7 +66,7 @@ static void wait_for_news(struct gw_send *send, uint64_t now)
 	const struct sending *s = gw_send_state(send);
 	uint32_t shift = s->silent < BACKOFF_LIMIT ? s->silent : BACKOFF_LIMIT;
 
-	gw_send_timer(send, now + (gw_qp_patience_ns(gw_send_qp(send)) << shift));
+	gw_send_timer(send, now + backed_off(gw_qp_patience_ns(gw_send_qp(send)), shift));
 }
 
 static int put_packets(struct gw_send *send, const struct gw_run *run)
@@ -214,7 +224,7 @@ static void set_round_timer(struct gw_recv *recv, const struct receiving *r, uin
 {
 	uint32_t shift = r->quiet < BACKOFF_LIMIT ? r->quiet : BACKOFF_LIMIT;
 
-	gw_recv_timer(recv, now + (gw_qp_patience_ns(gw_recv_qp(recv)) << shift));
+	gw_recv_timer(recv, now + backed_off(gw_qp_patience_ns(gw_recv_qp(recv)), shift));
 }
 
 static uint32_t provable(const struct receiving *r, const struct gw_recv_status *status)
