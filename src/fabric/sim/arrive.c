@@ -146,7 +146,6 @@ void window_change(struct window *window, bool closing, uint64_t after_ns)
 {
 	struct endpoint *endpoint = window->qp->endpoint;
 
-	window->opening = !closing;
 	window->closing = closing;
 	window->at_ns = endpoint->sim->now_ns + after_ns;
 	window->marked = false;
@@ -204,7 +203,6 @@ static int poll_windows(struct endpoint *endpoint, struct fabric_event *events, 
 			window->qp->windows[window->slot] = NULL;
 			pool_put(&endpoint->sim->windows, window);
 		} else {
-			window->opening = false;
 			event->exposed.va = 0;
 			event->exposed.rkey = window->rkey;
 		}

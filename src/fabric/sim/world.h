@@ -59,7 +59,6 @@ struct window {
 	uint32_t marks
 		[SIM_LANES_MAX]; /* completions of each lane that come before the fence is told */
 	bool marked;
-	bool opening;
 	bool closing; /* from at_ns on nothing lands any more */
 };
 
