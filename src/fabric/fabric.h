@@ -136,6 +136,7 @@ enum fabric_counter {
 	FABRIC_RX_CONTROL,
 	FABRIC_RX_BYTES,
 	FABRIC_RX_FORWARDED,  /* handed on to the process they were for */
+	FABRIC_RX_STEERED,    /* times that a shared port was put in order */
 	FABRIC_FAULT_DROPPED, /* by fault injection */
 	FABRIC_FAULT_DUPLICATED,
 	FABRIC_FAULT_REORDERED,

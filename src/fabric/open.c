@@ -15,6 +15,7 @@ static const char *const names[FABRIC_COUNTERS] = {
 	[FABRIC_RX_CONTROL] = "rx_control_packets",
 	[FABRIC_RX_BYTES] = "rx_bytes",
 	[FABRIC_RX_FORWARDED] = "rx_forwarded_packets",
+	[FABRIC_RX_STEERED] = "rx_steered",
 	[FABRIC_FAULT_DROPPED] = "fault_dropped_packets",
 	[FABRIC_FAULT_DUPLICATED] = "fault_duplicated_packets",
 	[FABRIC_FAULT_REORDERED] = "fault_reordered_packets",

@@ -38,9 +38,8 @@ class Case:
         self.number = number
         self.size = draw_size(rng)
         self.host = rng.choice(["127.0.0.1", "::1"])
-        # A UDP port of their own: sharing one is what share_test.py is about.
-        self.recv_options = ["--json", "--udp-port", "0", *draw_faults(rng)]
-        self.send_options = ["--json", "--udp-port", "0", *draw_faults(rng)]
+        self.recv_options = ["--json", *draw_faults(rng)]
+        self.send_options = ["--json", *draw_faults(rng)]
         if rng.random() < 0.3:
             self.send_options += ["--block", rng.choice(["4K", "64K", "100000", "256K", "4M"])]
         self.data_seed = rng.randrange(1 << 32)

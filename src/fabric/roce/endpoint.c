@@ -268,10 +268,13 @@ static void roce_mr_deregister(struct fabric *fabric, struct fabric_mr *mr)
 static uint64_t roce_deadline_ns(const struct fabric *fabric)
 {
 	const struct endpoint *endpoint = endpoint_of(fabric);
+	uint64_t faults_ns, steer_ns;
 
 	if (!list_empty(&endpoint->events))
 		return 0;
-	return faults_deadline_ns(endpoint->faults);
+	faults_ns = faults_deadline_ns(endpoint->faults);
+	steer_ns = steer_deadline_ns(endpoint);
+	return faults_ns < steer_ns ? faults_ns : steer_ns;
 }
 
 static int roce_wait(struct fabric *fabric, uint64_t until_ns)

@@ -134,19 +134,26 @@ int roce_control(struct fabric_qp *qp, const void *data, size_t length);
 
 /* rx.c */
 int roce_poll(struct fabric *fabric, struct fabric_event *events);
+/* Takes what waits in the socket for this end, and hands on what waits for others. */
+void rx_drain(struct endpoint *endpoint);
 
 /* share.c */
 int share_join(struct endpoint *endpoint);
 void share_leave(struct endpoint *endpoint);
-/* Whether it is another process looking for its class: no packet at all. */
-bool share_probe(const struct endpoint *endpoint, const union address *from, const uint8_t *bytes,
-		 size_t length);
 int share_fd(const struct endpoint *endpoint);
 /* A packet for a process that shares the port. True when one took it. */
 bool share_forward(struct endpoint *endpoint, const union address *from, const void *packet,
 		   size_t length, uint32_t qpn);
 /* A packet that another process handed on; its length, or 0 when there is none. */
 size_t share_take(struct endpoint *endpoint, void *packet, size_t size, union address *from);
+
+/* steer.c */
+/* Whether it is a process looking for its socket: no packet at all. */
+bool steer_probe(struct endpoint *endpoint, const union address *from, const uint8_t *bytes,
+		 size_t length);
+/* Watches that the kernel still finds our socket. `drained`: nothing waits in it. */
+void steer_tick(struct endpoint *endpoint, uint64_t now_ns, bool drained);
+uint64_t steer_deadline_ns(const struct endpoint *endpoint);
 
 /* faults.c */
 int faults_open(const struct fabric_faults *attr, struct faults **out);

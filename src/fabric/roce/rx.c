@@ -108,7 +108,7 @@ static bool take(struct endpoint *endpoint, const struct incoming *in, struct fa
 	struct roce_qp *qp;
 	int error = roce_decode(in->bytes, in->length, &packet);
 
-	if (share_probe(endpoint, in->from, in->bytes, in->length))
+	if (steer_probe(endpoint, in->from, in->bytes, in->length))
 		return false;
 	endpoint->fabric.counters[FABRIC_RX_BYTES] += in->length;
 	if (error) {
@@ -240,13 +240,13 @@ static bool next_packet(struct endpoint *endpoint, struct incoming *in)
 
 /* What an earlier poll had no room for comes first; the socket is read when that is used up, once a poll, for events
  * lend out bytes of the buffers. */
-static int from_socket(struct endpoint *endpoint, struct fabric_event *events, int most)
+static int from_socket(struct endpoint *endpoint, struct fabric_event *events, int most,
+		       bool *drained)
 {
 	struct incoming in;
 	int n = 0;
 
-	if (endpoint->inbox.next == endpoint->inbox.count && !fill_inbox(endpoint))
-		return 0;
+	*drained = endpoint->inbox.next == endpoint->inbox.count && !fill_inbox(endpoint);
 	while (n < most && next_packet(endpoint, &in))
 		n += take(endpoint, &in, &events[n]);
 	return n;
@@ -271,15 +271,28 @@ static int from_others(struct endpoint *endpoint, struct fabric_event *events, i
 	return n;
 }
 
+void rx_drain(struct endpoint *endpoint)
+{
+	struct fabric_event unwanted;
+	struct incoming in;
+
+	while (endpoint->inbox.next < endpoint->inbox.count || fill_inbox(endpoint))
+		while (next_packet(endpoint, &in))
+			take(endpoint, &in, &unwanted);
+}
+
 int roce_poll(struct fabric *fabric, struct fabric_event *events)
 {
 	struct endpoint *endpoint = endpoint_of(fabric);
+	uint64_t now_ns = endpoint->faults || endpoint->share ? fabric->ops->now_ns(fabric) : 0;
+	bool drained;
 	int n;
 
 	if (endpoint->faults)
-		faults_release(endpoint, fabric->ops->now_ns(fabric));
+		faults_release(endpoint, now_ns);
 	n = from_windows(endpoint, events, FABRIC_EVENTS / 4);
-	n += from_socket(endpoint, events + n, FABRIC_EVENTS - n);
+	n += from_socket(endpoint, events + n, FABRIC_EVENTS - n, &drained);
 	n += from_others(endpoint, events + n, FABRIC_EVENTS - n);
+	steer_tick(endpoint, now_ns, drained);
 	return n;
 }

@@ -3,20 +3,13 @@
  * One UDP port, several processes. NICs send to port 4791 only, so that every user-space end behind an address has to
  * share it.
  *
- * SO_REUSEPORT lets processes of one user bind the same port, and a classic BPF program in the kernel picks the socket
- * for each packet: the one whose index is the class in the high bits of the packet's queue pair number. A process learns
- * its index by sending itself one probe for every class and seeing which arrives, and numbers its queue pairs in that
- * class.
- *
- * When a process ends, the kernel moves the last socket of the group into the gap, and packets for the moved process
- * reach the wrong one from then on. So each process also claims its class as an abstract Unix socket named after
- * address, port and class, and a process that gets a packet of another class hands it on there. The program makes
- * sharing fast, the hand-over makes it right.
+ * SO_REUSEPORT lets processes of one user bind the same port. A process numbers its queue pairs in a class of its own,
+ * the high bits, and claims the class as an abstract Unix socket named after address, port and class. The kernel is made
+ * to give each packet to the socket of its class (steer.c); a process that gets a packet of another class nevertheless
+ * hands it on to that class's name. Steering makes sharing fast, the hand-over makes it right while sockets move.
  */
 #include <arpa/inet.h>
 #include <errno.h>
-#include <linux/filter.h>
-#include <poll.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -25,22 +18,17 @@
 #include <unistd.h>
 
 #include "base/log.h"
-#include "fabric/roce/endpoint.h"
-#include "wire/bytes.h"
-
-#define PROBE_SIZE     24
-#define PROBE_OPCODE   0xff /* of the range left to manufacturers: nobody takes it for a packet */
-#define PROBE_WAIT_MS  20
-#define PROBE_ATTEMPTS 3
-
-struct share {
-	int fd;	 /* the abstract Unix socket that packets are handed on to */
-	int out; /* the one they are handed on by: sending on the first before it has its name would give it another */
-};
+#include "fabric/roce/share.h"
 
 /* What travels before a packet that is handed on. */
 struct envelope {
-	union address from;
+	union address from; /* AF_UNSPEC: no packet follows, but a notice */
+};
+
+struct notice {
+	uint32_t class;
+	uint32_t place;
+	uint32_t answer; /* to another notice: not to be answered */
 };
 
 static socklen_t name_of(const struct endpoint *endpoint, uint32_t class, struct sockaddr_un *out)
@@ -59,22 +47,6 @@ static socklen_t name_of(const struct endpoint *endpoint, uint32_t class, struct
 	return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)length);
 }
 
-static int attach_program(int fd)
-{
-	struct sock_filter code[] = {
-		/* The packet starts at the BTH; its destination is the low 24 bits of the second word. */
-		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, 4),
-		BPF_STMT(BPF_ALU | BPF_AND | BPF_K, ROCE_QPN_MASK),
-		BPF_STMT(BPF_ALU | BPF_RSH | BPF_K, CLASS_SHIFT),
-		BPF_STMT(BPF_RET | BPF_A, 0),
-	};
-	struct sock_fprog program = { .len = sizeof(code) / sizeof(code[0]), .filter = code };
-
-	return setsockopt(fd, SOL_SOCKET, SO_ATTACH_REUSEPORT_CBPF, &program, sizeof(program))
-		       ? -errno
-		       : 0;
-}
-
 static bool claim(struct endpoint *endpoint, uint32_t class)
 {
 	struct sockaddr_un name;
@@ -86,78 +58,62 @@ static bool claim(struct endpoint *endpoint, uint32_t class)
 	return true;
 }
 
-static void send_probes(struct endpoint *endpoint, uint64_t nonce)
+bool share_company(const struct endpoint *endpoint)
 {
-	uint8_t probe[PROBE_SIZE] = { PROBE_OPCODE };
+	struct sockaddr nobody = { .sa_family = AF_UNSPEC };
+	bool found = false;
 
-	put_be64(probe + 8, nonce);
-	for (uint32_t class = 0; class < CLASSES; class ++) {
-		put_be24(probe + 5, class << CLASS_SHIFT);
-		put_be32(probe + 16, class);
-		sendto(endpoint->fd, probe, sizeof(probe), MSG_DONTWAIT, &endpoint->local.any,
-		       endpoint->local_length);
+	for (uint32_t class = 0; class < CLASSES && !found; class ++) {
+		struct sockaddr_un name;
+		socklen_t length = name_of(endpoint, class, &name);
+
+		found = !connect(endpoint->share->out, (struct sockaddr *)&name, length);
 	}
+	if (found)
+		connect(endpoint->share->out, &nobody, sizeof(nobody));
+	return found;
 }
 
-/* Takes what is in the socket. Hands on what is another process's: this one may be about to join or to leave, and what
- * it swallows would be lost. Returns the lowest class among its own probes, or -1. */
-static int drain(struct endpoint *endpoint, uint64_t nonce)
+static void notify(const struct endpoint *endpoint, uint32_t class, uint32_t answer)
 {
-	uint8_t *bytes = endpoint->rx;
-	int best = -1;
+	struct {
+		struct envelope envelope;
+		struct notice notice;
+	} letter;
+	struct sockaddr_un name;
+	socklen_t length = name_of(endpoint, class, &name);
 
-	for (;;) {
-		union address from;
-		socklen_t from_length = sizeof(from);
-		ssize_t n = recvfrom(endpoint->fd, bytes, RX_PACKET, MSG_DONTWAIT, &from.any,
-				     &from_length);
-
-		if (n < 0)
-			return best;
-		if (n == PROBE_SIZE && get_be64(bytes + 8) == nonce) {
-			int class = (int)get_be32(bytes + 16);
-
-			if (best < 0 || class < best)
-				best = class;
-		} else if (n >= ROCE_BTH_SIZE && !share_probe(endpoint, &from, bytes, (size_t)n)) {
-			share_forward(endpoint, &from, bytes, (size_t)n, get_be24(bytes + 5));
-		}
-	}
+	memset(&letter, 0, sizeof(letter));
+	letter.envelope.from.any.sa_family = AF_UNSPEC;
+	letter.notice = (struct notice){ endpoint->class, endpoint->share->places[endpoint->class],
+					 answer };
+	sendto(endpoint->share->out, &letter, sizeof(letter), MSG_DONTWAIT,
+	       (struct sockaddr *)&name, length);
 }
 
-/* The class whose packets the kernel gives to this socket, or -1 when that cannot be learnt. A class beyond the group's
- * size is spread by hash: the lowest that comes is the index. */
-static int learn_class(struct endpoint *endpoint)
+void share_announce(struct endpoint *endpoint)
 {
-	uint64_t nonce = (uint64_t)random_u32(endpoint) << 32 | random_u32(endpoint);
-
-	for (int i = 0; i < PROBE_ATTEMPTS; i++) {
-		struct pollfd poll_fd = { .fd = endpoint->fd, .events = POLLIN };
-		int best;
-
-		send_probes(endpoint, nonce);
-		if (poll(&poll_fd, 1, PROBE_WAIT_MS) <= 0)
-			continue;
-		best = drain(endpoint, nonce);
-		if (best >= 0)
-			return best;
-	}
-	return -1;
+	for (uint32_t class = 0; class < CLASSES; class ++)
+		if (class != endpoint->class)
+			notify(endpoint, class, 0);
 }
 
-bool share_probe(const struct endpoint *endpoint, const union address *from, const uint8_t *bytes,
-		 size_t length)
+static void heed(struct endpoint *endpoint, const uint8_t *bytes, size_t length)
 {
-	return length == PROBE_SIZE && bytes[0] == PROBE_OPCODE &&
-	       same_host(from, &endpoint->local) &&
-	       address_port(from) == address_port(&endpoint->local);
+	struct notice notice;
+
+	if (length != sizeof(notice))
+		return;
+	memcpy(&notice, bytes, sizeof(notice));
+	steer_told(endpoint, notice.class, notice.place);
+	if (!notice.answer && notice.class < CLASSES && notice.class != endpoint->class)
+		notify(endpoint, notice.class, 1);
 }
 
 int share_join(struct endpoint *endpoint)
 {
 	struct share *share = calloc(1, sizeof(*share));
-	int class, on = 1;
-	int error;
+	int place, on = 1;
 
 	if (!share)
 		return -ENOMEM;
@@ -170,16 +126,23 @@ int share_join(struct endpoint *endpoint)
 		return -errno;
 	if (setsockopt(share->fd, SOL_SOCKET, SO_PASSCRED, &on, sizeof(on)))
 		return -errno;
-	error = attach_program(endpoint->fd);
-	if (error)
-		log_info("no BPF program for the shared port (%s): packets are handed on instead",
-			 strerror(-error));
-	class = learn_class(endpoint);
-	if (class >= 0 && (uint32_t) class < CLASSES && claim(endpoint, (uint32_t) class))
-		return 0;
-	for (uint32_t i = CLASSES; i > 0; i--)
-		if (claim(endpoint, i - 1))
-			return 0;
+	for (uint32_t i = 0; i < CLASSES; i++)
+		share->places[i] = (uint8_t)i;
+	place = steer_join(endpoint);
+	if (place < 0 || !claim(endpoint, (uint32_t)place)) {
+		uint32_t class = CLASSES;
+
+		while (class > 0 && !claim(endpoint, class - 1))
+			class --;
+		if (!class)
+			goto crowded;
+	}
+	if (place >= 0)
+		share->places[endpoint->class] = (uint8_t)place;
+	share_announce(endpoint);
+	return 0;
+
+crowded:
 	log_error("%u processes share UDP port %u already", CLASSES,
 		  address_port(&endpoint->local));
 	return -EADDRINUSE;
@@ -189,8 +152,9 @@ void share_leave(struct endpoint *endpoint)
 {
 	if (!endpoint->share)
 		return;
-	if (endpoint->fd >= 0)
-		drain(endpoint, 0);
+	/* What is another's is handed on: swallowed here it would be lost. */
+	if (endpoint->fd >= 0 && endpoint->share->fd >= 0)
+		rx_drain(endpoint);
 	if (endpoint->share->fd >= 0)
 		close(endpoint->share->fd);
 	if (endpoint->share->out >= 0)
@@ -248,7 +212,7 @@ size_t share_take(struct endpoint *endpoint, void *packet, size_t size, union ad
 
 	if (!endpoint->share)
 		return 0;
-	do {
+	for (;;) {
 		message = (struct msghdr){ .msg_iov = parts,
 					   .msg_iovlen = 2,
 					   .msg_control = control,
@@ -256,8 +220,14 @@ size_t share_take(struct endpoint *endpoint, void *packet, size_t size, union ad
 		n = recvmsg(endpoint->share->fd, &message, MSG_DONTWAIT);
 		if (n < 0)
 			return 0;
-	} while ((size_t)n <= sizeof(envelope) || !trusted(&message) ||
-		 envelope.from.any.sa_family != endpoint->local.any.sa_family);
+		if ((size_t)n <= sizeof(envelope) || !trusted(&message))
+			continue;
+		n -= (ssize_t)sizeof(envelope);
+		if (envelope.from.any.sa_family == endpoint->local.any.sa_family)
+			break;
+		if (envelope.from.any.sa_family == AF_UNSPEC)
+			heed(endpoint, packet, (size_t)n);
+	}
 	*from = envelope.from;
-	return (size_t)n - sizeof(envelope);
+	return (size_t)n;
 }

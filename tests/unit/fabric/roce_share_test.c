@@ -22,11 +22,12 @@
 #include "message/state.h"
 #include "wire/bytes.h"
 
-#define LENGTH	     30001u
-#define ROOM	     (2 * LENGTH)
-#define CROWD	     7
-#define CHILDREN     3
-#define CHILD_LIFE_S 25 /* longer than any wait of the parent's */
+#define LENGTH	      30001u
+#define ROOM	      (2 * LENGTH)
+#define CROWD	      7
+#define CHILDREN      3
+#define TWO_CHECKS_NS UINT64_C(500000000)
+#define CHILD_LIFE_S  25 /* longer than any wait of the parent's */
 
 static uint16_t free_port(void)
 {
@@ -97,6 +98,8 @@ static void count_end(void *arg, const struct gw_transfer_result *result, uint64
 	++*(unsigned *)arg;
 }
 
+static bool asleep[CROWD];
+
 static void carry(struct member *from, struct gw_qp *out, struct member *to, struct gw_qp *in)
 {
 	unsigned ended = 0;
@@ -120,7 +123,7 @@ static void carry(struct member *from, struct gw_qp *out, struct member *to, str
 	while (ended < 2) {
 		assert_true(gw_now_ns(from->ctx) < limit);
 		for (unsigned i = 0; i < CROWD; i++)
-			if (crowd[i].ctx)
+			if (crowd[i].ctx && !asleep[i])
 				gw_progress(crowd[i].ctx);
 	}
 	assert_memory_equal(to->memory + LENGTH, from->memory, LENGTH);
@@ -180,6 +183,40 @@ static void contexts_come_and_go(void **state)
 	all_to_all();
 	join(1, port);
 	all_to_all();
+	for (unsigned i = 0; i < CROWD; i++)
+		leave(i);
+}
+
+/* A socket that moved is found again without the help of the process that gets its packets meanwhile: 5 moves to place 1,
+ * and 6 joins at place 5 and sleeps. */
+static void sleepers_starve_nobody(void **state)
+{
+	uint16_t port = free_port();
+
+	(void)state;
+	for (unsigned i = 0; i < CROWD - 1; i++)
+		join(i, port);
+	leave(1);
+	join(CROWD - 1, port);
+	assert_int_not_equal(class_of(CROWD - 1), class_of(5));
+	asleep[CROWD - 1] = true;
+	for (unsigned i = 0; i < 3; i++) {
+		fill_pattern(crowd[2].memory, LENGTH, i);
+		carry(&crowd[2], crowd[2].qps[5], &crowd[5], crowd[5].qps[2]);
+		carry(&crowd[5], crowd[5].qps[2], &crowd[2], crowd[2].qps[5]);
+	}
+	assert_true(counter(crowd[5].ctx, "rx_steered") >= 1);
+	assert_int_equal(counter(crowd[2].ctx, "rx_steered"), 0);
+	memset(asleep, 0, sizeof(asleep));
+
+	/* One that joins later leaves the table alone. */
+	all_to_all();
+	join(1, port);
+	for (uint64_t until = gw_now_ns(crowd[5].ctx) + TWO_CHECKS_NS;
+	     gw_now_ns(crowd[5].ctx) < until;)
+		gw_progress(crowd[5].ctx);
+	all_to_all();
+	assert_int_equal(counter(crowd[5].ctx, "rx_steered"), 1);
 	for (unsigned i = 0; i < CROWD; i++)
 		leave(i);
 }
@@ -471,6 +508,7 @@ int main(void)
 {
 	static const struct CMUnitTest tests[] = {
 		cmocka_unit_test(contexts_come_and_go),
+		cmocka_unit_test(sleepers_starve_nobody),
 		cmocka_unit_test(processes_come_and_go),
 		cmocka_unit_test(joins_where_others_are_looked_for),
 		cmocka_unit_test(port_of_a_stranger),

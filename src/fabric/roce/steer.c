@@ -1,0 +1,182 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Steering: a classic BPF program that the kernel runs for each packet to a shared port, and that names the socket it is
+ * for by its place in the group.
+ *
+ * A class lives at the place of the same number unless a table says otherwise, and the table is part of the program. When
+ * a process ends, the kernel moves the last socket of the group into the gap, and nobody is told. So each process sends
+ * itself a packet of its class now and then. One that does not come back says that the socket has moved, or that a
+ * program with an older table was attached meanwhile: the process asks every place whether it is there, tells the
+ * others, and attaches a program that knows. Nobody else has to be awake for that. Whoever attaches a program that
+ * forgets somebody makes that one do the same; since each says where it is before it attaches, the tables grow equal.
+ */
+#include <errno.h>
+#include <linux/filter.h>
+#include <poll.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "fabric/roce/share.h"
+#include "wire/bytes.h"
+
+/* Probes have opcodes of the range left to manufacturers: nobody takes them for packets. */
+#define PROBE_SIZE  24
+#define PROBE_PLACE 0xff /* goes to the place that it names */
+#define PROBE_CLASS 0xfe /* goes where packets of its class go */
+#define PROBE_NAMES 16	 /* the offset of what it names */
+
+#define JOIN_ATTEMPTS 3
+#define JOIN_WAIT_MS  20
+#define CHECK_NS      UINT64_C(200000000)
+#define ANSWER_NS     UINT64_C(20000000)
+
+static int attach_program(const struct endpoint *endpoint)
+{
+	const struct share *share = endpoint->share;
+	struct sock_filter code[2 * CLASSES + 8] = {
+		/* The packet starts at the BTH; its destination is the low 24 bits of the second word. */
+		BPF_STMT(BPF_LD | BPF_B | BPF_ABS, 0),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, PROBE_PLACE, 0, 2),
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, PROBE_NAMES),
+		BPF_STMT(BPF_RET | BPF_A, 0),
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, 4),
+		BPF_STMT(BPF_ALU | BPF_AND | BPF_K, ROCE_QPN_MASK),
+		BPF_STMT(BPF_ALU | BPF_RSH | BPF_K, CLASS_SHIFT),
+	};
+	struct sock_fprog program = { .len = 7, .filter = code };
+
+	for (uint32_t class = 0; class < CLASSES; class ++) {
+		if (share->places[class] == class)
+			continue;
+		code[program.len++] =
+			(struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, class, 0, 1);
+		code[program.len++] =
+			(struct sock_filter)BPF_STMT(BPF_RET | BPF_K, share->places[class]);
+	}
+	code[program.len++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_A, 0);
+	return setsockopt(endpoint->fd, SOL_SOCKET, SO_ATTACH_REUSEPORT_CBPF, &program,
+			  sizeof(program))
+		       ? -errno
+		       : 0;
+}
+
+static void send_probe(const struct endpoint *endpoint, uint8_t opcode, uint32_t names)
+{
+	uint8_t probe[PROBE_SIZE] = { opcode };
+
+	put_be24(probe + 5, endpoint->class << CLASS_SHIFT);
+	put_be64(probe + 8, endpoint->share->nonce);
+	put_be32(probe + PROBE_NAMES, names);
+	sendto(endpoint->fd, probe, sizeof(probe), MSG_DONTWAIT, &endpoint->local.any,
+	       endpoint->local_length);
+}
+
+static void look(struct endpoint *endpoint)
+{
+	endpoint->share->found = CLASSES;
+	for (uint32_t place = 0; place < CLASSES; place++)
+		send_probe(endpoint, PROBE_PLACE, place);
+}
+
+bool steer_probe(struct endpoint *endpoint, const union address *from, const uint8_t *bytes,
+		 size_t length)
+{
+	struct share *share = endpoint->share;
+	uint32_t names;
+
+	if (!share || length != PROBE_SIZE || bytes[0] < PROBE_CLASS ||
+	    !same_host(from, &endpoint->local) ||
+	    address_port(from) != address_port(&endpoint->local))
+		return false;
+	if (get_be64(bytes + 8) != share->nonce)
+		return true;
+	names = get_be32(bytes + PROBE_NAMES);
+	/* Places beyond the group's size are spread by hash: the lowest that comes is ours. */
+	if (bytes[0] == PROBE_PLACE && names < share->found)
+		share->found = names;
+	if (bytes[0] == PROBE_CLASS && share->state == STEER_CHECKING) {
+		share->state = STEER_FINE;
+		share->until_ns = share->checked_ns + CHECK_NS;
+	}
+	return true;
+}
+
+int steer_join(struct endpoint *endpoint)
+{
+	struct share *share = endpoint->share;
+	/* A program that serves others already is left alone: it may know of sockets that have moved. */
+	int error = share_company(endpoint) ? 0 : attach_program(endpoint);
+
+	share->nonce = (uint64_t)random_u32(endpoint) << 32 | random_u32(endpoint);
+	for (int i = 0; i < JOIN_ATTEMPTS && !error; i++) {
+		struct pollfd poll_fd = { .fd = endpoint->fd, .events = POLLIN };
+
+		look(endpoint);
+		if (poll(&poll_fd, 1, JOIN_WAIT_MS) > 0)
+			rx_drain(endpoint);
+		if (share->found < CLASSES) {
+			share->state = STEER_FINE;
+			return (int)share->found;
+		}
+		error = attach_program(endpoint); /* another's may have gone with it */
+	}
+	log_info("no steering on the shared port (%s): packets are handed on instead",
+		 error ? strerror(-error) : "probes do not come back");
+	return -1;
+}
+
+void steer_told(struct endpoint *endpoint, uint32_t class, uint32_t place)
+{
+	if (class < CLASSES && place < CLASSES && class != endpoint->class)
+		endpoint->share->places[class] = (uint8_t)place;
+}
+
+/* Told of our place, the others do not forget it when they attach a program. */
+static void settle(struct endpoint *endpoint)
+{
+	struct share *share = endpoint->share;
+
+	share->places[endpoint->class] = (uint8_t)share->found;
+	share_announce(endpoint);
+	attach_program(endpoint);
+	endpoint->fabric.counters[FABRIC_RX_STEERED]++;
+}
+
+void steer_tick(struct endpoint *endpoint, uint64_t now_ns, bool drained)
+{
+	struct share *share = endpoint->share;
+
+	if (!share || share->state == STEER_OFF || now_ns < share->until_ns)
+		return;
+	switch (share->state) {
+	case STEER_CHECKING:
+		/* An answer may still wait behind other packets. */
+		if (!drained)
+			return;
+		look(endpoint);
+		share->state = STEER_LOOKING;
+		share->until_ns = now_ns + ANSWER_NS;
+		break;
+	case STEER_LOOKING:
+		if (!drained)
+			return;
+		if (share->found < CLASSES)
+			settle(endpoint);
+		share->state = STEER_FINE;
+		share->until_ns = now_ns; /* see whether it helped */
+		break;
+	default:
+		send_probe(endpoint, PROBE_CLASS, endpoint->class);
+		share->state = STEER_CHECKING;
+		share->checked_ns = now_ns;
+		share->until_ns = now_ns + ANSWER_NS;
+		break;
+	}
+}
+
+uint64_t steer_deadline_ns(const struct endpoint *endpoint)
+{
+	const struct share *share = endpoint->share;
+
+	return !share || share->state == STEER_OFF || !endpoint->qps ? UINT64_MAX : share->until_ns;
+}
