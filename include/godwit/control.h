@@ -58,7 +58,9 @@ struct gw_estimate {
 	uint32_t in_flight;	/* packets sent and not yet accounted for */
 	uint64_t sent;		/* data packets handed to the fabric */
 	uint64_t retransmitted; /* of which again */
-	uint64_t reserved[4];
+	uint32_t marked;	/* of which the peer saw marked as having met congestion; wraps */
+	uint32_t cnps;		/* congestion notifications from the peer; wraps */
+	uint64_t reserved[3];
 };
 GW_API int gw_qp_estimate(const struct gw_qp *qp, struct gw_estimate *out);
 

@@ -48,12 +48,19 @@ struct gw_context_attr {
 	uint32_t max_qps;   /* queue pairs open at once; default 16384 */
 	uint32_t max_sends; /* sends open at once over all queue pairs; default 4096 */
 	uint32_t max_recvs; /* receives likewise; default 4096 */
-	uint32_t reserved32;
+	uint32_t flags;
 	uint64_t
 		bitmap_bytes; /* memory for bitmaps and send logs; default 16 MiB, touched as used */
 	const struct gw_faults *faults;
-	uint64_t reserved[8];
+	uint32_t lanes; /* source ports that data to one peer is spread over, up to 8; default 1 */
+	uint8_t traffic_class; /* of packets sent: DSCP in the high six bits, the low two are ECN's and must be 0 */
+	uint8_t reserved8[3];
+	uint64_t reserved[7];
 };
+
+/* Between two user-space ends that both say so, packets go without their ICRC: faster, and only the UDP checksum
+ * guards them. Towards a NIC there always is one. */
+#define GW_CONTEXT_SKIP_ICRC 1u
 
 /*
  * Opens a context.

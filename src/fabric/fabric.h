@@ -99,6 +99,7 @@ enum fabric_event_type {
 	FABRIC_CONTROL, /* a datagram arrived; its bytes live until the next poll */
 	FABRIC_EXPOSED, /* a window is open: its key may be given away */
 	FABRIC_FENCED,	/* nothing lands there any more */
+	FABRIC_CNP,	/* the peer sees marks on our packets */
 	FABRIC_SENT,	/* `count` more writes are done with their memory (where !caps.copies) */
 };
 
@@ -135,6 +136,9 @@ enum fabric_counter {
 	FABRIC_RX_DATA,
 	FABRIC_RX_CONTROL,
 	FABRIC_RX_BYTES,
+	FABRIC_RX_CE,  /* data that a queue on the way marked */
+	FABRIC_RX_CNP, /* notices that a receiver saw such marks */
+	FABRIC_TX_CNP,
 	FABRIC_RX_FORWARDED,  /* handed on to the process they were for */
 	FABRIC_RX_STEERED,    /* times that a shared port was put in order */
 	FABRIC_FAULT_DROPPED, /* by fault injection */

@@ -14,6 +14,9 @@ static const char *const names[FABRIC_COUNTERS] = {
 	[FABRIC_RX_DATA] = "rx_data_packets",
 	[FABRIC_RX_CONTROL] = "rx_control_packets",
 	[FABRIC_RX_BYTES] = "rx_bytes",
+	[FABRIC_RX_CE] = "rx_ce_packets",
+	[FABRIC_RX_CNP] = "rx_cnp_packets",
+	[FABRIC_TX_CNP] = "tx_cnp_packets",
 	[FABRIC_RX_FORWARDED] = "rx_forwarded_packets",
 	[FABRIC_RX_STEERED] = "rx_steered",
 	[FABRIC_FAULT_DROPPED] = "fault_dropped_packets",
@@ -46,13 +49,21 @@ static bool probability(double p)
 	return p >= 0 && p <= 1;
 }
 
-int fabric_open(const char *name, const struct fabric_faults *faults, struct fabric **out)
+int fabric_open(const char *name, const struct fabric_options *options, struct fabric **out)
 {
+	static const struct fabric_options defaults;
+	const struct fabric_faults *faults;
+
+	if (!options)
+		options = &defaults;
+	faults = options->faults;
 	if (faults && (!probability(faults->drop) || !probability(faults->duplicate) ||
 		       !probability(faults->reorder)))
 		return -EINVAL;
+	if (options->lanes > FABRIC_LANES_MAX || options->traffic_class & 3)
+		return -EINVAL;
 	if (name && !strncmp(name, "roce:", 5))
-		return roce_open(name + 5, faults, out);
+		return roce_open(name + 5, options, out);
 	log_error("unknown fabric \"%s\": use roce:ADDRESS or roce:ADDRESS@PORT", name ? name : "");
 	return -EINVAL;
 }

@@ -12,7 +12,17 @@ struct fabric_faults {
 	uint64_t seed;
 };
 
-/* "roce:ADDRESS[@PORT]". Says why it failed in the log; -EINVAL, or as gw_context_open(). Faults may be null. */
-int fabric_open(const char *name, const struct fabric_faults *faults, struct fabric **out);
+struct fabric_options {
+	const struct fabric_faults *faults; /* null: none */
+	uint32_t lanes;			    /* ways to each peer; 0 counts as 1 */
+	uint8_t traffic_class;		    /* of what is sent, without the two bits of ECN */
+	bool skip_icrc;			    /* where the peer does too */
+};
+
+#define FABRIC_LANES_MAX 8
+
+/* "roce:ADDRESS[@PORT]". Says why it failed in the log; -EINVAL, or as gw_context_open(). Options may be
+ * null. */
+int fabric_open(const char *name, const struct fabric_options *options, struct fabric **out);
 
 #endif

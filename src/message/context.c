@@ -62,9 +62,11 @@ static bool attr_sane(const struct gw_context_attr *attr)
 	for (size_t i = 0; i < sizeof(attr->reserved) / sizeof(attr->reserved[0]); i++)
 		if (attr->reserved[i])
 			return false;
-	return !attr->reserved32 && attr->max_qps <= LIMIT_OBJECTS &&
-	       attr->max_sends <= LIMIT_OBJECTS && attr->max_recvs <= LIMIT_OBJECTS &&
-	       attr->bitmap_bytes <= UINT64_C(1) << 40;
+	for (size_t i = 0; i < sizeof(attr->reserved8); i++)
+		if (attr->reserved8[i])
+			return false;
+	return attr->max_qps <= LIMIT_OBJECTS && attr->max_sends <= LIMIT_OBJECTS &&
+	       attr->max_recvs <= LIMIT_OBJECTS && attr->bitmap_bytes <= UINT64_C(1) << 40;
 }
 
 int context_open_on(struct fabric *fabric, const struct gw_context_attr *attr,
@@ -190,6 +192,9 @@ static void take(const struct fabric_event *event)
 		break;
 	case FABRIC_FENCED:
 		recv_fenced(qp, event->slot);
+		break;
+	case FABRIC_CNP:
+		qp->feedback.cnps++;
 		break;
 	case FABRIC_SENT:
 		pump_flushed(qp, event->count);

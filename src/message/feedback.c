@@ -217,6 +217,7 @@ void feedback_reported(struct gw_qp *qp, const struct control_message *message)
 		return;
 	f->echoed = r->sequence;
 	f->peer_landed = report->landed;
+	f->peer_ce = report->ce;
 	f->stalls = 0;
 	if (r->times == 1 && elapsed > report->hold_ns)
 		feedback_rtt(qp, elapsed - report->hold_ns);
@@ -317,6 +318,8 @@ int gw_qp_estimate(const struct gw_qp *qp, struct gw_estimate *out)
 				     .window = f->window,
 				     .in_flight = f->sequence - f->echoed,
 				     .sent = f->sent,
-				     .retransmitted = f->retransmitted };
+				     .retransmitted = f->retransmitted,
+				     .marked = f->peer_ce,
+				     .cnps = f->cnps };
 	return 0;
 }

@@ -29,16 +29,23 @@ void gw_log_set(enum gw_log_level level, gw_log_fn *fn, void *arg)
 
 int gw_context_open(const struct gw_context_attr *attr, struct gw_context **out)
 {
+	struct fabric_options options = { 0 };
 	struct fabric_faults faults;
 	struct fabric *fabric;
 	int error;
 
 	if (!attr || !out || !attr->fabric)
 		return -EINVAL;
+	if (attr->flags & ~(uint32_t)GW_CONTEXT_SKIP_ICRC)
+		return -EINVAL;
 	if (attr->faults)
 		faults = (struct fabric_faults){ attr->faults->drop, attr->faults->duplicate,
 						 attr->faults->reorder, attr->faults->seed };
-	error = fabric_open(attr->fabric, attr->faults ? &faults : NULL, &fabric);
+	options.faults = attr->faults ? &faults : NULL;
+	options.lanes = attr->lanes;
+	options.traffic_class = attr->traffic_class;
+	options.skip_icrc = attr->flags & GW_CONTEXT_SKIP_ICRC;
+	error = fabric_open(attr->fabric, &options, &fabric);
 	if (error)
 		return error;
 	return context_open_on(fabric, attr, out);

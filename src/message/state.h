@@ -156,6 +156,8 @@ struct feedback {
 		peer_landed_at_echo; /* and the pair (sequence, landed) the loss estimate last used */
 	uint32_t echo_at_loss;
 	float loss;
+	uint32_t peer_ce; /* marks that the peer has seen */
+	uint32_t cnps;
 	uint32_t stalls; /* in a row */
 	uint64_t stall_at;
 	uint64_t retransmitted;

@@ -135,6 +135,11 @@ int icrc_flow_init(const struct sockaddr *source, const struct sockaddr *destina
 	return 0;
 }
 
+void icrc_flow_from_port(struct icrc_flow *flow, uint16_t port)
+{
+	put_be16(flow->prefix + flow->prefix_length - UDP_SIZE, port);
+}
+
 uint32_t icrc_begin(const struct icrc_flow *flow, size_t udp_payload_length, uint16_t ip_id,
 		    bool dont_fragment, const void *headers, size_t headers_length)
 {

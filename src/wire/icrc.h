@@ -82,6 +82,9 @@ struct icrc_match {
 int icrc_flow_init(const struct sockaddr *source, const struct sockaddr *destination,
 		   struct icrc_flow *out);
 
+/* The same flow from another source port, in host order: a sender may vary it for the network's sake. */
+void icrc_flow_from_port(struct icrc_flow *flow, uint16_t port);
+
 /*
  * Starts the ICRC of a packet whose UDP payload, from BTH to ICRC, is `udp_payload_length` long.
  * `headers` starts at the BTH and holds at least all of it; the rest follows in any number of

@@ -19,7 +19,7 @@
 #include "wire/icrc.h"
 #include "wire/roce.h"
 
-#define ROCE_MAX_PAYLOAD 4096 /* the largest IB path MTU */
+#define ROCE_MAX_PAYLOAD 8936 /* between user-space ends: what a frame of 9000 bytes holds */
 #define ROCE_MAX_CONTROL 1408 /* fits an Ethernet frame under IPv6 */
 #define RX_BATCH	 32
 #define RX_DATAGRAM                                                                                \
@@ -65,7 +65,10 @@ struct roce_qp {
 	uint32_t peer_qpn;
 	uint32_t peer_control_qpn;
 	uint32_t peer_qkey;
-	uint32_t peer_max_id; /* the largest IPv4 identification the peer sends */
+	uint32_t peer_max_id;		       /* the largest IPv4 identification the peer sends */
+	uint16_t peer_ports[FABRIC_LANES_MAX]; /* that it sends from, by lane; 0: no such lane */
+	bool skip_icrc;
+	uint64_t cnp_ns; /* when the last notice of marks left */
 	union address peer;
 	struct icrc_flow to_peer;
 	struct icrc_flow from_peer; /* from its usual port */
@@ -80,6 +83,7 @@ struct inbox {
 	uint32_t segment; /* packets of it looked at */
 	uint32_t lengths[RX_BATCH];
 	uint32_t sizes[RX_BATCH]; /* of each packet but the last; 0: it is one packet */
+	bool ce[RX_BATCH];
 	union address from[RX_BATCH];
 };
 
@@ -88,7 +92,11 @@ struct faults;
 
 struct endpoint {
 	struct fabric fabric;
-	int fd;
+	int fd;				/* everything arrives here; lane 0 leaves by it */
+	int lane_fds[FABRIC_LANES_MAX]; /* that the lanes leave by */
+	uint16_t lane_ports[FABRIC_LANES_MAX];
+	uint32_t lanes;
+	bool skip_icrc;
 	union address local;
 	socklen_t local_length;
 	struct share *share;
@@ -99,10 +107,11 @@ struct endpoint {
 	uint32_t qps;
 	struct pool windows;
 	struct list events; /* windows with something to tell */
-	bool blocked;	    /* the socket took nothing; wait for room */
+	int blocked_fd;	    /* this socket took nothing; wait for room. -1: none */
 	bool complained;
 	bool segments; /* the kernel cuts a batch into packets (UDP_SEGMENT) */
 	uint32_t overruns;
+	uint64_t now_ns; /* of the last poll */
 	uint8_t entropy[1024];
 	uint32_t entropy_left;
 	struct inbox inbox;
@@ -112,9 +121,19 @@ struct endpoint {
 
 /* endpoint.c */
 uint32_t random_u32(struct endpoint *endpoint);
+
+/* address.c */
 bool same_host(const union address *a, const union address *b);
 uint16_t address_port(const union address *address);
 socklen_t address_length(const union address *address);
+/* ADDRESS or ADDRESS@PORT: one numeric address that packets can come from. */
+int address_parse(const char *where, union address *out);
+/* The MTU of the interface that has the address; an ordinary Ethernet's when that cannot be told. */
+uint32_t address_mtu(int fd, const union address *local);
+
+/* socket.c */
+int sockets_open(struct endpoint *endpoint, const struct fabric_options *options);
+void sockets_close(struct endpoint *endpoint);
 
 /* qp.c */
 struct roce_qp *qp_lookup(const struct endpoint *endpoint, uint32_t qpn);
@@ -131,6 +150,8 @@ int roce_fence(struct fabric_qp *qp, uint32_t slot);
 int roce_write(struct fabric_qp *qp, unsigned lane, const struct fabric_target *target,
 	       const struct fabric_write *writes, unsigned count);
 int roce_control(struct fabric_qp *qp, const void *data, size_t length);
+/* Tells the peer that its packets arrive marked. */
+void send_cnp(struct roce_qp *qp);
 
 /* rx.c */
 int roce_poll(struct fabric *fabric, struct fabric_event *events);
@@ -162,7 +183,7 @@ enum fate { FATE_PASSES, FATE_LOST, FATE_TWICE, FATE_HELD };
 /* What becomes of the next packet. One that is lost is counted. */
 enum fate faults_draw(struct endpoint *endpoint);
 /* Lets it happen to a datagram. 0, or -errno of a send that failed. */
-int faults_send(struct endpoint *endpoint, const struct msghdr *message, enum fate fate,
+int faults_send(struct endpoint *endpoint, int fd, const struct msghdr *message, enum fate fate,
 		uint64_t now_ns);
 /* A packet passes those that are held; and, once it is on its way, those that were passed often enough follow. */
 void faults_overtaken(struct endpoint *endpoint);

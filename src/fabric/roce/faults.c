@@ -20,6 +20,7 @@ struct held {
 	bool used;
 	uint64_t until_ns;
 	uint32_t countdown;
+	int fd;
 	size_t length;
 	union address to;
 	uint8_t bytes[RX_PACKET];
@@ -52,13 +53,13 @@ void faults_close(struct faults *faults)
 static void send_held(struct endpoint *endpoint, struct held *held)
 {
 	/* One that does not fit now is lost: that is what a network does. */
-	sendto(endpoint->fd, held->bytes, held->length, MSG_DONTWAIT, &held->to.any,
+	sendto(held->fd, held->bytes, held->length, MSG_DONTWAIT, &held->to.any,
 	       address_length(&held->to));
 	held->used = false;
 	endpoint->faults->held_count--;
 }
 
-static bool hold(struct faults *faults, const struct msghdr *message, uint64_t now_ns)
+static bool hold(struct faults *faults, int fd, const struct msghdr *message, uint64_t now_ns)
 {
 	struct held *held = faults->held;
 	size_t length = 0;
@@ -70,6 +71,7 @@ static bool hold(struct faults *faults, const struct msghdr *message, uint64_t n
 	if (held == faults->held + HELD_MAX || length > sizeof(held->bytes))
 		return false;
 	held->used = true;
+	held->fd = fd;
 	held->until_ns = now_ns + HELD_NS;
 	held->countdown = 1 + (uint32_t)rng_below(&faults->rng, HELD_PACKETS);
 	held->length = 0;
@@ -117,7 +119,7 @@ enum fate faults_draw(struct endpoint *endpoint)
 	return twice ? FATE_TWICE : FATE_PASSES;
 }
 
-int faults_send(struct endpoint *endpoint, const struct msghdr *message, enum fate fate,
+int faults_send(struct endpoint *endpoint, int fd, const struct msghdr *message, enum fate fate,
 		uint64_t now_ns)
 {
 	struct faults *faults = endpoint->faults;
@@ -125,15 +127,15 @@ int faults_send(struct endpoint *endpoint, const struct msghdr *message, enum fa
 
 	if (fate == FATE_LOST)
 		return 0;
-	if (fate == FATE_HELD && hold(faults, message, now_ns)) {
+	if (fate == FATE_HELD && hold(faults, fd, message, now_ns)) {
 		counters[FABRIC_FAULT_REORDERED]++;
 		return 0;
 	}
-	if (sendmsg(endpoint->fd, message, MSG_DONTWAIT) < 0)
+	if (sendmsg(fd, message, MSG_DONTWAIT) < 0)
 		return -errno;
 	if (fate == FATE_TWICE) {
 		counters[FABRIC_FAULT_DUPLICATED]++;
-		sendmsg(endpoint->fd, message, MSG_DONTWAIT);
+		sendmsg(fd, message, MSG_DONTWAIT);
 	}
 	faults_overtaken(endpoint);
 	faults_let_go(endpoint);

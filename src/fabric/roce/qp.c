@@ -15,8 +15,11 @@
 
 #define TABLE_MIN 64
 
-/* An endpoint's address, as it travels: kind, family, port, address, numbers, key. */
-#define ADDRESS_SIZE	   36
+/* An endpoint's address, as it travels: kind, family, port, address, numbers, key, flags, the ports of lanes 1 to 7. */
+#define ADDRESS_SIZE	   52
+#define ADDRESS_FLAGS	   32
+#define ADDRESS_LANES	   36
+#define FLAG_SKIPS_ICRC	   1
 #define ADDRESS_USER_SPACE 1
 #define USER_SPACE_MAX_ID  63 /* the segments of one UDP_SEGMENT send */
 
@@ -169,6 +172,9 @@ size_t roce_qp_address(const struct fabric_qp *fabric_qp, uint8_t *out)
 	put_be32(out + 20, qp->qpn);
 	put_be32(out + 24, qp->qpn); /* the same number takes control: opcodes tell the two apart */
 	put_be32(out + 28, qp->qkey);
+	out[ADDRESS_FLAGS] = qp->endpoint->skip_icrc ? FLAG_SKIPS_ICRC : 0;
+	for (uint32_t i = 1; i < qp->endpoint->lanes; i++)
+		put_be16(out + ADDRESS_LANES + 2 * (i - 1), qp->endpoint->lane_ports[i]);
 	return ADDRESS_SIZE;
 }
 
@@ -200,6 +206,10 @@ int roce_qp_connect(struct fabric_qp *fabric_qp, const uint8_t *address, size_t 
 	qp->peer_control_qpn = get_be32(address + 24) & ROCE_QPN_MASK;
 	qp->peer_qkey = get_be32(address + 28);
 	qp->peer_max_id = USER_SPACE_MAX_ID;
+	qp->skip_icrc = qp->endpoint->skip_icrc && address[ADDRESS_FLAGS] & FLAG_SKIPS_ICRC;
+	qp->peer_ports[0] = address_port(&peer);
+	for (uint32_t i = 1; i < FABRIC_LANES_MAX; i++)
+		qp->peer_ports[i] = get_be16(address + ADDRESS_LANES + 2 * (i - 1));
 	qp->payload = payload;
 	return 0;
 }

@@ -6,6 +6,6 @@
 #include "fabric/open.h"
 
 /* `where` is ADDRESS or ADDRESS@PORT. */
-int roce_open(const char *where, const struct fabric_faults *faults, struct fabric **out);
+int roce_open(const char *where, const struct fabric_options *options, struct fabric **out);
 
 #endif

@@ -10,8 +10,11 @@
 
 #include "fabric/roce/endpoint.h"
 
-/* Room for the count of datagrams that the socket had to drop, and for the size of merged packets. */
-#define CMSG_ROOM (CMSG_SPACE(sizeof(uint32_t)) + CMSG_SPACE(sizeof(int)))
+/* Room for the count of datagrams that the socket had to drop, the size of merged packets, and the traffic class. */
+#define CMSG_ROOM (CMSG_SPACE(sizeof(uint32_t)) + 2 * CMSG_SPACE(sizeof(int)))
+#define ECN_MASK  3
+#define ECN_CE	  3
+#define CNP_NS	  UINT64_C(50000) /* between notices to one queue pair, as NICs do */
 
 struct batch {
 	struct mmsghdr messages[RX_BATCH];
@@ -20,19 +23,38 @@ struct batch {
 };
 
 /* A peer's batch numbers its packets from 0, and the kernel merges what came together: the place is the best guess. */
-static bool icrc_right(const struct roce_qp *qp, const union address *from, const void *bytes,
-		       size_t length, uint32_t segment)
+static bool icrc_right(const struct roce_qp *qp, uint16_t port, const void *bytes, size_t length,
+		       uint32_t segment)
 {
 	uint16_t guess = (uint16_t)(segment <= qp->peer_max_id ? segment : 0);
+	struct icrc_flow flow = qp->from_peer;
 	struct icrc_match match;
-	struct icrc_flow flow;
 
-	if (address_port(from) == address_port(&qp->peer))
-		return icrc_verify(&qp->from_peer, bytes, length, guess, qp->peer_max_id, &match) !=
-		       ICRC_BAD;
-	/* NICs vary the source port for the sake of the network's hashing. */
-	return !icrc_flow_init(&from->any, &qp->endpoint->local.any, &flow) &&
-	       icrc_verify(&flow, bytes, length, guess, qp->peer_max_id, &match) != ICRC_BAD;
+	if (qp->skip_icrc)
+		return true;
+	/* Lanes, and NICs, vary the source port for the sake of the network's hashing. */
+	if (port != qp->peer_ports[0])
+		icrc_flow_from_port(&flow, port);
+	return icrc_verify(&flow, bytes, length, guess, qp->peer_max_id, &match) != ICRC_BAD;
+}
+
+static uint8_t lane_of(const struct roce_qp *qp, uint16_t port)
+{
+	for (uint8_t lane = 1; port != qp->peer_ports[0] && lane < FABRIC_LANES_MAX; lane++)
+		if (qp->peer_ports[lane] == port)
+			return lane;
+	return 0;
+}
+
+static void marked(struct roce_qp *qp)
+{
+	struct endpoint *endpoint = qp->endpoint;
+
+	endpoint->fabric.counters[FABRIC_RX_CE]++;
+	if (endpoint->now_ns - qp->cnp_ns < CNP_NS)
+		return;
+	qp->cnp_ns = endpoint->now_ns;
+	send_cnp(qp);
 }
 
 static bool take_data(struct roce_qp *qp, const struct roce_packet *packet,
@@ -99,6 +121,7 @@ struct incoming {
 	size_t length;
 	uint32_t segment; /* its place in a merged datagram */
 	bool forwarded;	  /* by a process that shares the port */
+	bool ce;
 };
 
 /* True when the packet made an event. */
@@ -106,6 +129,7 @@ static bool take(struct endpoint *endpoint, const struct incoming *in, struct fa
 {
 	struct roce_packet packet;
 	struct roce_qp *qp;
+	uint16_t port;
 	int error = roce_decode(in->bytes, in->length, &packet);
 
 	if (steer_probe(endpoint, in->from, in->bytes, in->length))
@@ -126,29 +150,47 @@ static bool take(struct endpoint *endpoint, const struct incoming *in, struct fa
 		drop(endpoint, FABRIC_DROP_STRANGER);
 		return false;
 	}
-	if (!icrc_right(qp, in->from, in->bytes, in->length, in->segment)) {
+	port = address_port(in->from);
+	if (!icrc_right(qp, port, in->bytes, in->length, in->segment)) {
 		drop(endpoint, FABRIC_DROP_ICRC);
 		return false;
 	}
 	memset(event, 0, sizeof(*event));
 	event->user = qp->user;
-	if (packet.kind == ROCE_UC_WRITE_IMM)
+	event->lane = lane_of(qp, port);
+	event->ce = in->ce;
+	if (packet.kind == ROCE_UC_WRITE_IMM) {
+		if (in->ce)
+			marked(qp);
 		return take_data(qp, &packet, event);
+	}
+	if (packet.kind == ROCE_CNP && !packet.payload_length) {
+		endpoint->fabric.counters[FABRIC_RX_CNP]++;
+		event->type = FABRIC_CNP;
+		return true;
+	}
 	if (packet.kind == ROCE_UD_SEND)
 		return take_control(qp, &packet, event);
 	drop(endpoint, opcode_reason(&packet));
 	return false;
 }
 
-/* The count of drops, and the size that merged packets have, 0 where nothing was merged. */
-static uint32_t read_ancillary(struct endpoint *endpoint, struct msghdr *message)
+/* The count of drops, whether a queue left its mark, and the size that merged packets have, 0 where nothing was merged. */
+static uint32_t read_ancillary(struct endpoint *endpoint, struct msghdr *message, bool *ce)
 {
 	uint32_t size = 0;
 
+	*ce = false;
 	for (struct cmsghdr *c = CMSG_FIRSTHDR(message); c; c = CMSG_NXTHDR(message, c)) {
 		uint32_t value;
 
+		if (c->cmsg_level == IPPROTO_IP && c->cmsg_type == IP_TOS)
+			*ce = (*CMSG_DATA(c) & ECN_MASK) == ECN_CE;
+		if (c->cmsg_len < CMSG_LEN(sizeof(value)))
+			continue;
 		memcpy(&value, CMSG_DATA(c), sizeof(value));
+		if (c->cmsg_level == IPPROTO_IPV6 && c->cmsg_type == IPV6_TCLASS)
+			*ce = (value & ECN_MASK) == ECN_CE;
 		if (c->cmsg_level == SOL_UDP && c->cmsg_type == UDP_GRO) {
 			size = value;
 		} else if (c->cmsg_level == SOL_SOCKET && c->cmsg_type == SO_RXQ_OVFL) {
@@ -207,7 +249,8 @@ static bool fill_inbox(struct endpoint *endpoint)
 	inbox->count = count > 0 ? (uint32_t)count : 0;
 	for (uint32_t i = 0; i < inbox->count; i++) {
 		inbox->lengths[i] = batch.messages[i].msg_len;
-		inbox->sizes[i] = read_ancillary(endpoint, &batch.messages[i].msg_hdr);
+		inbox->sizes[i] =
+			read_ancillary(endpoint, &batch.messages[i].msg_hdr, &inbox->ce[i]);
 	}
 	return inbox->count;
 }
@@ -228,7 +271,8 @@ static bool next_packet(struct endpoint *endpoint, struct incoming *in)
 				 .bytes = endpoint->rx + (size_t)inbox->next * RX_DATAGRAM +
 					  inbox->offset,
 				 .length = size,
-				 .segment = inbox->segment };
+				 .segment = inbox->segment,
+				 .ce = inbox->ce[inbox->next] };
 	inbox->offset += size;
 	inbox->segment++;
 	if (size == left) {
@@ -284,7 +328,7 @@ void rx_drain(struct endpoint *endpoint)
 int roce_poll(struct fabric *fabric, struct fabric_event *events)
 {
 	struct endpoint *endpoint = endpoint_of(fabric);
-	uint64_t now_ns = endpoint->faults || endpoint->share ? fabric->ops->now_ns(fabric) : 0;
+	uint64_t now_ns = endpoint->now_ns = fabric->ops->now_ns(fabric);
 	bool drained;
 	int n;
 

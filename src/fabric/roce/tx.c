@@ -25,18 +25,41 @@ struct frame {
 	struct iovec parts[3];
 };
 
-static void build(struct frame *frame, struct roce_qp *qp, const struct roce_packet *packet,
-		  uint16_t ip_id)
-{
-	size_t headers = roce_encode(packet, frame->headers, sizeof(frame->headers));
-	size_t length = headers + packet->payload_length + packet->pad + ROCE_ICRC_SIZE;
-	uint32_t crc;
+/* A lane of a queue pair: the socket that packets leave by, and what the ICRC covers of that. */
+struct way {
+	struct roce_qp *qp;
+	int fd;
+	struct icrc_flow flow;
+};
 
-	memset(frame->trailer, 0, sizeof(frame->trailer));
-	crc = icrc_begin(&qp->to_peer, length, ip_id, true, frame->headers, headers);
+static void take_way(struct roce_qp *qp, unsigned lane, struct way *out)
+{
+	const struct endpoint *endpoint = qp->endpoint;
+
+	*out = (struct way){ qp, endpoint->lane_fds[lane], qp->to_peer };
+	if (lane)
+		icrc_flow_from_port(&out->flow, endpoint->lane_ports[lane]);
+}
+
+static void seal(struct frame *frame, const struct way *way, const struct roce_packet *packet,
+		 size_t headers, uint16_t ip_id)
+{
+	size_t length = headers + packet->payload_length + packet->pad + ROCE_ICRC_SIZE;
+	uint32_t crc = icrc_begin(&way->flow, length, ip_id, true, frame->headers, headers);
+
 	crc = icrc_update(crc, packet->payload, packet->payload_length);
 	crc = icrc_update(crc, frame->trailer, packet->pad);
 	icrc_final(crc, frame->trailer + packet->pad);
+}
+
+static void build(struct frame *frame, const struct way *way, const struct roce_packet *packet,
+		  uint16_t ip_id)
+{
+	size_t headers = roce_encode(packet, frame->headers, sizeof(frame->headers));
+
+	memset(frame->trailer, 0, sizeof(frame->trailer));
+	if (!way->qp->skip_icrc)
+		seal(frame, way, packet, headers, ip_id);
 	frame->parts[0] = (struct iovec){ frame->headers, headers };
 	frame->parts[1] =
 		(struct iovec){ (void *)(uintptr_t)packet->payload, packet->payload_length };
@@ -67,7 +90,7 @@ static bool full(int error)
 }
 
 /* Sends what it can; returns how many messages are gone, one way or another. */
-static unsigned push(struct endpoint *endpoint, struct mmsghdr *messages, unsigned count)
+static unsigned push(struct endpoint *endpoint, int fd, struct mmsghdr *messages, unsigned count)
 {
 	unsigned done = 0;
 
@@ -77,13 +100,13 @@ static unsigned push(struct endpoint *endpoint, struct mmsghdr *messages, unsign
 		if (endpoint->faults) {
 			struct clock clock = clock_monotonic();
 
-			n = faults_send(endpoint, &messages[done].msg_hdr, faults_draw(endpoint),
-					clock_now_ns(&clock));
+			n = faults_send(endpoint, fd, &messages[done].msg_hdr,
+					faults_draw(endpoint), clock_now_ns(&clock));
 			if (n < 0)
 				errno = -n;
 			n = n < 0 ? -1 : 1;
 		} else {
-			n = sendmmsg(endpoint->fd, messages + done, count - done, MSG_DONTWAIT);
+			n = sendmmsg(fd, messages + done, count - done, MSG_DONTWAIT);
 		}
 		if (n > 0) {
 			for (int i = 0; i < n; i++)
@@ -92,7 +115,7 @@ static unsigned push(struct endpoint *endpoint, struct mmsghdr *messages, unsign
 			continue;
 		}
 		if (full(errno)) {
-			endpoint->blocked = true;
+			endpoint->blocked_fd = fd;
 			endpoint->fabric.counters[FABRIC_TX_BUSY]++;
 			break;
 		}
@@ -122,9 +145,10 @@ static unsigned group_size(const struct endpoint *endpoint, const struct fabric_
 }
 
 /* One call for the whole group; `size` is that of every packet but the last. 0, or -errno. */
-static int send_group(struct endpoint *endpoint, struct roce_qp *qp, const struct frame *frames,
-		      unsigned count, uint16_t size)
+static int send_group(const struct way *way, const struct frame *frames, unsigned count,
+		      uint16_t size)
 {
+	struct roce_qp *qp = way->qp;
 	_Alignas(struct cmsghdr) uint8_t control[CMSG_SPACE(sizeof(uint16_t))] = { 0 };
 	struct iovec parts[3 * TX_BATCH];
 	struct msghdr message = { .msg_name = &qp->peer,
@@ -141,28 +165,30 @@ static int send_group(struct endpoint *endpoint, struct roce_qp *qp, const struc
 	c->cmsg_type = UDP_SEGMENT;
 	c->cmsg_len = CMSG_LEN(sizeof(size));
 	memcpy(CMSG_DATA(c), &size, sizeof(size));
-	if (sendmsg(endpoint->fd, &message, MSG_DONTWAIT) < 0)
+	if (sendmsg(way->fd, &message, MSG_DONTWAIT) < 0)
 		return -errno;
-	endpoint->fabric.counters[FABRIC_TX_BYTES] += length_of(&message);
+	qp->endpoint->fabric.counters[FABRIC_TX_BYTES] += length_of(&message);
 	return 0;
 }
 
-static void build_data(struct frame *frame, struct roce_qp *qp, const struct fabric_target *target,
-		       const struct fabric_write *write, uint32_t psn, uint16_t ip_id)
+static void build_data(struct frame *frame, const struct way *way,
+		       const struct fabric_target *target, const struct fabric_write *write,
+		       uint32_t psn, uint16_t ip_id)
 {
+	const struct roce_qp *qp = way->qp;
 	uint32_t imm = fabric_imm(&qp->split, target->slot, write->packet, write->user);
 	struct roce_packet packet;
 
 	roce_uc_write_imm(&packet, qp->peer_qpn, psn, write->va, target->rkey, imm, write->data,
 			  write->length);
-	build(frame, qp, &packet, ip_id);
+	build(frame, way, &packet, ip_id);
 }
 
 /* Injected faults pick their packets out of a group; the rest goes on together. */
-static bool passes(struct endpoint *endpoint, struct roce_qp *qp,
-		   const struct fabric_target *target, const struct fabric_write *write,
-		   uint32_t psn)
+static bool passes(const struct way *way, const struct fabric_target *target,
+		   const struct fabric_write *write, uint32_t psn)
 {
+	struct endpoint *endpoint = way->qp->endpoint;
 	enum fate fate = faults_draw(endpoint);
 	struct clock clock = clock_monotonic();
 	struct msghdr message;
@@ -172,53 +198,53 @@ static bool passes(struct endpoint *endpoint, struct roce_qp *qp,
 		faults_overtaken(endpoint);
 	if (fate == FATE_PASSES || fate == FATE_LOST)
 		return fate == FATE_PASSES;
-	build_data(&frame, qp, target, write, psn, 0);
-	address_message(&message, qp, &frame);
-	faults_send(endpoint, &message, fate, clock_now_ns(&clock));
+	build_data(&frame, way, target, write, psn, 0);
+	address_message(&message, way->qp, &frame);
+	faults_send(endpoint, way->fd, &message, fate, clock_now_ns(&clock));
 	return false;
 }
 
 /* The frames of a group, as many as there are to send. The kernel numbers the packets it cuts from 0, and the ICRC covers
  * that number. */
-static unsigned build_group(struct roce_qp *qp, const struct fabric_target *target,
+static unsigned build_group(const struct way *way, const struct fabric_target *target,
 			    const struct fabric_write *writes, unsigned count, uint32_t psn,
 			    struct frame *frames)
 {
 	unsigned n = 0;
 
 	for (unsigned i = 0; i < count; i++) {
-		if (qp->endpoint->faults && !passes(qp->endpoint, qp, target, &writes[i], psn + i))
+		if (way->qp->endpoint->faults && !passes(way, target, &writes[i], psn + i))
 			continue;
-		build_data(&frames[n], qp, target, &writes[i], psn + i, (uint16_t)n);
+		build_data(&frames[n], way, target, &writes[i], psn + i, (uint16_t)n);
 		n++;
 	}
 	return n;
 }
 
-static unsigned send_singly(struct roce_qp *qp, const struct fabric_target *target,
+static unsigned send_singly(const struct way *way, const struct fabric_target *target,
 			    const struct fabric_write *writes, unsigned count, uint32_t psn)
 {
 	struct mmsghdr messages[TX_BATCH];
 	struct frame frames[TX_BATCH];
 
 	for (unsigned i = 0; i < count; i++) {
-		build_data(&frames[i], qp, target, &writes[i], psn + i, 0);
-		address_message(&messages[i].msg_hdr, qp, &frames[i]);
+		build_data(&frames[i], way, target, &writes[i], psn + i, 0);
+		address_message(&messages[i].msg_hdr, way->qp, &frames[i]);
 	}
-	return push(qp->endpoint, messages, count);
+	return push(way->qp->endpoint, way->fd, messages, count);
 }
 
 /* How many of a group are gone: all, or none. */
-static unsigned send_together(struct roce_qp *qp, const struct fabric_target *target,
+static unsigned send_together(const struct way *way, const struct fabric_target *target,
 			      const struct fabric_write *writes, unsigned count, uint32_t psn)
 {
-	struct endpoint *endpoint = qp->endpoint;
+	struct endpoint *endpoint = way->qp->endpoint;
 	struct frame frames[TX_BATCH];
-	unsigned n = build_group(qp, target, writes, count, psn, frames);
+	unsigned n = build_group(way, target, writes, count, psn, frames);
 	int error = 0;
 
 	if (n)
-		error = send_group(endpoint, qp, frames, n,
+		error = send_group(way, frames, n,
 				   (uint16_t)(writes[0].length + ROCE_DATA_OVERHEAD));
 	if (!error) {
 		if (endpoint->faults)
@@ -226,7 +252,7 @@ static unsigned send_together(struct roce_qp *qp, const struct fabric_target *ta
 		return count;
 	}
 	if (full(-error)) {
-		endpoint->blocked = true;
+		endpoint->blocked_fd = way->fd;
 		endpoint->fabric.counters[FABRIC_TX_BUSY]++;
 	} else {
 		/* Not every device can: a packet at a time then, and if that fails too push() says why. */
@@ -241,17 +267,18 @@ int roce_write(struct fabric_qp *fabric_qp, unsigned lane, const struct fabric_t
 	struct roce_qp *qp = roce_qp(fabric_qp);
 	struct endpoint *endpoint = qp->endpoint;
 	unsigned done = 0;
+	struct way way;
 
-	(void)lane;
-	endpoint->blocked = false;
+	take_way(qp, lane < endpoint->lanes ? lane : 0, &way);
+	endpoint->blocked_fd = -1;
 	count = count < TX_BATCH ? count : TX_BATCH;
-	while (done < count && !endpoint->blocked) {
+	while (done < count && endpoint->blocked_fd < 0) {
 		unsigned n = group_size(endpoint, writes + done, count - done);
 
 		if (n > 1)
-			done += send_together(qp, target, writes + done, n, qp->psn + done);
+			done += send_together(&way, target, writes + done, n, qp->psn + done);
 		else
-			done += send_singly(qp, target, writes + done,
+			done += send_singly(&way, target, writes + done,
 					    endpoint->segments ? 1 : count - done, qp->psn + done);
 	}
 	endpoint->fabric.counters[FABRIC_TX_DATA] += done;
@@ -266,14 +293,30 @@ int roce_control(struct fabric_qp *fabric_qp, const void *data, size_t length)
 	struct roce_packet packet;
 	struct mmsghdr message;
 	struct frame frame;
+	struct way way;
 
+	take_way(qp, 0, &way);
 	roce_ud_send(&packet, qp->peer_control_qpn, qp->control_psn, qp->peer_qkey, qp->qpn, data,
 		     (uint32_t)length);
-	build(&frame, qp, &packet, 0);
+	build(&frame, &way, &packet, 0);
 	address_message(&message.msg_hdr, qp, &frame);
-	if (!push(endpoint, &message, 1))
+	if (!push(endpoint, way.fd, &message, 1))
 		return -EAGAIN;
 	qp->control_psn++;
 	endpoint->fabric.counters[FABRIC_TX_CONTROL]++;
 	return 0;
+}
+
+void send_cnp(struct roce_qp *qp)
+{
+	struct roce_packet packet;
+	struct mmsghdr message;
+	struct frame frame;
+	struct way way;
+
+	take_way(qp, 0, &way);
+	roce_cnp(&packet, qp->peer_qpn);
+	build(&frame, &way, &packet, 0);
+	address_message(&message.msg_hdr, qp, &frame);
+	qp->endpoint->fabric.counters[FABRIC_TX_CNP] += push(qp->endpoint, way.fd, &message, 1);
 }

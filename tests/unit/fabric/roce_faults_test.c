@@ -42,9 +42,10 @@ static void take(struct fabric *fabric, struct arrivals *out)
 static struct fabric_qp *open_end(const struct fabric_faults *faults, struct fabric **fabric)
 {
 	struct fabric_qp_attr attr = { .split = { 10, 18, 4 }, .slots = 1 };
+	struct fabric_options options = { .faults = faults };
 	struct fabric_qp *qp;
 
-	assert_int_equal(fabric_open("roce:127.0.0.1@0", faults, fabric), 0);
+	assert_int_equal(fabric_open("roce:127.0.0.1@0", &options, fabric), 0);
 	assert_int_equal((*fabric)->ops->qp_create(*fabric, &attr, &qp), 0);
 	return qp;
 }

@@ -24,9 +24,18 @@ static void contexts(void **state)
 	attr.fabric = NULL;
 	assert_int_equal(gw_context_open(&attr, &ctx), -EINVAL);
 	attr = good;
-	attr.reserved32 = 1;
+	attr.flags = 1u << 31;
 	assert_int_equal(gw_context_open(&attr, &ctx), -EINVAL);
-	for (unsigned i = 0; i < 8; i++) {
+	attr = good;
+	attr.lanes = 9;
+	assert_int_equal(gw_context_open(&attr, &ctx), -EINVAL);
+	attr = good;
+	attr.traffic_class = 1; /* ECN's bits are not the caller's */
+	assert_int_equal(gw_context_open(&attr, &ctx), -EINVAL);
+	attr = good;
+	attr.reserved8[2] = 1;
+	assert_int_equal(gw_context_open(&attr, &ctx), -EINVAL);
+	for (unsigned i = 0; i < 7; i++) {
 		attr = good;
 		attr.reserved[i] = 1;
 		assert_int_equal(gw_context_open(&attr, &ctx), -EINVAL);

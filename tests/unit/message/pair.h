@@ -22,7 +22,7 @@
 #include "fabric/fabric.h"
 #include "wire/control.h"
 
-#define PAIR_MEMORY	 (1u << 20)
+#define PAIR_MEMORY	 (1u << 22)
 #define PAIR_PATIENCE_NS UINT64_C(8000000000)
 #define PAIR_IDLE_NS	 UINT64_C(100000)
 

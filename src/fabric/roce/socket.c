@@ -1,0 +1,187 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The sockets of an endpoint: one that everything arrives at, and one more for each further lane.
+ *
+ * They stay unconnected and ask for path-MTU discovery: the kernel then sends DF with an IPv4 identification of 0, which
+ * the ICRC covers and the sender must therefore know.
+ */
+#include <errno.h>
+#include <netinet/udp.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "fabric/roce/endpoint.h"
+
+#define RECEIVE_BUFFER (8 << 20)
+#define SEND_BUFFER    (2 << 20)
+#define WINDOW_MIN     16
+/* What the kernel charges a queued datagram beyond its payload, doubled: buffers come in powers of two. */
+#define SKB_OVERHEAD	1024
+#define ECN_ECT0	2
+#define IPV4_UDP_HEADER 28
+#define IPV6_UDP_HEADER 48
+
+static int set_buffer(int fd, int forced, int plain, int bytes)
+{
+	socklen_t length = sizeof(bytes);
+
+	if (setsockopt(fd, SOL_SOCKET, forced, &bytes, sizeof(bytes)))
+		setsockopt(fd, SOL_SOCKET, plain, &bytes, sizeof(bytes));
+	if (getsockopt(fd, SOL_SOCKET, plain, &bytes, &length))
+		return 0;
+	return bytes;
+}
+
+static void size_up(struct endpoint *endpoint)
+{
+	struct fabric_caps *caps = &endpoint->fabric.caps;
+	uint32_t headers =
+		endpoint->local.any.sa_family == AF_INET ? IPV4_UDP_HEADER : IPV6_UDP_HEADER;
+	uint32_t mtu = address_mtu(endpoint->fd, &endpoint->local);
+	uint32_t room =
+		mtu > headers + ROCE_DATA_OVERHEAD + 64 ? mtu - headers - ROCE_DATA_OVERHEAD : 64;
+	int receive = set_buffer(endpoint->fd, SO_RCVBUFFORCE, SO_RCVBUF, RECEIVE_BUFFER);
+
+	set_buffer(endpoint->fd, SO_SNDBUFFORCE, SO_SNDBUF, SEND_BUFFER);
+	if (receive < RECEIVE_BUFFER)
+		log_info(
+			"the receive buffer is %d KiB of the %d KiB asked for; raise net.core.rmem_max for fast long links",
+			receive / 1024, RECEIVE_BUFFER / 1024);
+	caps->max_payload = (room < ROCE_MAX_PAYLOAD ? room : ROCE_MAX_PAYLOAD) & ~3u;
+	caps->max_control = room < ROCE_MAX_CONTROL ? room & ~3u : ROCE_MAX_CONTROL;
+	caps->window = (uint32_t)receive / (2 * caps->max_payload + SKB_OVERHEAD);
+	if (caps->window < WINDOW_MIN)
+		caps->window = WINDOW_MIN;
+	caps->copies = true;
+}
+
+static int discover_mtu(int fd, int family)
+{
+	bool v4 = family == AF_INET;
+	int discover = v4 ? IP_PMTUDISC_DO : IPV6_PMTUDISC_DO;
+
+	return setsockopt(fd, v4 ? IPPROTO_IP : IPPROTO_IPV6,
+			  v4 ? IP_MTU_DISCOVER : IPV6_MTU_DISCOVER, &discover, sizeof(discover))
+		       ? -errno
+		       : 0;
+}
+
+static int open_socket(struct endpoint *endpoint)
+{
+	bool v4 = endpoint->local.any.sa_family == AF_INET;
+	int on = 1, error;
+
+	endpoint->fd =
+		socket(endpoint->local.any.sa_family, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	if (endpoint->fd < 0)
+		return -errno;
+	error = discover_mtu(endpoint->fd, endpoint->local.any.sa_family);
+	if (error)
+		return error;
+	if (!v4)
+		setsockopt(endpoint->fd, IPPROTO_IPV6, IPV6_V6ONLY, &on, sizeof(on));
+	setsockopt(endpoint->fd, SOL_SOCKET, SO_RXQ_OVFL, &on, sizeof(on));
+	if (address_port(&endpoint->local) &&
+	    setsockopt(endpoint->fd, SOL_SOCKET, SO_REUSEPORT, &on, sizeof(on)))
+		return -errno;
+	endpoint->local_length = address_length(&endpoint->local);
+	if (bind(endpoint->fd, &endpoint->local.any, endpoint->local_length))
+		return -errno;
+	if (address_port(&endpoint->local)) {
+		error = share_join(endpoint);
+		if (error)
+			return error;
+	} else if (getsockname(endpoint->fd, &endpoint->local.any, &endpoint->local_length)) {
+		return -errno;
+	}
+	return 0;
+}
+
+/* A lane is a source port of its own, so that networks that hash flows onto paths take another one. Nothing arrives
+ * there: the peer answers to the first. */
+static int open_lane(struct endpoint *endpoint, uint32_t lane)
+{
+	union address local = endpoint->local;
+	socklen_t length = endpoint->local_length;
+	int fd = socket(local.any.sa_family, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	int error;
+
+	if (fd < 0)
+		return -errno;
+	if (local.any.sa_family == AF_INET)
+		local.v4.sin_port = 0;
+	else
+		local.v6.sin6_port = 0;
+	error = discover_mtu(fd, local.any.sa_family);
+	if (!error && (bind(fd, &local.any, length) || getsockname(fd, &local.any, &length)))
+		error = -errno;
+	if (error) {
+		close(fd);
+		return error;
+	}
+	set_buffer(fd, SO_SNDBUFFORCE, SO_SNDBUF, SEND_BUFFER);
+	endpoint->lane_fds[lane] = fd;
+	endpoint->lane_ports[lane] = address_port(&local);
+	endpoint->lanes = lane + 1;
+	return 0;
+}
+
+static int open_lanes(struct endpoint *endpoint, uint32_t lanes)
+{
+	int error = 0;
+
+	endpoint->lane_fds[0] = endpoint->fd;
+	endpoint->lane_ports[0] = address_port(&endpoint->local);
+	endpoint->lanes = 1;
+	while (!error && endpoint->lanes < lanes)
+		error = open_lane(endpoint, endpoint->lanes);
+	endpoint->fabric.caps.lanes = endpoint->lanes;
+	return error;
+}
+
+/* Ready to be marked by queues that are filling up, and able to see the marks. */
+static void set_traffic_class(struct endpoint *endpoint, int fd, uint8_t traffic_class)
+{
+	bool v4 = endpoint->local.any.sa_family == AF_INET;
+	int class = traffic_class | ECN_ECT0, on = 1;
+
+	setsockopt(fd, v4 ? IPPROTO_IP : IPPROTO_IPV6, v4 ? IP_TOS : IPV6_TCLASS, &class,
+		   sizeof(class));
+	setsockopt(fd, v4 ? IPPROTO_IP : IPPROTO_IPV6, v4 ? IP_RECVTOS : IPV6_RECVTCLASS, &on,
+		   sizeof(on));
+}
+
+/* Whatever the kernel offers to carry many packets in one call; without it everything works the same, slower. */
+static void offload(struct endpoint *endpoint)
+{
+	int on = 1, size = 0;
+	socklen_t length = sizeof(size);
+
+	endpoint->segments = !getsockopt(endpoint->fd, SOL_UDP, UDP_SEGMENT, &size, &length);
+	if (setsockopt(endpoint->fd, SOL_UDP, UDP_GRO, &on, sizeof(on)) || !endpoint->segments)
+		log_info(
+			"this kernel does not batch UDP packets (UDP_SEGMENT, UDP_GRO): sending costs more");
+}
+
+int sockets_open(struct endpoint *endpoint, const struct fabric_options *options)
+{
+	int error = open_socket(endpoint);
+
+	if (error)
+		return error;
+	size_up(endpoint);
+	offload(endpoint);
+	error = open_lanes(endpoint, options->lanes);
+	for (uint32_t i = 0; i < endpoint->lanes; i++)
+		set_traffic_class(endpoint, endpoint->lane_fds[i], options->traffic_class);
+	return error;
+}
+
+void sockets_close(struct endpoint *endpoint)
+{
+	for (uint32_t i = 1; i < endpoint->lanes; i++)
+		close(endpoint->lane_fds[i]);
+	if (endpoint->fd >= 0)
+		close(endpoint->fd);
+}

@@ -1,0 +1,265 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What a packet meets on its way: lanes that leave by ports of their own, queues that mark it, notices about the marks,
+ * and ends that agree to go without the ICRC. Two bare fabrics, so that every packet is the test's own.
+ */
+#include "../message/pair.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "fabric/open.h"
+#include "fabric/roce/endpoint.h"
+
+#define PACKETS 64u
+#define PAYLOAD 256u
+#define ECN_CE	3
+
+struct ends {
+	struct fabric *from, *to;
+	struct fabric_qp *sender, *receiver;
+	struct fabric_target target;
+	bool landed[PACKETS];
+	uint8_t lanes[PACKETS];
+	bool ce[PACKETS];
+	uint32_t count;
+};
+
+static uint8_t source[PACKETS * PAYLOAD], sink[PACKETS * PAYLOAD];
+
+static struct fabric_qp *open_end(const char *name, const struct fabric_options *options,
+				  struct fabric **fabric)
+{
+	struct fabric_qp_attr attr = { .split = { 10, 18, 4 }, .slots = 1 };
+	struct fabric_qp *qp;
+
+	assert_int_equal(fabric_open(name, options, fabric), 0);
+	assert_int_equal((*fabric)->ops->qp_create(*fabric, &attr, &qp), 0);
+	return qp;
+}
+
+static void connect_to(struct fabric *fabric, struct fabric_qp *qp, const struct fabric_qp *peer)
+{
+	uint8_t address[FABRIC_ADDRESS_MAX];
+	size_t length = fabric->ops->qp_address(peer, address);
+
+	assert_true(length <= FABRIC_ADDRESS_MAX);
+	assert_int_equal(fabric->ops->qp_connect(qp, address, length, PAYLOAD), 0);
+}
+
+static void meet(struct ends *ends, const char *name, const struct fabric_options *options,
+		 const struct fabric_options *receiver_options)
+{
+	struct fabric_event events[FABRIC_EVENTS];
+
+	memset(ends, 0, sizeof(*ends));
+	fill_pattern(source, sizeof(source), 7);
+	memset(sink, 0, sizeof(sink));
+	ends->sender = open_end(name, options, &ends->from);
+	ends->receiver = open_end(name, receiver_options, &ends->to);
+	connect_to(ends->from, ends->sender, ends->receiver);
+	connect_to(ends->to, ends->receiver, ends->sender);
+	assert_int_equal(ends->to->ops->expose(ends->receiver, 0, 1, NULL, sink, sizeof(sink)), 0);
+	assert_int_equal(ends->to->ops->poll(ends->to, events), 1);
+	ends->target.rkey = events[0].exposed.rkey;
+}
+
+static void part(struct ends *ends)
+{
+	ends->from->ops->qp_destroy(ends->sender);
+	ends->to->ops->qp_destroy(ends->receiver);
+	ends->from->ops->close(ends->from);
+	ends->to->ops->close(ends->to);
+}
+
+static void put(struct ends *ends, unsigned lane, uint32_t first, uint32_t count)
+{
+	struct fabric_write writes[PACKETS];
+
+	for (uint32_t i = 0; i < count; i++)
+		writes[i] = (struct fabric_write){ .data = source + (first + i) * PAYLOAD,
+						   .length = PAYLOAD,
+						   .packet = first + i,
+						   .va = (first + i) * PAYLOAD };
+	assert_int_equal(ends->from->ops->write(ends->sender, lane, &ends->target, writes, count),
+			 count);
+}
+
+static void take(struct ends *ends)
+{
+	struct fabric_event events[FABRIC_EVENTS];
+	int n = ends->to->ops->poll(ends->to, events);
+
+	for (int i = 0; i < n; i++) {
+		uint32_t packet = events[i].data.packet;
+
+		assert_int_equal(events[i].type, FABRIC_DATA);
+		assert_false(ends->landed[packet]);
+		ends->landed[packet] = true;
+		ends->lanes[packet] = events[i].lane;
+		ends->ce[packet] = events[i].ce;
+		ends->count++;
+	}
+}
+
+static void take_until(struct ends *ends, uint32_t count)
+{
+	uint64_t limit = ends->to->ops->now_ns(ends->to) + PAIR_PATIENCE_NS;
+
+	while (ends->count < count) {
+		assert_true(ends->to->ops->now_ns(ends->to) < limit);
+		take(ends);
+	}
+}
+
+/* Singly and in groups: the ICRC covers the port, so that a lane that left by another's would be dropped. */
+static void lanes_on(const char *name)
+{
+	struct fabric_options options = { .lanes = FABRIC_LANES_MAX };
+	struct ends ends;
+	uint32_t packet = 0;
+
+	meet(&ends, name, &options, NULL);
+	assert_int_equal(ends.from->caps.lanes, FABRIC_LANES_MAX);
+	assert_int_equal(ends.to->caps.lanes, 1);
+	for (unsigned lane = 0; lane < FABRIC_LANES_MAX; lane++) {
+		put(&ends, lane, packet, 1);
+		put(&ends, lane, packet + 1, 7);
+		packet += 8;
+	}
+	take_until(&ends, PACKETS);
+	for (uint32_t i = 0; i < PACKETS; i++)
+		assert_int_equal(ends.lanes[i], i / 8);
+	assert_memory_equal(source, sink, sizeof(sink));
+	part(&ends);
+}
+
+static void lanes(void **state)
+{
+	(void)state;
+	lanes_on("roce:127.0.0.1@0");
+	lanes_on("roce:::1@0");
+}
+
+static void lanes_keep_faults(void **state)
+{
+	struct fabric_faults faults = { .duplicate = 0.2, .reorder = 0.5, .seed = 3 };
+	struct fabric_options options = { .lanes = 2, .faults = &faults };
+	struct ends ends;
+	struct fabric_event events[FABRIC_EVENTS];
+	uint64_t limit;
+
+	(void)state;
+	meet(&ends, "roce:127.0.0.1@0", &options, NULL);
+	put(&ends, 1, 0, PACKETS);
+	limit = ends.to->ops->now_ns(ends.to) + PAIR_PATIENCE_NS;
+	for (uint32_t seen = 0; seen < PACKETS;) {
+		int n = ends.to->ops->poll(ends.to, events);
+
+		assert_true(ends.to->ops->now_ns(ends.to) < limit);
+		assert_int_equal(ends.from->ops->poll(ends.from, events + n), 0);
+		for (int i = 0; i < n; i++) {
+			assert_int_equal(events[i].lane, 1);
+			seen += !ends.landed[events[i].data.packet];
+			ends.landed[events[i].data.packet] = true;
+		}
+	}
+	assert_true(ends.from->counters[FABRIC_FAULT_REORDERED] > 0);
+	part(&ends);
+}
+
+static void set_class(struct ends *ends, bool v4, int class)
+{
+	assert_int_equal(setsockopt(endpoint_of(ends->from)->fd, v4 ? IPPROTO_IP : IPPROTO_IPV6,
+				    v4 ? IP_TOS : IPV6_TCLASS, &class, sizeof(class)),
+			 0);
+}
+
+/* A queue's mark is seen on the packets that have it and only there, and the sender is told, not for every packet. */
+static void marks_on(const char *name, bool v4)
+{
+	struct fabric_options options = { .traffic_class = 0x68 };
+	struct fabric_event events[FABRIC_EVENTS];
+	struct ends ends;
+	uint64_t limit, cnps;
+	int n = 0, class = 0;
+	socklen_t length = sizeof(class);
+
+	meet(&ends, name, &options, NULL);
+	assert_int_equal(getsockopt(endpoint_of(ends.from)->fd, v4 ? IPPROTO_IP : IPPROTO_IPV6,
+				    v4 ? IP_TOS : IPV6_TCLASS, &class, &length),
+			 0);
+	assert_int_equal(class, 0x68 | 2);
+	put(&ends, 0, 0, 16);
+	take_until(&ends, 16);
+	assert_int_equal(ends.to->counters[FABRIC_RX_CE], 0);
+	set_class(&ends, v4, 0x68 | ECN_CE);
+	put(&ends, 0, 16, 31);
+	put(&ends, 0, 47, 1);
+	take_until(&ends, 48);
+	set_class(&ends, v4, 0x68 | 2);
+	put(&ends, 0, 48, 16);
+	take_until(&ends, PACKETS);
+	for (uint32_t i = 0; i < PACKETS; i++)
+		assert_int_equal(ends.ce[i], i >= 16 && i < 48);
+	assert_int_equal(ends.to->counters[FABRIC_RX_CE], 32);
+	cnps = ends.to->counters[FABRIC_TX_CNP];
+	assert_true(cnps >= 1 && cnps <= 4);
+	limit = ends.from->ops->now_ns(ends.from) + PAIR_PATIENCE_NS;
+	while ((uint64_t)n < cnps) {
+		assert_true(ends.from->ops->now_ns(ends.from) < limit);
+		n += ends.from->ops->poll(ends.from, events + n);
+	}
+	for (int i = 0; i < n; i++)
+		assert_int_equal(events[i].type, FABRIC_CNP);
+	assert_int_equal(ends.from->counters[FABRIC_RX_CNP], cnps);
+	part(&ends);
+}
+
+static void marks(void **state)
+{
+	(void)state;
+	marks_on("roce:127.0.0.1@0", true);
+	marks_on("roce:::1@0", false);
+}
+
+/* The ICRC is left out only where both ends say so: one that has changed its mind after the handshake is not believed. */
+static void without_icrc(void **state)
+{
+	static const struct fabric_options skip = { .skip_icrc = true };
+	struct ends ends;
+
+	(void)state;
+	meet(&ends, "roce:127.0.0.1@0", &skip, &skip);
+	put(&ends, 0, 0, PACKETS);
+	take_until(&ends, PACKETS);
+	assert_memory_equal(source, sink, sizeof(sink));
+	/* The receiver now looks again: nothing that was sent had one. */
+	roce_qp(ends.receiver)->skip_icrc = false;
+	put(&ends, 0, 0, PACKETS);
+	take(&ends);
+	assert_int_equal(ends.to->counters[FABRIC_DROP_ICRC], PACKETS);
+	part(&ends);
+
+	for (int end = 0; end < 2; end++) {
+		meet(&ends, "roce:127.0.0.1@0", end ? &skip : NULL, end ? NULL : &skip);
+		assert_false(roce_qp(ends.sender)->skip_icrc);
+		assert_false(roce_qp(ends.receiver)->skip_icrc);
+		put(&ends, 0, 0, PACKETS);
+		take_until(&ends, PACKETS);
+		assert_int_equal(ends.to->counters[FABRIC_DROP_ICRC], 0);
+		part(&ends);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(lanes),
+		cmocka_unit_test(lanes_keep_faults),
+		cmocka_unit_test(marks),
+		cmocka_unit_test(without_icrc),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
