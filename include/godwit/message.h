@@ -78,7 +78,8 @@ GW_API int gw_qp_close(struct gw_qp *qp);
 /* 0 while usable, -ENOTCONN before connect, or the status that `gone` was given. */
 GW_API int gw_qp_status(const struct gw_qp *qp);
 
-/* Bytes in a full packet, known once connected. -ENOTCONN before. */
+/* Bytes in a full packet that this end sends. -ENOTCONN before it is connected; may shrink before the first send is
+ * granted, where a link on the path carries less than the interfaces at its ends. */
 GW_API int gw_qp_payload(const struct gw_qp *qp, uint32_t *out);
 
 /* ---- sending -------------------------------------------------------------------------------------------------- */
@@ -213,7 +214,7 @@ struct gw_recv_status {
 	uint8_t scheme;
 	uint8_t reserved8[3];
 	uint32_t geometry[2];
-	uint32_t reserved32;
+	uint32_t payload; /* bytes in a full packet; may shrink until the first has landed */
 };
 GW_API int gw_recv_status(const struct gw_recv *recv, struct gw_recv_status *out);
 

@@ -60,12 +60,19 @@ static inline uint32_t fabric_imm_user(const struct fabric_split *split, uint32_
 	return imm & (uint32_t)((UINT64_C(1) << split->user_bits) - 1);
 }
 
+#define FABRIC_RUNGS 4
+
 struct fabric_caps {
 	uint32_t max_payload; /* largest data packet, a multiple of 4 */
 	uint32_t max_control; /* largest control datagram */
 	uint32_t window;      /* packets the receive side can hold for all queue pairs together */
 	uint64_t
 		lifetime_ns; /* how long a (slot, generation) must rest; 0 where keys alone tell stale packets */
+	/* Smaller payloads, descending, to fall back to where the path carries less than the interface; 0 ends them. None
+	 * where the fabric knows what its path carries. */
+	uint32_t rungs[FABRIC_RUNGS];
+	uint32_t
+		probe_extra; /* what a control datagram lacks, on the wire, to a data packet of its length */
 	uint32_t lanes; /* ways to one peer; 0 counts as 1 */
 	bool copies;	/* write() is done with the memory when it returns */
 	/* User bits of the immediate to spend on the generation: for fabrics whose events cannot tell it otherwise. */
@@ -182,6 +189,10 @@ struct fabric_ops {
 	size_t (*qp_address)(const struct fabric_qp *qp, uint8_t *out);
 	int (*qp_connect)(struct fabric_qp *qp, const uint8_t *address, size_t length,
 			  uint32_t payload);
+
+	/* The peer will send packets with less data than was agreed. Nothing has landed yet. Null where there are no
+	 * rungs. */
+	void (*qp_resize)(struct fabric_qp *qp, uint32_t payload);
 
 	/* Opens `length` bytes at `addr` to the peer as (slot, generation) under a fresh key: FABRIC_EXPOSED. */
 	int (*expose)(struct fabric_qp *qp, uint32_t slot, uint32_t generation,

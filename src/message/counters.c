@@ -21,6 +21,7 @@ static const char *const names[MESSAGE_COUNTERS] = {
 	[COUNT_ANNOUNCE_REPEATS] = "announce_repeats",
 	[COUNT_RESULT_REPEATS] = "result_repeats",
 	[COUNT_STALLS] = "window_stalls",
+	[COUNT_PAYLOAD_CUTS] = "payload_cuts",
 	[COUNT_PEERS_GONE] = "peers_gone",
 	[COUNT_DROP_GENERATION] = "drop_generation",
 	[COUNT_DROP_SHAPE] = "drop_shape",

@@ -13,6 +13,7 @@
  */
 #include <errno.h>
 
+#include "base/log.h"
 #include "base/serial.h"
 #include "message/state.h"
 
@@ -39,6 +40,7 @@ struct sent_record {
 #define OVERRUN_CALM_NS	     UINT64_C(10000000)
 #define OVERRUN_REGROW_NS    UINT64_C(100000000)
 #define STALL_BACKOFF_MAX    6u
+#define STALLS_FATAL	     16u
 #define STALL_LIMIT_NS	     UINT64_C(1000000000)
 
 static uint32_t log_size(const struct gw_qp *qp)
@@ -97,8 +99,10 @@ static uint64_t stall_ns(const struct gw_qp *qp)
 {
 	uint64_t patience = 2 * gw_qp_patience_ns(qp);
 	uint64_t limit = patience > STALL_LIMIT_NS ? patience : STALL_LIMIT_NS;
+	uint32_t shift =
+		qp->feedback.stalls < STALL_BACKOFF_MAX ? qp->feedback.stalls : STALL_BACKOFF_MAX;
 
-	return patience << qp->feedback.stalls < limit ? patience << qp->feedback.stalls : limit;
+	return patience << shift < limit ? patience << shift : limit;
 }
 
 uint32_t feedback_allow(struct gw_qp *qp, uint32_t want)
@@ -135,8 +139,13 @@ void feedback_stalled(struct gw_qp *qp)
 	struct feedback *f = &qp->feedback;
 
 	count(qp->ctx, COUNT_STALLS);
-	if (f->stalls < STALL_BACKOFF_MAX)
-		f->stalls++;
+	if (++f->stalls >= STALLS_FATAL && qp->ctx->now - qp->heard_at < stall_ns(qp)) {
+		/* The peer speaks, and has got nothing of all those windows. */
+		log_error(
+			"data no longer reaches the peer, though small packets do: has the path's MTU shrunk?");
+		qp_gone(qp, -EMSGSIZE);
+		return;
+	}
 	f->echoed = f->sequence;
 	f->echo_at_loss = f->sequence;
 	f->peer_landed_at_echo = f->peer_landed;

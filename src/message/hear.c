@@ -49,6 +49,7 @@ static bool hear_header(struct gw_qp *qp, const struct control_header *header)
 	}
 	qp->heard_at = qp->ctx->now;
 	qp->feedback.probes_unanswered = 0;
+	reach_heard(qp);
 	if (news) {
 		/* Whatever is still open has just been shown to be on its way: start the clock again. */
 		qp->repeats = 0;
@@ -205,6 +206,7 @@ static bool hear_probe(struct gw_qp *qp, const struct control_message *message)
 	f->probe_id++;
 	if (elapsed >= body->hold_ns)
 		feedback_rtt(qp, elapsed - body->hold_ns);
+	reach_probed(qp);
 	return true;
 }
 
@@ -235,6 +237,8 @@ static bool hear_body(struct gw_qp *qp, const struct control_message *message)
 		return hear_probe(qp, message);
 	case CONTROL_SCHEME:
 		return hear_scheme(qp, message);
+	case CONTROL_REACH:
+		return reach_hear(qp, &message->reach);
 	case CONTROL_CLOSE:
 		qp_gone(qp, -ECONNRESET);
 		return true;

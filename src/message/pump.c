@@ -39,12 +39,12 @@ static unsigned fill(struct gw_qp *qp, const struct gw_send *send, struct fabric
 		uint32_t packet = put->packet + i;
 
 		writes[i].data = data;
-		writes[i].length = i + 1 == put->packets ? put->tail : qp->payload;
+		writes[i].length = i + 1 == put->packets ? put->tail : qp->tx_payload;
 		writes[i].packet = packet;
 		writes[i].user = user_bits(qp, send, packet);
 		writes[i].again = packet < send->high_water;
-		writes[i].va = send->va + (uint64_t)packet * qp->payload;
-		data += qp->payload;
+		writes[i].va = send->va + (uint64_t)packet * qp->tx_payload;
+		data += qp->tx_payload;
 	}
 	return n;
 }
@@ -61,7 +61,7 @@ static void sent(struct gw_qp *qp, struct gw_send *send, uint32_t n)
 		if (!again)
 			send->high_water = packet + 1;
 	}
-	put->addr += (uint64_t)n * qp->payload;
+	put->addr += (uint64_t)n * qp->tx_payload;
 	put->packet += n;
 	put->packets -= n;
 	qp->written += n;

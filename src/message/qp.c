@@ -220,6 +220,7 @@ int gw_qp_connect(struct gw_qp *qp, const struct gw_qp_info *peer)
 	qp->control_max = info.control_max < ctx->fabric->caps.max_control
 				  ? info.control_max
 				  : ctx->fabric->caps.max_control;
+	reach_connect(qp);
 	qp->sends = sends;
 	qp->sends_mask = info.slots - 1;
 	qp->send_posted = qp->send_matched = qp->grants_seen = info.first_msn;
@@ -250,7 +251,7 @@ int gw_qp_payload(const struct gw_qp *qp, uint32_t *out)
 		return -ESTALE;
 	if (qp->state == QP_CREATED)
 		return -ENOTCONN;
-	*out = qp->payload;
+	*out = qp->tx_payload;
 	return 0;
 }
 
@@ -268,6 +269,7 @@ bool qp_waits(const struct gw_qp *qp)
 void qp_busy(struct gw_qp *qp)
 {
 	qp->ctx->now = qp->ctx->fabric->ops->now_ns(qp->ctx->fabric);
+	reach_begin(qp);
 	if (!qp_waits(qp)) {
 		qp->heard_at = qp->ctx->now;
 		qp->feedback.probes_unanswered = 0;
@@ -312,6 +314,7 @@ void qp_arm(struct gw_qp *qp)
 		at = earlier(at, qp->feedback.stall_at);
 		if (qp_waits(qp)) {
 			at = earlier(at, qp->feedback.probe_at);
+			at = earlier(at, qp->reach_at);
 			at = earlier(at, qp->heard_at + qp->peer_timeout_ns);
 		}
 	}
@@ -365,8 +368,14 @@ void qp_timer(struct gw_qp *qp)
 	}
 	if (now >= feedback->stall_at)
 		feedback_stalled(qp);
+	if (qp->state != QP_CONNECTED)
+		return;
 	if (now >= feedback->probe_at && qp_waits(qp))
 		qp_owe(qp, OWE_PROBE);
+	if (now >= qp->reach_at)
+		reach_timer(qp);
+	if (qp->state != QP_CONNECTED)
+		return;
 	recv_place(qp);
 	qp_arm(qp);
 }

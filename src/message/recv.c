@@ -187,11 +187,59 @@ void recv_results_acked(struct gw_qp *qp, uint32_t results)
 	recv_place(qp);
 }
 
+/* Gets bits for a receive cut into packets of that size, and gives back those it had. */
+static int make_bits(struct gw_recv *recv, uint32_t payload)
+{
+	struct gw_qp *qp = recv->qp;
+	uint64_t packets = (recv->capacity + payload - 1) / payload;
+	size_t bit_words = bitmap_words(packets);
+	size_t chunk_words = bitmap_words((packets + qp->chunk_packets - 1) / qp->chunk_packets);
+	size_t bytes = (bit_words + chunk_words + 1) * sizeof(uint64_t);
+	uint64_t *bits;
+
+	if (packets > UINT64_C(1) << qp->split.packet_bits)
+		return -EMSGSIZE;
+	bits = arena_get(&qp->ctx->arena, bytes);
+	if (!bits)
+		return -ENOBUFS;
+	if (recv->bits)
+		arena_put(&qp->ctx->arena, recv->bits, recv->bits_bytes);
+	recv->bits = bits;
+	recv->bits_bytes = bytes;
+	recv->chunks = bits + bit_words;
+	recv->payload = payload;
+	recv->capacity_packets = (uint32_t)packets;
+	recv->chunk_packets = qp->chunk_packets;
+	return 0;
+}
+
+int recv_repacket(struct gw_qp *qp, uint32_t payload)
+{
+	struct list *item;
+	int error = 0;
+
+	list_for_each (item, &qp->recvs_waiting)
+		if (!error)
+			error = make_bits(container_of(item, struct gw_recv, link), payload);
+	for (uint32_t i = 0; i <= qp->slots_mask && !error; i++) {
+		struct gw_recv *recv;
+
+		if (qp->slots[i].state == SLOT_FREE || qp->slots[i].state == SLOT_RESTING)
+			continue;
+		recv = pool_at(&qp->ctx->recvs, qp->slots[i].value);
+		if (!recv->completed)
+			error = make_bits(recv, payload);
+	}
+	if (error)
+		return error;
+	qp->payload = payload;
+	qp->ctx->fabric->ops->qp_resize(qp->fabric_qp, payload);
+	return 0;
+}
+
 int gw_recv_post(struct gw_qp *qp, const struct gw_recv_attr *attr, struct gw_recv **out)
 {
 	struct gw_recv *recv;
-	size_t bit_words, chunk_words;
-	uint64_t packets;
 	int error = qp_usable(qp);
 
 	if (error)
@@ -203,32 +251,23 @@ int gw_recv_post(struct gw_qp *qp, const struct gw_recv_attr *attr, struct gw_re
 			return -EINVAL;
 	if (!mr_covers(attr->mr, qp->ctx, attr->addr, attr->length))
 		return -EFAULT;
-	packets = (attr->length + qp->payload - 1) / qp->payload;
-	if (packets > UINT64_C(1) << qp->split.packet_bits)
-		return -EMSGSIZE;
 	recv = pool_get(&qp->ctx->recvs);
 	if (!recv)
 		return -ENOBUFS;
-	bit_words = bitmap_words(packets);
-	chunk_words = bitmap_words((packets + qp->chunk_packets - 1) / qp->chunk_packets);
-	recv->bits_bytes = (bit_words + chunk_words + 1) * sizeof(uint64_t);
-	recv->bits = arena_get(&qp->ctx->arena, recv->bits_bytes);
-	if (!recv->bits) {
-		pool_put(&qp->ctx->recvs, recv);
-		return -ENOBUFS;
-	}
-	qp_busy(qp);
-	recv->chunks = recv->bits + bit_words;
 	recv->ctx = qp->ctx;
 	recv->qp = qp;
+	recv->capacity = attr->length;
+	error = make_bits(recv, qp->payload);
+	if (error) {
+		pool_put(&qp->ctx->recvs, recv);
+		return error;
+	}
+	qp_busy(qp);
 	recv->handler = attr->handler;
 	recv->arg = attr->arg;
 	recv->mr = attr->mr;
 	recv->mr->users++;
 	recv->addr = attr->addr;
-	recv->capacity = attr->length;
-	recv->capacity_packets = (uint32_t)packets;
-	recv->chunk_packets = qp->chunk_packets;
 	recv->pieces = qp->fragment_bits ? (32u + qp->fragment_bits - 1) / qp->fragment_bits : 0;
 	recv->msn = qp->recv_posted++;
 	recv->timer.kind = TIMER_RECV;

@@ -23,7 +23,8 @@ int gw_recv_status(const struct gw_recv *recv, struct gw_recv_status *out)
 					.landed = recv->landed,
 					.highest = recv->highest,
 					.scheme = recv->scheme,
-					.geometry = { recv->geometry[0], recv->geometry[1] } };
+					.geometry = { recv->geometry[0], recv->geometry[1] },
+					.payload = recv->payload };
 	if (recv->is_announced && recv->status != -EMSGSIZE) {
 		out->flags |= GW_RECV_ANNOUNCED;
 		if (recv->landed == recv->packets)

@@ -160,7 +160,7 @@ static void append_put(struct gw_send *send, struct put *put)
 static int add_put(struct gw_send *send, uint64_t offset, const void *addr, uint64_t length,
 		   struct gw_mr *mr)
 {
-	uint32_t payload = send->qp->payload;
+	uint32_t payload = send->qp->tx_payload;
 	struct put *put = pool_get(&send->ctx->puts);
 
 	if (!put)
@@ -212,10 +212,31 @@ static void match_one(struct gw_send *send, const struct grant *grant)
 		pump_check(send); /* ended before its turn came: there is nothing to wait for */
 }
 
+static uint32_t packets_of(const struct gw_qp *qp, uint64_t length)
+{
+	return (uint32_t)((length + qp->tx_payload - 1) / qp->tx_payload);
+}
+
+void send_repacket(struct gw_qp *qp)
+{
+	struct list *item;
+
+	list_for_each (item, &qp->sends_waiting) {
+		struct gw_send *send = container_of(item, struct gw_send, link);
+
+		if (send->length > (uint64_t)qp->tx_payload << qp->split.packet_bits)
+			send_end(send, -EMSGSIZE);
+		else
+			send->packets = packets_of(qp, send->length);
+	}
+}
+
 void send_match(struct gw_qp *qp)
 {
 	struct list *waiting, *first;
 
+	if (qp->reach != REACH_SETTLED)
+		return;
 	while (qp->state == QP_CONNECTED && (waiting = list_first(&qp->sends_waiting)) &&
 	       (first = list_first(&qp->grants))) {
 		struct grant *grant = container_of(first, struct grant, link);
@@ -240,7 +261,7 @@ static int check_post(struct gw_qp *qp, const struct gw_send_attr *attr, const v
 			return -EINVAL;
 	if (attr->reserved8[0] || attr->reserved8[1] || attr->reserved8[2])
 		return -EINVAL;
-	if (attr->length > (uint64_t)qp->payload << qp->split.packet_bits)
+	if (attr->length > (uint64_t)qp->tx_payload << qp->split.packet_bits)
 		return -EMSGSIZE;
 	return 0;
 }
@@ -266,7 +287,7 @@ static int post(struct gw_qp *qp, const struct gw_send_attr *attr, bool stream,
 	if (send->mr)
 		send->mr->users++; /* until it ends, also while it waits for its grant */
 	send->length = attr->length;
-	send->packets = (uint32_t)((attr->length + qp->payload - 1) / qp->payload);
+	send->packets = packets_of(qp, attr->length);
 	send->flags = attr->flags;
 	send->imm = attr->flags & GW_SEND_IMM ? attr->imm : 0;
 	send->scheme = attr->scheme;
@@ -328,8 +349,8 @@ int gw_stream_put(struct gw_send *stream, uint64_t offset, const void *addr, uin
 	if (stream->ended || stream->closing || stream->result)
 		return -EALREADY;
 	if (offset > stream->length || length > stream->length - offset ||
-	    offset % stream->qp->payload ||
-	    (length % stream->qp->payload && offset + length != stream->length))
+	    offset % stream->qp->tx_payload ||
+	    (length % stream->qp->tx_payload && offset + length != stream->length))
 		return -ERANGE;
 	if (!stream->granted || stream->puts >= GW_PUTS_MAX)
 		return -EAGAIN;

@@ -58,6 +58,7 @@ enum message_counter {
 	COUNT_ANNOUNCE_REPEATS,
 	COUNT_RESULT_REPEATS,
 	COUNT_STALLS,	       /* a full window given up as lost */
+	COUNT_PAYLOAD_CUTS,    /* times that a path carried less than both ends' interfaces */
 	COUNT_PEERS_GONE,      /* queue pairs that ended by silence */
 	COUNT_DROP_GENERATION, /* data of an older use of the slot */
 	COUNT_DROP_SHAPE,      /* data whose length contradicts the message's */
@@ -140,10 +141,24 @@ struct slot {
 #define OWE_ACK	     8u /* nothing but the cumulative numbers */
 #define OWE_PROBE    16u
 #define OWE_REPLY    32u
+#define OWE_REACH    64u
+#define OWE_REACHED  128u
 
-struct sent_record; /* feedback.c */
+struct sent_record; /* reach.c */
+void reach_connect(struct gw_qp *qp);
+void reach_begin(struct gw_qp *qp);
+void reach_timer(struct gw_qp *qp);
+void reach_heard(struct gw_qp *qp);
+void reach_probed(struct gw_qp *qp);
+/* False when it cannot be. */
+bool reach_hear(struct gw_qp *qp, const struct control_reach *reach);
+
+/* feedback.c */
 
 /* What came back about what was sent, and what is to be told about what came. */
+/* Whether it is known that full packets arrive. */
+enum { REACH_UNTRIED, REACH_SEEKING, REACH_SETTLED };
+
 struct feedback {
 	/* as sender */
 	struct sent_record *log;
@@ -199,23 +214,32 @@ struct gw_qp {
 	void *arg;
 	struct fabric_split split;
 	uint8_t state;
+	uint8_t reach;
+	uint8_t reach_misses;
+	uint8_t reach_backoff;
+	bool reach_answered;	 /* the small probe of this round */
+	bool heard;		 /* from the peer, at all */
 	uint8_t generation_bits; /* of the user bits; the rest carry the immediate's fragments */
 	uint8_t fragment_bits;
 	int status;
 	uint32_t (*may_send)(struct gw_qp *qp, uint32_t packets); /* how many of these may go now */
-	uint32_t payload;
+	uint32_t payload;					  /* of the peer's packets */
+	uint32_t tx_payload;					  /* of ours */
 	uint32_t chunk_packets;
 	uint32_t slots_mask;
 	uint32_t token; /* ours: the peer quotes it */
 	uint32_t peer_token;
-	uint32_t control_max;
+	uint32_t control_max;	/* now */
+	uint32_t control_limit; /* once it is known that packets of that size arrive */
 	uint32_t control_sequence;
 	uint32_t owed;
 	uint64_t peer_timeout_ns;
 	uint64_t lifetime_ns;
 	uint64_t heard_at;
 	uint64_t repeat_at;
-	uint32_t repeats; /* in a row, for the back-off */
+	uint64_t reach_at;    /* when to ask again; reach.c */
+	uint64_t reach_since; /* when last asked */
+	uint32_t repeats;     /* in a row, for the back-off */
 
 	uint32_t first_msn; /* of what we receive */
 	uint32_t recv_posted, recv_placed, recv_granted, grants_acked, announced, completed,
@@ -292,6 +316,7 @@ struct gw_recv {
 	uint8_t *addr;
 	uint64_t capacity;
 	uint64_t length;
+	uint32_t payload;
 	uint64_t *bits;	   /* a bit a packet */
 	uint64_t *chunks;  /* a bit a chunk */
 	size_t bits_bytes; /* of the one block that holds both */
@@ -349,6 +374,9 @@ void send_tell(struct gw_send *send);
 void send_put_done(struct gw_send *send);
 struct gw_send *send_find(struct gw_qp *qp, uint32_t msn);
 
+/* Those that wait are cut into packets of the payload that holds now. */
+void send_repacket(struct gw_qp *qp);
+
 /* pump.c */
 int pump(struct gw_context *ctx);
 void pump_flushed(struct gw_qp *qp, uint32_t count);
@@ -367,12 +395,24 @@ void recv_tell(struct gw_recv *recv);
 void recv_reap(struct gw_recv *recv);
 struct gw_recv *recv_find(struct gw_qp *qp, uint32_t msn);
 
+/* Nothing has landed yet, and the peer's packets will be smaller. */
+int recv_repacket(struct gw_qp *qp, uint32_t payload);
+
 /* hear.c */
 void hear(struct gw_qp *qp, const uint8_t *bytes, uint32_t length);
 
 /* talk.c */
 void talk(struct gw_qp *qp);
 void talk_close(struct gw_qp *qp, int reason, const char *text);
+
+/* reach.c */
+void reach_connect(struct gw_qp *qp);
+void reach_begin(struct gw_qp *qp);
+void reach_timer(struct gw_qp *qp);
+void reach_heard(struct gw_qp *qp);
+void reach_probed(struct gw_qp *qp);
+/* False when it cannot be. */
+bool reach_hear(struct gw_qp *qp, const struct control_reach *reach);
 
 /* feedback.c */
 int feedback_start(struct gw_qp *qp);

@@ -14,7 +14,7 @@
 #include "base/serial.h"
 #include "message/state.h"
 
-#define CONTROL_BUFFER	  4096
+#define CONTROL_BUFFER	  9216 /* one that is padded fills a jumbo frame */
 #define REPORT_RUNS	  8
 #define PROBE_BUSY_MIN_NS UINT64_C(5000000)
 #define PROBE_BUSY_MAX_NS UINT64_C(200000000)
@@ -25,7 +25,7 @@ struct datagram {
 	uint8_t bytes[CONTROL_BUFFER];
 };
 
-static void begin(struct gw_qp *qp, struct datagram *d, enum control_type type)
+static void begin_long(struct gw_qp *qp, struct datagram *d, enum control_type type, size_t size)
 {
 	struct control_header header = { .token = qp->peer_token,
 					 .sequence = qp->control_sequence++,
@@ -33,9 +33,14 @@ static void begin(struct gw_qp *qp, struct datagram *d, enum control_type type)
 					 .granted = qp->grants_seen,
 					 .completed = qp->completed,
 					 .results = qp->results_seen };
-	size_t size = qp->control_max < CONTROL_BUFFER ? qp->control_max : CONTROL_BUFFER;
 
-	control_begin(&d->writer, d->bytes, size, type, &header);
+	control_begin(&d->writer, d->bytes, size < CONTROL_BUFFER ? size : CONTROL_BUFFER, type,
+		      &header);
+}
+
+static void begin(struct gw_qp *qp, struct datagram *d, enum control_type type)
+{
+	begin_long(qp, d, type, qp->control_max);
 }
 
 static int emit(struct gw_qp *qp, struct datagram *d)
@@ -244,6 +249,30 @@ static void say_reply(struct gw_qp *qp)
 	emit(qp, &d);
 }
 
+/* As long on the wire as a full packet of ours. */
+static void say_reach(struct gw_qp *qp)
+{
+	struct control_reach reach = { CONTROL_REACH_REQUEST, qp->tx_payload };
+	size_t length = qp->tx_payload + qp->ctx->fabric->caps.probe_extra;
+	struct datagram d;
+
+	if (qp->reach != REACH_SEEKING)
+		return;
+	begin_long(qp, &d, CONTROL_REACH, length);
+	control_put_reach(&d.writer, &reach, length);
+	emit(qp, &d);
+}
+
+static void say_reached(struct gw_qp *qp)
+{
+	struct control_reach reach = { CONTROL_REACH_REPLY, qp->payload };
+	struct datagram d;
+
+	begin(qp, &d, CONTROL_REACH);
+	control_put_reach(&d.writer, &reach, 0);
+	emit(qp, &d);
+}
+
 static void set_repeat(struct gw_qp *qp)
 {
 	uint64_t wait = gw_qp_patience_ns(qp) << qp->repeats;
@@ -277,6 +306,10 @@ void talk(struct gw_qp *qp)
 		say_probe(qp);
 	if (owed & OWE_REPLY)
 		say_reply(qp);
+	if (owed & OWE_REACH)
+		say_reach(qp);
+	if (owed & OWE_REACHED)
+		say_reached(qp);
 	window = feedback_window(qp->ctx);
 	if (qp->owed & OWE_ACK ||
 	    (owed & OWE_REPORT && (window < qp->feedback.advertised - qp->feedback.advertised / 8 ||

@@ -26,6 +26,7 @@
  *	CREDIT    u32 window_packets | u32 reserved
  *	PROBE     u8 kind | 3 reserved | u32 id | u64 time_ns | u32 hold_ns | u32 msn
  *	CLOSE     u16 reason | u16 text_length <= 128 | text
+ *	REACH     u8 kind | 3 reserved | u32 payload | padding
  *	SCHEME    u32 msn | u8 side | u8 scheme | u16 payload_length | payload
  *
  * Bytes after a known body are ignored: a later release may add fields there. Reserved fields and
@@ -61,6 +62,7 @@
 #define CONTROL_PROBE_SIZE    24
 #define CONTROL_CLOSE_SIZE    4
 #define CONTROL_SCHEME_SIZE   8
+#define CONTROL_REACH_SIZE    8
 
 #define CONTROL_TEXT_MAX 128
 /* As a report's hold_ns: it echoes no packet. */
@@ -75,6 +77,12 @@ enum control_type {
 	CONTROL_PROBE = 6,
 	CONTROL_CLOSE = 7,
 	CONTROL_SCHEME = 8,
+	CONTROL_REACH = 9,
+};
+
+enum control_reach_kind {
+	CONTROL_REACH_REQUEST = 0,
+	CONTROL_REACH_REPLY = 1,
 };
 
 enum control_probe_kind {
@@ -196,6 +204,12 @@ struct control_scheme {
 	const uint8_t *payload;
 };
 
+/* Does a packet of this size arrive? A request is padded to that. */
+struct control_reach {
+	uint8_t kind;
+	uint32_t payload;
+};
+
 struct control_message {
 	struct control_header header;
 	union {
@@ -207,6 +221,7 @@ struct control_message {
 		struct control_probe probe;
 		struct control_close close;
 		struct control_scheme scheme;
+		struct control_reach reach;
 	};
 };
 
@@ -261,6 +276,8 @@ int control_put_probe(struct control_writer *w, const struct control_probe *prob
 /* Text beyond CONTROL_TEXT_MAX is cut: a close must not fail for its eloquence. */
 int control_put_close(struct control_writer *w, const struct control_close *close);
 int control_put_scheme(struct control_writer *w, const struct control_scheme *scheme);
+/* Bytes of zero up to `length` in all, as far as there is room. */
+int control_put_reach(struct control_writer *w, const struct control_reach *reach, size_t length);
 
 /*
  * Fills in the length and returns it. Returns 0 for an announcement or a grant without entries:

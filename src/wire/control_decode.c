@@ -168,6 +168,17 @@ static int decode_scheme(struct span body, struct control_scheme *scheme)
 	return 0;
 }
 
+static int decode_reach(struct span body, struct control_reach *reach)
+{
+	const uint8_t *b = take(&body, CONTROL_REACH_SIZE);
+
+	if (!b)
+		return -EMSGSIZE;
+	reach->kind = b[0];
+	reach->payload = get_be32(b + 4);
+	return reach->kind > CONTROL_REACH_REPLY ? -EBADMSG : 0;
+}
+
 static int decode_body(struct span body, struct control_message *message)
 {
 	switch (message->header.type) {
@@ -187,6 +198,8 @@ static int decode_body(struct span body, struct control_message *message)
 		return decode_close(body, &message->close);
 	case CONTROL_SCHEME:
 		return decode_scheme(body, &message->scheme);
+	case CONTROL_REACH:
+		return decode_reach(body, &message->reach);
 	default:
 		return -ENOMSG;
 	}

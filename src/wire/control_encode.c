@@ -273,6 +273,20 @@ int control_put_scheme(struct control_writer *w, const struct control_scheme *sc
 	return 0;
 }
 
+int control_put_reach(struct control_writer *w, const struct control_reach *reach, size_t length)
+{
+	uint8_t *b = append_body(w, CONTROL_REACH, CONTROL_REACH_SIZE);
+
+	assert(reach->kind <= CONTROL_REACH_REPLY);
+	if (!b)
+		return -ENOSPC;
+	b[0] = reach->kind;
+	put_be32(b + 4, reach->payload);
+	if (length > w->used)
+		append(w, (length < w->size ? length : w->size) - w->used);
+	return 0;
+}
+
 size_t control_end(struct control_writer *w)
 {
 	bool list = is_type(w, CONTROL_ANNOUNCE) || is_type(w, CONTROL_GRANT);

@@ -150,7 +150,7 @@ static size_t peer_say(const struct gw_qp *qp, uint32_t payload, uint8_t *bytes)
 	};
 	/* A close ends the conversation: it comes a sixteenth as often as the rest. */
 	uint32_t draw = byte();
-	enum control_type type = draw == 255 ? CONTROL_CLOSE : 1 + draw % 8;
+	enum control_type type = draw == 255 ? CONTROL_CLOSE : 1 + draw % 9;
 	struct control_writer w;
 
 	if (type == CONTROL_CLOSE && draw != 255)
@@ -174,6 +174,10 @@ static size_t peer_say(const struct gw_qp *qp, uint32_t payload, uint8_t *bytes)
 		break;
 	case CONTROL_SCHEME:
 		say_scheme(&w, qp);
+		break;
+	case CONTROL_REACH:
+		control_put_reach(&w, &(struct control_reach){ (uint8_t)(byte() & 1), 4u * byte() },
+				  0);
 		break;
 	case CONTROL_CREDIT:
 	case CONTROL_CLOSE:

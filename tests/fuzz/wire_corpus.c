@@ -140,6 +140,9 @@ static void write_control(void)
 	control_put_scheme(
 		&w, &(struct control_scheme){ 1, CONTROL_TO_SENDER, 2, sizeof(bytes), bytes });
 	save("wire_control", "scheme", control_end(&w));
+	w = begin(CONTROL_REACH);
+	control_put_reach(&w, &(struct control_reach){ CONTROL_REACH_REQUEST, 1024 }, 100);
+	save("wire_control", "reach", control_end(&w));
 	buf[1] = 99;
 	save("wire_control", "unknown-type", w.used);
 	buf[0] = 2;

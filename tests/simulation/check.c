@@ -27,7 +27,7 @@ uint64_t message_sum(const struct message *m)
 static void check_bytes(struct message *m, struct gw_recv *recv,
 			const struct gw_recv_status *status)
 {
-	uint32_t payload = m->flow->run->scenario->sim.payload;
+	uint32_t payload = status->payload;
 	uint32_t end = status->flags & GW_RECV_ANNOUNCED ? status->packets : status->highest;
 	uint32_t from = 0, landed = 0;
 	struct gw_run hole;

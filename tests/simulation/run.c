@@ -55,6 +55,7 @@ static void observer(void *arg, const struct sim_seen *seen)
 		[CONTROL_REPORT] = SIGHT_REPORT_LOST,	  [CONTROL_NACK] = SIGHT_NACK_LOST,
 		[CONTROL_CREDIT] = SIGHT_CREDIT_LOST,	  [CONTROL_PROBE] = SIGHT_PROBE_LOST,
 		[CONTROL_CLOSE] = SIGHT_CLOSE_LOST,	  [CONTROL_SCHEME] = SIGHT_SCHEME_LOST,
+		[CONTROL_REACH] = SIGHT_REACH_LOST,
 	};
 	struct run *run = arg;
 
@@ -217,6 +218,7 @@ static void count_sights(struct run *run)
 		{ "drop_icrc", SIGHT_CORRUPT },
 		{ "drop_overrun", SIGHT_OVERRUN },
 		{ "window_stalls", SIGHT_STALL },
+		{ "payload_cuts", SIGHT_PAYLOAD_CUT },
 		{ "retransmitted_packets", SIGHT_RETRANSMITTED },
 	};
 

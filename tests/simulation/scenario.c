@@ -134,6 +134,12 @@ static void draw_qp(struct rng *rng, struct scenario *s)
 	struct gw_qp_attr *qp = &s->qp;
 
 	s->sim.payload = PICK(rng, 64, 256, 1024, 1436);
+	/* A path that may carry less than the interfaces; control has to fit it all the same. */
+	if (s->sim.payload >= 1024 && rng_chance(rng, 0.3)) {
+		s->sim.rungs[0] = 768;
+		s->sim.rungs[1] = 512;
+		s->sim.path_payload = PICK(rng, 0, 600, 800);
+	}
 	qp->chunk_packets = PICK(rng, 1, 2, 16, 64);
 	qp->slots = PICK(rng, 1, 2, 4, 8, 64);
 	if (s->host.undrained)

@@ -214,6 +214,11 @@ int roce_qp_connect(struct fabric_qp *fabric_qp, const uint8_t *address, size_t 
 	return 0;
 }
 
+void roce_qp_resize(struct fabric_qp *fabric_qp, uint32_t payload)
+{
+	roce_qp(fabric_qp)->payload = payload;
+}
+
 static void tell(struct window *window, enum fabric_event_type what)
 {
 	window->tells = what;

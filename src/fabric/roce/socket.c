@@ -35,6 +35,8 @@ static int set_buffer(int fd, int forced, int plain, int bytes)
 
 static void size_up(struct endpoint *endpoint)
 {
+	/* What links have: jumbo frames to an IB path MTU of 4096, Ethernet, the least of IPv6, the least of IPv4. */
+	static const uint32_t mtus[FABRIC_RUNGS] = { 4200, 1500, 1280, 576 };
 	struct fabric_caps *caps = &endpoint->fabric.caps;
 	uint32_t headers =
 		endpoint->local.any.sa_family == AF_INET ? IPV4_UDP_HEADER : IPV6_UDP_HEADER;
@@ -54,6 +56,13 @@ static void size_up(struct endpoint *endpoint)
 	if (caps->window < WINDOW_MIN)
 		caps->window = WINDOW_MIN;
 	caps->copies = true;
+	caps->probe_extra = ROCE_DATA_OVERHEAD - ROCE_CONTROL_OVERHEAD;
+	for (size_t i = 0, n = 0; i < sizeof(mtus) / sizeof(mtus[0]); i++) {
+		uint32_t payload = (mtus[i] - headers - ROCE_DATA_OVERHEAD) & ~3u;
+
+		if (payload < caps->max_payload && n < FABRIC_RUNGS)
+			caps->rungs[n++] = payload;
+	}
 }
 
 static int discover_mtu(int fd, int family)

@@ -171,6 +171,11 @@ static int sim_qp_connect(struct fabric_qp *fabric_qp, const uint8_t *address, s
 	return 0;
 }
 
+static void sim_qp_resize(struct fabric_qp *fabric_qp, uint32_t payload)
+{
+	sim_qp(fabric_qp)->payload = payload;
+}
+
 static int sim_expose(struct fabric_qp *fabric_qp, uint32_t slot, uint32_t generation,
 		      struct fabric_mr *mr, void *addr, uint64_t length)
 {
@@ -343,6 +348,7 @@ static const struct fabric_ops sim_ops = {
 	.qp_destroy = sim_qp_destroy,
 	.qp_address = sim_qp_address,
 	.qp_connect = sim_qp_connect,
+	.qp_resize = sim_qp_resize,
 	.expose = sim_expose,
 	.fence = sim_fence,
 	.write = sim_write,
@@ -396,6 +402,7 @@ int endpoint_open(struct sim *sim, uint32_t host, uint32_t node, const struct si
 	caps = &endpoint->fabric.caps;
 	caps->max_payload = sim->attr.payload;
 	caps->max_control = CONTROL_MAX;
+	memcpy(caps->rungs, sim->attr.rungs, sizeof(caps->rungs));
 	caps->window = endpoint->attr.queue / 2;
 	caps->lanes = endpoint->attr.lanes;
 	caps->copies = !attr->nic;

@@ -22,7 +22,10 @@ struct sim;
 struct sim_attr {
 	uint64_t seed;
 	uint32_t payload; /* the largest data packet; default 4096 */
-	bool no_payload;  /* scale runs: count bytes, carry none */
+	uint32_t
+		path_payload; /* longer packets vanish, though the hosts' interfaces take them; 0: none do */
+	uint32_t rungs[FABRIC_RUNGS]; /* caps.rungs */
+	bool no_payload;	      /* scale runs: count bytes, carry none */
 	uint64_t start_ns;
 };
 

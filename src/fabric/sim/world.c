@@ -150,7 +150,8 @@ void packet_launch(struct sim *sim, struct packet *packet, uint32_t node)
 
 	packet->ce |= verdict.ce;
 	packet->corrupt |= verdict.corrupt;
-	if (!verdict.copies) {
+	if (!verdict.copies ||
+	    (sim->attr.path_payload && packet->length > sim->attr.path_payload)) {
 		observe(sim, SIM_LOST, packet);
 		packet_free(sim, packet);
 		return;

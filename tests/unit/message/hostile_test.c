@@ -147,7 +147,7 @@ static void not_for_us(void **state)
 	}
 	letter.bytes[0] = CONTROL_VERSION;
 	for (unsigned type = 0; type < 256; type++) {
-		if (type >= CONTROL_ANNOUNCE && type <= CONTROL_SCHEME)
+		if (type >= CONTROL_ANNOUNCE && type <= CONTROL_REACH)
 			continue;
 		letter.bytes[1] = (uint8_t)type;
 		post(&scene, 1, &letter, "drop_control_unknown");
@@ -346,7 +346,7 @@ static void storm(void **state)
 			struct control_header header = forge_header(&scene.forger[end]);
 			struct letter letter;
 			uint8_t *body = letter.bytes + CONTROL_HEADER_SIZE;
-			uint8_t type = (uint8_t)(1 + rng_below(&rng, CONTROL_SCHEME));
+			uint8_t type = (uint8_t)(1 + rng_below(&rng, CONTROL_REACH));
 
 			if (type == CONTROL_CLOSE && rng_below(&rng, 50))
 				type = CONTROL_REPORT;

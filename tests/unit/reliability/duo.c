@@ -63,7 +63,10 @@ static const struct gw_qp_handler qp_handler = { .gone = gone };
 
 void duo_open(struct duo *duo, const struct duo_attr *attr)
 {
-	struct sim_attr sim = { .seed = attr->seed + 1, .payload = DUO_PAYLOAD, .start_ns = S };
+	struct sim_attr sim = { .seed = attr->seed + 1,
+				.payload = DUO_PAYLOAD,
+				.path_payload = attr->path_payload,
+				.start_ns = S };
 	struct sim_shape_attr shape = { .shape = SIM_PAIR, .hosts = 2, .edge = attr->link };
 	struct gw_context_attr ctx = { .max_qps = 4, .max_sends = 256, .max_recvs = 256 };
 	struct gw_qp_attr qp = attr->qp;
@@ -71,6 +74,7 @@ void duo_open(struct duo *duo, const struct duo_attr *attr)
 
 	memset(duo, 0, sizeof(*duo));
 	open_duo = duo;
+	memcpy(sim.rungs, attr->rungs, sizeof(sim.rungs));
 	qp.handler = &qp_handler;
 	qp.arg = duo;
 	assert_int_equal(world_open(&duo->world, &sim, &shape, &attr->host, &ctx), 0);

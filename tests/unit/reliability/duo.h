@@ -60,6 +60,8 @@ struct duo_attr {
 	struct link_attr link; /* both ways */
 	struct sim_host_attr host;
 	struct gw_qp_attr qp;
+	uint32_t path_payload; /* as in struct sim_attr */
+	uint32_t rungs[FABRIC_RUNGS];
 	uint64_t seed;
 	size_t memory_bytes; /* of each end; 1 MB */
 };

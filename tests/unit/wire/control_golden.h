@@ -95,6 +95,11 @@ static const uint8_t golden_scheme[43] = {
 	0x01, 0x00, 0x02, 0x00, 0x01, 0x09, 0x00, 0x03, /* msn, side, scheme, payload_length */
 	0xaa, 0xbb, 0xcc,
 };
+
+static const uint8_t golden_reach[40] = {
+	GOLDEN_HEADER(9, 40),
+	0x01, 0x00, 0x00, 0x00, 0x00, 0x00, 0x05, 0x9c, /* kind, payload */
+};
 /* clang-format on */
 
 static const struct {
@@ -105,6 +110,7 @@ static const struct {
 	{ golden_report, sizeof(golden_report) },     { golden_nack, sizeof(golden_nack) },
 	{ golden_credit, sizeof(golden_credit) },     { golden_probe, sizeof(golden_probe) },
 	{ golden_close, sizeof(golden_close) },	      { golden_scheme, sizeof(golden_scheme) },
+	{ golden_reach, sizeof(golden_reach) },
 };
 
 #define GOLDEN_COUNT (sizeof(golden) / sizeof(golden[0]))

@@ -140,6 +140,30 @@ static void test_golden_encode(void **state)
 								 3, (const void *)"\xaa\xbb\xcc" }),
 		0);
 	finish_as(golden_scheme, sizeof(golden_scheme));
+
+	begin(CONTROL_REACH, 40);
+	assert_int_equal(
+		control_put_reach(&w, &(struct control_reach){ CONTROL_REACH_REPLY, 1436 }, 0), 0);
+	finish_as(golden_reach, sizeof(golden_reach));
+}
+
+/* Padding is part of the length and of nothing else; there is as much as fits. */
+static void test_padding(void **state)
+{
+	struct control_reach reach = { CONTROL_REACH_REQUEST, 1436 };
+	struct control_message m;
+
+	(void)state;
+	begin(CONTROL_REACH, 100);
+	assert_int_equal(control_put_reach(&w, &reach, 90), 0);
+	assert_int_equal(control_end(&w), 90);
+	assert_int_equal(control_decode(datagram, 90, &m), 0);
+	assert_int_equal(m.reach.payload, 1436);
+	begin(CONTROL_REACH, 100);
+	assert_int_equal(control_put_reach(&w, &reach, 200), 0);
+	assert_int_equal(control_end(&w), 100);
+	begin(CONTROL_REACH, 39);
+	assert_int_equal(control_put_reach(&w, &reach, 200), -ENOSPC);
 }
 
 static void check_header(const struct control_message *m, uint8_t type, size_t length)
@@ -237,6 +261,10 @@ static void check_rest(const struct control_message *m)
 		assert_int_equal(m->close.reason, 0x1234);
 		assert_int_equal(m->close.text_length, 5);
 		assert_memory_equal(m->close.text, "done\n", 5);
+		break;
+	case CONTROL_REACH:
+		assert_int_equal(m->reach.kind, CONTROL_REACH_REPLY);
+		assert_int_equal(m->reach.payload, 1436);
 		break;
 	default:
 		assert_int_equal(m->scheme.msn, 0x01000200);
@@ -347,7 +375,7 @@ static void test_version_and_type(void **state)
 					 -EPROTONOSUPPORT);
 		datagram[0] = 1;
 		datagram[1] = (uint8_t)value;
-		if (value < 1 || value > 8)
+		if (value < 1 || value > CONTROL_REACH)
 			assert_int_equal(control_decode(datagram, sizeof(golden_credit), &m),
 					 -ENOMSG);
 	}
@@ -387,6 +415,7 @@ static void test_inconsistent_bodies(void **state)
 	assert_int_equal(decode_changed(CONTROL_SCHEME, 36, 2), -EBADMSG);
 	assert_int_equal(decode_changed(CONTROL_SCHEME, 39, 4), -EBADMSG);
 	assert_int_equal(decode_changed(CONTROL_SCHEME, 38, 1), -EBADMSG);
+	assert_int_equal(decode_changed(CONTROL_REACH, 32, 2), -EBADMSG);
 
 	assert_int_equal(decode_exactly(close, sizeof(close), &m), 0);
 	close[35] = 129;
@@ -453,6 +482,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_golden_encode),
+		cmocka_unit_test(test_padding),
 		cmocka_unit_test(test_golden_decode),
 		cmocka_unit_test(test_growth),
 		cmocka_unit_test(test_reserved_is_ignored),
