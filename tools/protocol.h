@@ -71,7 +71,7 @@ size_t protocol_encode_verdict(const struct protocol_verdict *verdict,
  * A header of another version is decoded, for its reader to say so.
  */
 int protocol_decode_header(const uint8_t in[PROTOCOL_HEADER], struct protocol_header *out);
-int protocol_decode_hello(const uint8_t in[PROTOCOL_HELLO], struct protocol_hello *out);
+int protocol_decode_hello(const uint8_t *in, size_t length, struct protocol_hello *out);
 int protocol_decode_trailer(const uint8_t *in, size_t length, struct protocol_trailer *out);
 int protocol_decode_verdict(const uint8_t *in, size_t length, struct protocol_verdict *out);
 

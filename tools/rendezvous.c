@@ -19,7 +19,7 @@
 
 #define NS_PER_MS	    UINT64_C(1000000)
 #define NS_PER_SECOND	    UINT64_C(1000000000)
-#define REFUSED_PATIENCE_NS NS_PER_SECOND /* how long a receiver may take to start */
+#define REFUSED_PATIENCE_NS NS_PER_SECOND /* how long the other end may take to start */
 #define REFUSED_PAUSE_NS    (50 * NS_PER_MS)
 #define FAREWELL_NS	    (500 * NS_PER_MS)
 #define FAREWELL_READS	    64 /* a peer that keeps talking is not listened to for ever */
@@ -174,8 +174,8 @@ static int explain_unreachable(struct report *report, const struct options *opti
 	if (error == -ECONNREFUSED)
 		return report_fail(
 			report, error,
-			"cannot reach %s port %u: connection refused; is `godwit recv` running there?",
-			options->host, options->port);
+			"cannot reach %s port %u: connection refused; is `godwit %s` running there?",
+			options->host, options->port, options->counterpart);
 	if (error == -ETIMEDOUT)
 		return report_fail(report, error, "cannot reach %s port %u: no answer within %g s",
 				   options->host, options->port,
@@ -320,6 +320,20 @@ void rendezvous_close(struct connection *connection)
 	if (connection->fd >= 0)
 		close(connection->fd);
 	connection->fd = -1;
+}
+
+int rendezvous_look(const struct connection *connection)
+{
+	struct pollfd fd = { .fd = connection->fd, .events = POLLIN | POLLRDHUP };
+	int seen = 0;
+
+	if (poll(&fd, 1, 0) <= 0)
+		return 0;
+	if (fd.revents & POLLIN)
+		seen |= RENDEZVOUS_READABLE;
+	if (fd.revents & (POLLRDHUP | POLLHUP | POLLERR))
+		seen |= RENDEZVOUS_HUNG_UP;
+	return seen;
 }
 
 int rendezvous_write(struct connection *connection, enum protocol_kind kind, const void *body,
