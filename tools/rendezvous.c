@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <netdb.h>
+#include <netinet/tcp.h>
 #include <poll.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -73,11 +74,15 @@ static void name_address(const struct sockaddr_storage *address, char out[ADDRES
 			    NI_NUMERICHOST);
 }
 
-static int name_ends(struct connection *connection)
+/* Everything that a new connection needs. */
+static int settle(struct connection *connection)
 {
 	struct sockaddr_storage address = { 0 };
 	socklen_t length = sizeof(address);
+	int on = 1;
 
+	/* Records are small, and what follows waits for them. */
+	setsockopt(connection->fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
 	if (getsockname(connection->fd, (struct sockaddr *)&address, &length))
 		return -errno;
 	name_address(&address, connection->local);
@@ -134,7 +139,7 @@ static int try_address(const struct addrinfo *to, const struct addrinfo *from, u
 	if (rc)
 		goto close_socket;
 	out->fd = fd;
-	rc = name_ends(out);
+	rc = settle(out);
 	if (rc)
 		goto close_socket;
 	return 0;
@@ -306,7 +311,7 @@ int rendezvous_accept(int listener, struct connection *out)
 		if (errno != EAGAIN && errno != ECONNABORTED && errno != EINTR && errno != EPROTO)
 			return -errno;
 	}
-	rc = name_ends(out);
+	rc = settle(out);
 	/* It hung up in this very moment. Reading from it will say so. */
 	if (rc == -ENOTCONN)
 		snprintf(out->remote, sizeof(out->remote), "an unknown address");
