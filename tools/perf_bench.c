@@ -81,6 +81,13 @@ bool perf_bench_idle(const struct perf_bench *bench)
 	       (bench->phase.flows_sending == 0 && bench->phase.flows_receiving == 0);
 }
 
+void perf_bench_peer_sent(struct perf_bench *bench, uint64_t now)
+{
+	bench->phase.peer_sent = true;
+	for (uint32_t i = 0; bench->plan.scheme->all_sent && i < bench->plan.qps; i++)
+		bench->plan.scheme->all_sent(&bench->flows[i], now);
+}
+
 void perf_bench_turn(struct perf_bench *bench, uint64_t nap_ns)
 {
 	if (!bench->plan.poll) {
@@ -144,6 +151,7 @@ void perf_flow_recv(struct perf_flow *flow)
 	int rc;
 
 	shot->sequence = flow->recv_sequence;
+	shot->landed = 0;
 	shot->landed_ns = shot->heard_ns = 0;
 	shot->announced = shot->completed = false;
 	rc = bench->plan.scheme->recv(shot, next_piece(shot, &bench->recv_area), bench->plan.size);

@@ -38,6 +38,7 @@ struct perf_shot {
 	uint64_t uses;
 	uint32_t sequence; /* of the message in its direction of the queue pair */
 	/* for a scheme that watches packets arrive */
+	uint32_t landed;    /* packets, when last looked at */
 	uint64_t landed_ns; /* when the last one did, or 0 */
 	uint64_t heard_ns;  /* that, or when the message was announced */
 	bool announced;
@@ -117,6 +118,7 @@ struct perf_phase {
 	uint32_t flows_sending;	  /* not through yet */
 	uint32_t flows_receiving; /* likewise */
 	bool measured;		  /* rather than to warm up */
+	bool peer_sent;		  /* the peer says that it has sent all of it */
 	bool fair_taken;
 };
 
@@ -164,6 +166,9 @@ void perf_bench_go(struct perf_bench *bench, uint64_t now);
 
 /* Whether everything of the phase has been sent and received, or failed. */
 bool perf_bench_idle(const struct perf_bench *bench);
+
+/* The peer has sent all of this phase: what is not here soon is lost. */
+void perf_bench_peer_sent(struct perf_bench *bench, uint64_t now);
 
 /* One turn, asleep or polling as planned, `nap_ns` at most. */
 void perf_bench_turn(struct perf_bench *bench, uint64_t nap_ns);

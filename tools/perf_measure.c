@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "interrupt.h"
+#include "perf_scheme.h"
 #include "report.h"
 #include "session.h"
 #include "text.h"
@@ -105,10 +106,26 @@ static void show(const struct perf_bench *bench, struct progress *progress, uint
 	progress_note(progress, line, now);
 }
 
+/* Looks what the peer says meanwhile, and tells it when all was sent that nobody repairs. */
+static int watch(struct perf_bench *bench, struct perf_talk *talk, uint64_t now, bool *told)
+{
+	int rc = perf_talk_watch(talk);
+
+	if (rc == 0 && talk->pending && talk->header.kind == PROTOCOL_KIND_PERF_SENT) {
+		talk->pending = false;
+		perf_bench_peer_sent(bench, now);
+	}
+	if (rc || *told || bench->plan.scheme->exact || bench->phase.flows_sending)
+		return rc;
+	*told = true;
+	return perf_talk_say(talk, PROTOCOL_KIND_PERF_SENT, "", 0);
+}
+
 /* Until nothing of the phase is open. */
 static int run(struct perf_bench *bench, struct perf_talk *talk, struct progress *progress)
 {
 	uint64_t watched_ns = 0;
+	bool told = !bench->sends;
 
 	while (!perf_bench_idle(bench)) {
 		uint64_t now;
@@ -123,11 +140,13 @@ static int run(struct perf_bench *bench, struct perf_talk *talk, struct progress
 		if (now - watched_ns < WATCH_NS)
 			continue;
 		watched_ns = now;
-		rc = perf_talk_watch(talk);
+		rc = watch(bench, talk, now, &told);
 		if (rc)
 			return rc;
 		show(bench, progress, now);
 	}
+	if (!told && !bench->plan.scheme->exact && perf_bench_idle(bench) && !bench->error)
+		return perf_talk_say(talk, PROTOCOL_KIND_PERF_SENT, "", 0);
 	if (bench->why[0] != '\0')
 		return report_fail(talk->report, bench->error, "%s", bench->why);
 	if (bench->gone || bench->error)

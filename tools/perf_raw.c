@@ -5,7 +5,9 @@
  *
  * Messages of a queue pair leave in order. So when packets of a later one have landed, all of this one were sent, and
  * what does not come within a patience is lost. A message with none after it is given up when nothing at all was heard
- * for some patiences. Only the oldest open receive needs a timer for that.
+ * for a while: some patiences when the sender has said that it sent everything, or when it sends one message at a time;
+ * otherwise longer, for a sender whose window is full may be silent for a second, and giving up what it has yet to send
+ * would make a loss of nothing. Only the oldest open receive needs a timer for that.
  */
 #include <stddef.h>
 
@@ -16,12 +18,17 @@
 
 #define SILENCE_PATIENCES 8
 #define SILENCE_MIN_NS	  UINT64_C(20000000)
+#define SILENCE_STREAM_NS UINT64_C(1500000000)
 
 static uint64_t silence_ns(const struct perf_flow *flow)
 {
+	const struct perf_bench *bench = flow->bench;
 	uint64_t silence = SILENCE_PATIENCES * gw_qp_patience_ns(flow->qp);
+	uint64_t least = bench->phase.peer_sent || bench->plan.test == PERF_LATENCY
+				 ? SILENCE_MIN_NS
+				 : SILENCE_STREAM_NS;
 
-	return silence > SILENCE_MIN_NS ? silence : SILENCE_MIN_NS;
+	return silence > least ? silence : least;
 }
 
 static void complete(struct perf_shot *shot)
@@ -51,46 +58,36 @@ static void give_up(struct perf_flow *flow, uint64_t now)
 
 	while ((shot = oldest_open(flow)) && shot->announced) {
 		bool overtaken = (int32_t)(flow->newest - shot->sequence) > 1;
+		uint64_t at = overtaken ? shot->heard_ns + patience : flow->heard_ns + silence;
 
-		if ((overtaken && now - shot->heard_ns >= patience) ||
-		    now - flow->heard_ns >= silence) {
-			complete(shot);
-			continue;
+		if (now < at) {
+			gw_recv_timer(shot->recv, at);
+			break;
 		}
-		gw_recv_timer(shot->recv, flow->heard_ns + silence);
-		break;
+		complete(shot);
 	}
 }
 
-static void look(struct perf_shot *shot, uint64_t now)
+static void look(struct gw_recv *recv, void *arg, uint64_t now)
 {
+	struct perf_shot *shot = arg;
+	struct perf_flow *flow = shot->flow;
 	struct gw_recv_status status;
 
-	shot->heard_ns = now;
-	shot->flow->heard_ns = now;
-	if (gw_recv_status(shot->recv, &status) == 0 && status.flags & GW_RECV_FULL)
+	if (gw_recv_status(recv, &status))
+		return;
+	shot->announced = status.flags & GW_RECV_ANNOUNCED;
+	shot->heard_ns = flow->heard_ns = now;
+	/* An announcement alone is also worth a look, but proves nothing about the messages before it. */
+	if (status.landed != shot->landed) {
+		shot->landed = status.landed;
+		shot->landed_ns = now;
+		if ((int32_t)(shot->sequence + 1 - flow->newest) > 0)
+			flow->newest = shot->sequence + 1;
+	}
+	if (status.flags & GW_RECV_FULL)
 		complete(shot);
-	give_up(shot->flow, now);
-}
-
-static void announced(struct gw_recv *recv, void *arg, uint64_t now)
-{
-	struct perf_shot *shot = arg;
-
-	(void)recv;
-	shot->announced = true;
-	look(shot, now);
-}
-
-static void landed(struct gw_recv *recv, void *arg, uint64_t now)
-{
-	struct perf_shot *shot = arg;
-
-	(void)recv;
-	shot->landed_ns = now;
-	if ((int32_t)(shot->sequence + 1 - shot->flow->newest) > 0)
-		shot->flow->newest = shot->sequence + 1;
-	look(shot, now);
+	give_up(flow, now);
 }
 
 static void timer(struct gw_recv *recv, void *arg, uint64_t now)
@@ -109,9 +106,15 @@ static void released(struct gw_recv *recv, void *arg, int status, uint64_t now)
 	perf_shot_received(shot, status, shot->landed_ns, now);
 }
 
+static void all_sent(struct perf_flow *flow, uint64_t now)
+{
+	flow->heard_ns = now;
+	give_up(flow, now);
+}
+
 static const struct gw_recv_handler recv_handler = {
-	.announced = announced,
-	.progress = landed,
+	.announced = look,
+	.progress = look,
 	.timer = timer,
 	.released = released,
 };
@@ -152,4 +155,6 @@ static int raw_recv(struct perf_shot *shot, void *addr, uint64_t length)
 	return gw_recv_post(shot->flow->qp, &attr, &shot->recv);
 }
 
-const struct perf_scheme perf_raw = { .name = "raw", .send = raw_send, .recv = raw_recv };
+const struct perf_scheme perf_raw = {
+	.name = "raw", .send = raw_send, .recv = raw_recv, .all_sent = all_sent
+};

@@ -9,6 +9,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+struct perf_flow;
 struct perf_shot;
 
 struct perf_scheme {
@@ -17,6 +18,8 @@ struct perf_scheme {
 	/* Set shot->send or shot->recv. 0 or -errno of the library. */
 	int (*send)(struct perf_shot *shot, const void *addr, uint64_t length, uint32_t imm);
 	int (*recv)(struct perf_shot *shot, void *addr, uint64_t length);
+	/* The peer says that it has sent all of this phase. For schemes that are not exact, and so must know. */
+	void (*all_sent)(struct perf_flow *flow, uint64_t now);
 };
 
 extern const struct perf_scheme perf_raw;

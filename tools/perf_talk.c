@@ -65,7 +65,7 @@ static int read_record(struct perf_talk *talk, uint64_t deadline)
 	return 0;
 }
 
-int perf_talk_hear(struct perf_talk *talk)
+static int hear_any(struct perf_talk *talk)
 {
 	uint64_t deadline = rendezvous_now() + talk->options->timeout_ns;
 	int rc;
@@ -80,6 +80,17 @@ int perf_talk_hear(struct perf_talk *talk)
 	}
 	rc = talk->pending ? 0 : read_record(talk, deadline);
 	talk->pending = false;
+	return rc;
+}
+
+int perf_talk_hear(struct perf_talk *talk)
+{
+	int rc;
+
+	/* That the peer has sent everything is no news to one that has everything. */
+	do {
+		rc = hear_any(talk);
+	} while (rc == 0 && talk->header.kind == PROTOCOL_KIND_PERF_SENT);
 	return rc;
 }
 

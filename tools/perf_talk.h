@@ -9,6 +9,7 @@
  *	server -> client	queue pair, ...		it has receives posted by now
  *	both			ready			before warm-up and measurement: nothing of the last phase is open
  *	both			go			then the clock of the one that says it runs
+ *	both			sent			under a scheme that repairs nothing: no packet is left to come
  *	both			counter, ..., result
  *	client -> server	the next plan, or end
  *

@@ -45,6 +45,7 @@ enum protocol_kind {
 	PROTOCOL_KIND_PERF_COUNTER = 20,
 	PROTOCOL_KIND_PERF_RESULT = 21,
 	PROTOCOL_KIND_PERF_END = 22,
+	PROTOCOL_KIND_PERF_SENT = 23,
 };
 
 struct protocol_header {
