@@ -23,6 +23,8 @@ struct perf {
 	struct perf_options options;
 	struct report report;
 	struct perf_talk talk;
+	struct gw_context *ctx;
+	uint32_t ctx_qps; /* that it was opened for */
 	struct perf_bench bench;
 	struct progress progress;
 	bool client;
@@ -77,14 +79,33 @@ static int measure(struct perf *perf, const struct perf_plan *plan)
 	return rc;
 }
 
+/* All sizes have as many queue pairs, so that one context does for them. */
+static int open_bench(struct perf *perf, const struct perf_plan *plan)
+{
+	int rc = 0;
+
+	if (!perf->ctx)
+		rc = perf_context_open(&perf->report, &perf->options.common,
+				       perf->talk.connection.local, plan->qps,
+				       perf->options.memory_bytes, &perf->ctx);
+	else if (plan->qps > perf->ctx_qps)
+		rc = report_fail(&perf->report, -EPROTO, "%s asks for more queue pairs than before",
+				 perf->report.peer);
+	if (rc)
+		return rc;
+	if (!perf->ctx_qps)
+		perf->ctx_qps = plan->qps;
+	return perf_bench_open(&perf->bench, &perf->report, &perf->options.common, plan,
+			       perf->client, perf->ctx);
+}
+
 static int run_size(struct perf *perf, uint64_t size)
 {
 	struct perf_plan plan = perf_options_plan(&perf->options, size);
 	uint8_t encoded[PERF_PLAN_BYTES];
 	int rc;
 
-	rc = perf_bench_open(&perf->bench, &perf->report, &perf->options.common, &plan, true,
-			     perf->talk.connection.local);
+	rc = open_bench(perf, &plan);
 	if (rc)
 		return rc;
 	perf_plan_encode(&plan, encoded);
@@ -133,8 +154,7 @@ static int serve_size(struct perf *perf, const struct raw_plan *raw)
 	if (rc)
 		return report_fail(&perf->report, rc, "cannot measure what %s asks for: %s",
 				   perf->report.peer, why);
-	rc = perf_bench_open(&perf->bench, &perf->report, &perf->options.common, &plan, false,
-			     perf->talk.connection.local);
+	rc = open_bench(perf, &plan);
 	if (rc)
 		return rc;
 	rc = perf_talk_say(&perf->talk, PROTOCOL_KIND_ACCEPT, "", 0);
@@ -175,6 +195,8 @@ static int finish(struct perf *perf, int rc)
 	if (rc)
 		session_explain_signal(&perf->report, rc);
 	rendezvous_close(&perf->talk.connection);
+	if (perf->ctx)
+		gw_context_close(perf->ctx);
 	json_decref(perf->rows);
 	return report_finish(&perf->report);
 }

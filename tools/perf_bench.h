@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * One end of a measurement of one size: a context, queue pairs, memory, and the messages under way. Everything is made
- * anew for each size, so that no size inherits anything from the one before it.
+ * One end of a measurement of one size: queue pairs, memory, and the messages under way. They are made anew for each
+ * size, so that no size inherits anything from the one before it. The context stays: leaving a shared port and joining
+ * it again would change who gets whose packets.
  *
  * A flow is a queue pair. It owns shots: places for one message each, with their share of the memory, through which the
  * shot cycles from use to use. So no two messages under way overlap, whatever the order they end in. What is posted
@@ -148,9 +149,13 @@ struct perf_bench {
 	int gone;	    /* the status the peer went with, or 0 */
 };
 
+/* A context that suits any plan with at most so many queue pairs and so much memory. */
+int perf_context_open(struct report *report, const struct options *options, const char *local,
+		      uint32_t qps, uint64_t memory_bytes, struct gw_context **out);
+
 /* Makes it all, but for the connections. The plan must have been checked. */
 int perf_bench_open(struct perf_bench *bench, struct report *report, const struct options *options,
-		    const struct perf_plan *plan, bool client, const char *local);
+		    const struct perf_plan *plan, bool client, struct gw_context *ctx);
 
 /* Tells the peer and gives everything back. Harmless on one that is not open. */
 void perf_bench_close(struct perf_bench *bench);

@@ -9,7 +9,11 @@
 #include "report.h"
 #include "session.h"
 
-#define PAYLOAD_LEAST 256 /* bytes in a packet, at the least, for the size of bitmaps */
+#define REQUESTS_A_QP (3 * PERF_DEPTH_MAX)
+#define REQUESTS_MAX  (5 * PERF_MESSAGES_MAX)
+#define BITMAP_LEAST  256
+#define BYTES_A_BITMAP_BYTE                                                                        \
+	64 /* a bit a packet of 256 bytes or more, of several messages, in blocks of a power of two */
 #define SEND_LOG_BYTES                                                                             \
 	(UINT64_C(512) << 10) /* what the library keeps of packets sent, at the most */
 #define ARENA_SLACK	 (UINT64_C(16) << 20)
@@ -37,20 +41,22 @@ static uint32_t slots_for(const struct perf_plan *plan)
 	return slots;
 }
 
-/* Requests that ended keep their places until the peer knows, so that each queue pair may need a place a slot more. */
-static struct gw_context_attr limits_for(const struct perf_plan *plan)
+/*
+ * Enough for any plan with so many queue pairs and so much memory. A request that ended keeps its place until the peer
+ * knows, which is up to a place a slot. Pools and bitmaps are touched as they are used.
+ */
+int perf_context_open(struct report *report, const struct options *options, const char *local,
+		      uint32_t qps, uint64_t memory_bytes, struct gw_context **out)
 {
-	uint32_t slots = slots_for(plan);
-	uint64_t requests = (uint64_t)plan->qps * (perf_plan_receives(plan) + slots);
-	/* A bit a packet and a little for chunks, in blocks of a power of two. */
-	uint64_t bitmap = plan->size / PAYLOAD_LEAST / 8 * 4 + 256;
+	uint64_t requests = (uint64_t)qps * REQUESTS_A_QP;
+	struct gw_context_attr limits = { .max_qps = qps };
 
-	return (struct gw_context_attr){
-		.max_qps = plan->qps,
-		.max_sends = (uint32_t)requests,
-		.max_recvs = (uint32_t)requests,
-		.bitmap_bytes = plan->qps * SEND_LOG_BYTES + requests * bitmap + ARENA_SLACK,
-	};
+	if (requests > REQUESTS_MAX)
+		requests = REQUESTS_MAX;
+	limits.max_sends = limits.max_recvs = (uint32_t)requests;
+	limits.bitmap_bytes = qps * SEND_LOG_BYTES + requests * BITMAP_LEAST +
+			      memory_bytes / BYTES_A_BITMAP_BYTE + ARENA_SLACK;
+	return session_open_context(report, options, local, &limits, out);
 }
 
 static int map_area(struct perf_bench *bench, struct report *report, struct perf_area *area,
@@ -144,20 +150,19 @@ static int make_samples(struct perf_bench *bench, struct report *report)
 }
 
 int perf_bench_open(struct perf_bench *bench, struct report *report, const struct options *options,
-		    const struct perf_plan *plan, bool client, const char *local)
+		    const struct perf_plan *plan, bool client, struct gw_context *ctx)
 {
-	struct gw_context_attr limits = limits_for(plan);
-	int rc;
+	int rc = 0;
 
 	*bench = (struct perf_bench){
+		.ctx = ctx,
 		.plan = *plan,
 		.engine = plan->test == PERF_LATENCY ? &perf_pingpong : &perf_stream,
 		.client = client,
 		.sends = client || plan->both || plan->test == PERF_LATENCY,
 		.receives = !client || plan->both || plan->test == PERF_LATENCY,
 	};
-	rc = session_open_context(report, options, local, &limits, &bench->ctx);
-	if (rc == 0 && bench->sends)
+	if (bench->sends)
 		rc = map_area(bench, report, &bench->send_area, plan->depth);
 	if (rc == 0 && bench->receives)
 		rc = map_area(bench, report, &bench->recv_area, perf_plan_receives(plan));
@@ -170,23 +175,42 @@ int perf_bench_open(struct perf_bench *bench, struct report *report, const struc
 	return rc;
 }
 
+/* After their queue pair: only then are receives that nothing came for released. */
+static void close_requests(const struct perf_area *area, uint32_t qps)
+{
+	for (size_t i = 0; area->shots && i < (size_t)area->shots_each * qps; i++) {
+		if (area->shots[i].send)
+			gw_send_close(area->shots[i].send);
+		if (area->shots[i].recv)
+			gw_recv_close(area->shots[i].recv);
+	}
+}
+
 static void free_area(struct perf_area *area)
 {
-	free(area->shots);
+	if (area->mr)
+		gw_mr_deregister(area->mr);
 	if (area->memory)
 		munmap(area->memory, area->bytes);
+	free(area->shots);
 }
 
 void perf_bench_close(struct perf_bench *bench)
 {
-	/* Takes queue pairs, requests and registrations with it, and tells the peer. */
-	if (bench->ctx)
-		gw_context_close(bench->ctx);
+	for (uint32_t i = 0; bench->flows && i < bench->plan.qps; i++) {
+		if (bench->flows[i].qp)
+			gw_qp_close(bench->flows[i].qp);
+	}
+	close_requests(&bench->send_area, bench->plan.qps);
+	close_requests(&bench->recv_area, bench->plan.qps);
 	free_area(&bench->send_area);
 	free_area(&bench->recv_area);
 	if (bench->samples.half_ns)
 		munmap(bench->samples.half_ns,
 		       bench->samples.room * sizeof(*bench->samples.half_ns));
 	free(bench->flows);
+	/* The library forgets them in its next turn. */
+	if (bench->ctx)
+		gw_progress(bench->ctx);
 	memset(bench, 0, sizeof(*bench));
 }
