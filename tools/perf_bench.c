@@ -3,8 +3,9 @@
  * Messages in motion: posting them, taking their ends, and knowing when a phase is over.
  *
  * A flow is through with sending when its last message was posted and nothing of it is open, and through with receiving
- * when a message arrived that said it was the last. The peer starts no new phase before both ends have said that they
- * are through, so a message always belongs to the phase in which it arrives.
+ * when a message arrived that said it was the last, and all before it: a loss may hold up any of them. The peer starts
+ * no new phase before both ends have said that they are through, so a message always belongs to the phase in which it
+ * arrives.
  */
 #include "perf_bench.h"
 
@@ -65,7 +66,7 @@ void perf_bench_phase(struct perf_bench *bench, bool measured, uint64_t now)
 		struct perf_flow *flow = &bench->flows[i];
 
 		flow->sent = flow->delivered = flow->bytes = flow->fair_bytes = 0;
-		flow->last_sent = flow->send_finished = flow->recv_finished = false;
+		flow->last_sent = flow->send_finished = false;
 	}
 }
 
@@ -131,7 +132,7 @@ void perf_flow_send(struct perf_flow *flow, uint32_t flags)
 		perf_pattern_fill(memory, bench->plan.size,
 				  perf_pattern_key(bench->client, flow->index, shot->sequence));
 	rc = bench->plan.scheme->send(shot, memory, bench->plan.size,
-				      flags | (shot->sequence & PERF_IMM_SEQUENCE));
+				      flags | (uint32_t)(shot->sequence & PERF_IMM_SEQUENCE));
 	if (rc) {
 		fail(bench, rc);
 		return;
@@ -207,8 +208,9 @@ static int examine(struct perf_shot *shot, struct perf_arrival *arrival)
 		if (bench->plan.verify && !perf_pattern_check(memory, from, below, key, &at)) {
 			snprintf(
 				bench->why, sizeof(bench->why),
-				"message %u of queue pair %u arrived with wrong bytes from byte %llu on",
-				shot->sequence, shot->flow->index, (unsigned long long)at);
+				"message %llu of queue pair %u arrived with wrong bytes from byte %llu on",
+				(unsigned long long)shot->sequence, shot->flow->index,
+				(unsigned long long)at);
 			return -EILSEQ;
 		}
 		if (more != 1)
@@ -271,9 +273,11 @@ void perf_shot_received(struct perf_shot *shot, int status, uint64_t landed_ns, 
 		return;
 	}
 	account(flow, &arrival, landed_ns);
-	if (arrival.imm & PERF_IMM_LAST && !flow->recv_finished) {
+	flow->received++;
+	if (arrival.imm & PERF_IMM_LAST)
+		flow->recv_end = shot->sequence + 1;
+	if (flow->received == flow->recv_end) {
 		take_shares(bench);
-		flow->recv_finished = true;
 		bench->phase.flows_receiving--;
 	}
 	bench->engine->received(flow, &arrival, now);

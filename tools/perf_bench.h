@@ -37,7 +37,7 @@ struct perf_shot {
 	struct perf_flow *flow;
 	uint8_t *memory; /* of its first piece */
 	uint64_t uses;
-	uint32_t sequence; /* of the message in its direction of the queue pair */
+	uint64_t sequence; /* of the message in its direction of the queue pair */
 	/* for a scheme that watches packets arrive */
 	uint32_t landed;    /* packets, when last looked at */
 	uint64_t landed_ns; /* when the last one did, or 0 */
@@ -57,9 +57,11 @@ struct perf_flow {
 	struct list open_recvs;
 	uint32_t idle_recv_count;
 	uint32_t sends_open;
-	uint32_t send_sequence;
-	uint32_t recv_sequence; /* of the next receive to be posted */
-	uint32_t newest;	/* for raw: one past the newest message of which anything landed */
+	uint64_t send_sequence;
+	uint64_t recv_sequence; /* of the next receive to be posted */
+	uint64_t received;	/* messages that ended, from the first phase on */
+	uint64_t recv_end;	/* how many that will be when the phase is over, as far as known */
+	uint64_t newest;	/* for raw: one past the newest message of which anything landed */
 	uint64_t heard_ns;	/* and when anything was last heard */
 	/* in this phase */
 	uint64_t sent;	     /* messages posted */
@@ -68,7 +70,6 @@ struct perf_flow {
 	uint64_t fair_bytes; /* received when the first flow was through */
 	bool last_sent;
 	bool send_finished;
-	bool recv_finished;
 	/* ping-pong */
 	uint64_t ping_ns;
 	uint32_t owed_imm;

@@ -7,9 +7,9 @@
 #define STEP UINT64_C(0x9e3779b97f4a7c15)
 #define WORD sizeof(uint64_t)
 
-uint64_t perf_pattern_key(bool client, uint32_t flow, uint32_t sequence)
+uint64_t perf_pattern_key(bool client, uint32_t flow, uint64_t sequence)
 {
-	uint64_t key = (uint64_t)sequence << 32 | (uint64_t)flow << 1 | client;
+	uint64_t key = sequence << 16 ^ (uint64_t)flow << 1 ^ client;
 
 	/* Neighbouring messages must not be each other's shifted by a word. */
 	key ^= key >> 31;

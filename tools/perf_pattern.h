@@ -10,7 +10,7 @@
 #include <stdint.h>
 
 /* A message's own key, from who sends it, on which flow, and which one it is. */
-uint64_t perf_pattern_key(bool client, uint32_t flow, uint32_t sequence);
+uint64_t perf_pattern_key(bool client, uint32_t flow, uint64_t sequence);
 
 void perf_pattern_fill(uint8_t *memory, uint64_t length, uint64_t key);
 

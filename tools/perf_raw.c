@@ -57,7 +57,7 @@ static void give_up(struct perf_flow *flow, uint64_t now)
 	struct perf_shot *shot;
 
 	while ((shot = oldest_open(flow)) && shot->announced) {
-		bool overtaken = (int32_t)(flow->newest - shot->sequence) > 1;
+		bool overtaken = flow->newest > shot->sequence + 1;
 		uint64_t at = overtaken ? shot->heard_ns + patience : flow->heard_ns + silence;
 
 		if (now < at) {
@@ -82,7 +82,7 @@ static void look(struct gw_recv *recv, void *arg, uint64_t now)
 	if (status.landed != shot->landed) {
 		shot->landed = status.landed;
 		shot->landed_ns = now;
-		if ((int32_t)(shot->sequence + 1 - flow->newest) > 0)
+		if (shot->sequence >= flow->newest)
 			flow->newest = shot->sequence + 1;
 	}
 	if (status.flags & GW_RECV_FULL)
