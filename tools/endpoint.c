@@ -13,9 +13,8 @@
 #include <sys/mman.h>
 
 #include "interrupt.h"
-#include "protocol.h"
-#include "rendezvous.h"
 #include "report.h"
+#include "session.h"
 
 #define RECORDS_BYTES  4096
 #define TRAILER_OFFSET 0
@@ -48,36 +47,6 @@ static void transfer_done(void *arg, const struct gw_transfer_result *result, ui
 		piece->packets = status.landed;
 }
 
-static int explain_context(struct report *report, const struct options *options, const char *local,
-			   int error)
-{
-	unsigned port = options->udp_port_given ? options->udp_port : 4791;
-
-	if (error == -EADDRINUSE)
-		return report_fail(
-			report, error,
-			"UDP port %u of %s is held by a program that does not share it; choose another with --udp-port",
-			port, local);
-	return report_fail(report, error, "cannot open the fabric on %s, UDP port %u: %s", local,
-			   port, strerror(-error));
-}
-
-static int open_context(struct endpoint *endpoint, struct report *report,
-			const struct options *options, const char *local)
-{
-	struct gw_context_attr attr = { .faults = options->faulty ? &options->faults : NULL };
-	char fabric[ADDRESS_TEXT + 16];
-	int rc;
-
-	if (options->udp_port_given)
-		snprintf(fabric, sizeof(fabric), "roce:%s@%u", local, options->udp_port);
-	else
-		snprintf(fabric, sizeof(fabric), "roce:%s", local);
-	attr.fabric = fabric;
-	rc = gw_context_open(&attr, &endpoint->ctx);
-	return rc ? explain_context(report, options, local, rc) : 0;
-}
-
 static int map_memory(struct endpoint *endpoint, struct report *report, uint32_t block,
 		      unsigned pieces)
 {
@@ -106,10 +75,11 @@ int endpoint_open(struct endpoint *endpoint, struct report *report, const struct
 	struct gw_qp_attr attr = { .peer_timeout_ns = options->timeout_ns,
 				   .handler = &qp_handler,
 				   .arg = endpoint };
+	struct gw_context_attr context_attr = { 0 };
 	int rc;
 
 	memset(endpoint, 0, sizeof(*endpoint));
-	rc = open_context(endpoint, report, options, local);
+	rc = session_open_context(report, options, local, &context_attr, &endpoint->ctx);
 	if (rc)
 		return rc;
 	rc = map_memory(endpoint, report, block, pieces);

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* One table of long options serves both commands; what belongs to one only is refused in the other. */
+/* One table of long options serves both `send` and `recv`; what belongs to one only is refused in the other. */
 #include "options.h"
 
 #include <errno.h>
-#include <getopt.h>
 #include <string.h>
 
 #include "report.h"
@@ -15,36 +14,15 @@
 #define TIMEOUT_MAX_S	  86400
 #define NS_PER_SECOND	  1e9
 
-enum option_id {
-	OPTION_BIND = 256,
-	OPTION_BLOCK,
-	OPTION_DROP,
-	OPTION_DUP,
-	OPTION_JSON,
-	OPTION_PORT,
-	OPTION_QUIET,
-	OPTION_REORDER,
-	OPTION_SEED,
-	OPTION_TIMEOUT,
-	OPTION_UDP_PORT,
-};
+enum { OPTION_BLOCK = OPTION_OWN };
 
 static const struct option long_options[] = {
-	{ "bind", required_argument, NULL, OPTION_BIND },
+	OPTIONS_SHARED,
 	{ "block", required_argument, NULL, OPTION_BLOCK },
-	{ "drop", required_argument, NULL, OPTION_DROP },
-	{ "dup", required_argument, NULL, OPTION_DUP },
-	{ "json", no_argument, NULL, OPTION_JSON },
-	{ "port", required_argument, NULL, OPTION_PORT },
-	{ "quiet", no_argument, NULL, OPTION_QUIET },
-	{ "reorder", required_argument, NULL, OPTION_REORDER },
-	{ "seed", required_argument, NULL, OPTION_SEED },
-	{ "timeout", required_argument, NULL, OPTION_TIMEOUT },
-	{ "udp-port", required_argument, NULL, OPTION_UDP_PORT },
 	{ NULL, 0, NULL, 0 },
 };
 
-static int bad_value(struct report *report, const char *option, const char *expected)
+int options_bad_value(struct report *report, const char *option, const char *expected)
 {
 	return report_usage(report, "%s \"%s\" is not %s", option, optarg, expected);
 }
@@ -54,8 +32,8 @@ static int read_port(struct report *report, const char *option, uint64_t min, ui
 	uint64_t value;
 
 	if (text_parse_integer(optarg, min, UINT16_MAX, &value))
-		return bad_value(report, option,
-				 min ? "a port from 1 to 65535" : "a port from 0 to 65535");
+		return options_bad_value(report, option,
+					 min ? "a port from 1 to 65535" : "a port from 0 to 65535");
 	*out = (uint16_t)value;
 	return 0;
 }
@@ -64,7 +42,7 @@ static int read_probability(struct report *report, const char *option, struct op
 			    double *out)
 {
 	if (text_parse_probability(optarg, out))
-		return bad_value(report, option, "a share from 0 to 1, or 0% to 100%");
+		return options_bad_value(report, option, "a share from 0 to 1, or 0% to 100%");
 	options->faulty = true;
 	return 0;
 }
@@ -74,7 +52,8 @@ static int read_timeout(struct report *report, struct options *options)
 	double seconds;
 
 	if (text_parse_decimal(optarg, TIMEOUT_MIN_S, TIMEOUT_MAX_S, &seconds))
-		return bad_value(report, "--timeout", "a number of seconds from 0.1 to 86400");
+		return options_bad_value(report, "--timeout",
+					 "a number of seconds from 0.1 to 86400");
 	options->timeout_ns = (uint64_t)(seconds * NS_PER_SECOND);
 	return 0;
 }
@@ -86,20 +65,17 @@ static int read_block(struct report *report, bool sending, struct options *optio
 	if (!sending)
 		return report_usage(report, "--block is the sender's to choose");
 	if (text_parse_size(optarg, BLOCK_MIN, BLOCK_MAX, &value))
-		return bad_value(report, "--block", "a size from 4K to 16M");
+		return options_bad_value(report, "--block", "a size from 4K to 16M");
 	options->block = (uint32_t)value;
 	return 0;
 }
 
-static int read_option(int id, char **argv, bool sending, struct report *report,
-		       struct options *options)
+int options_read(int id, char **argv, struct report *report, struct options *options)
 {
 	switch (id) {
 	case OPTION_BIND:
 		options->bind = optarg;
 		return 0;
-	case OPTION_BLOCK:
-		return read_block(report, sending, options);
 	case OPTION_DROP:
 		return read_probability(report, "--drop", options, &options->faults.drop);
 	case OPTION_DUP:
@@ -116,7 +92,7 @@ static int read_option(int id, char **argv, bool sending, struct report *report,
 		return read_probability(report, "--reorder", options, &options->faults.reorder);
 	case OPTION_SEED:
 		if (text_parse_integer(optarg, 0, UINT64_MAX, &options->faults.seed))
-			return bad_value(report, "--seed", "a whole number");
+			return options_bad_value(report, "--seed", "a whole number");
 		return 0;
 	case OPTION_TIMEOUT:
 		return read_timeout(report, options);
@@ -130,22 +106,30 @@ static int read_option(int id, char **argv, bool sending, struct report *report,
 	}
 }
 
-int options_parse(int argc, char **argv, bool sending, struct report *report, struct options *out)
+void options_begin(int argc, char **argv, struct report *report, struct options *out)
 {
-	struct options options = {
+	*out = (struct options){
 		.port = PORT_DEFAULT,
 		.timeout_ns = (uint64_t)(TIMEOUT_DEFAULT_S * NS_PER_SECOND),
-		.block = BLOCK_DEFAULT,
 	};
-	int wanted = sending ? 2 : 1;
-	int id, rc;
-
 	/* Even a command line that cannot be read is answered in JSON if it asked for that. */
 	for (int i = 1; i < argc && strcmp(argv[i], "--") != 0; i++)
 		report->json |= strcmp(argv[i], "--json") == 0;
+}
+
+int options_parse(int argc, char **argv, bool sending, struct report *report, struct options *out)
+{
+	struct options options;
+	int wanted = sending ? 2 : 1;
+	int id, rc;
+
+	options_begin(argc, argv, report, &options);
+	options.block = BLOCK_DEFAULT;
+	options.counterpart = sending ? "recv" : "send";
 	/* A leading ':' tells a missing value from an unknown option; "-x" must not pass as anything. */
 	while ((id = getopt_long(argc, argv, ":", long_options, NULL)) != -1) {
-		rc = read_option(id, argv, sending, report, &options);
+		rc = id == OPTION_BLOCK ? read_block(report, sending, &options)
+					: options_read(id, argv, report, &options);
 		if (rc)
 			return rc;
 	}

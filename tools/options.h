@@ -1,8 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What `godwit send` and `godwit recv` are told on the command line. */
+/*
+ * What is said on the command line to every command that meets another end: where it is, how long to wait, which faults
+ * to make. `send` and `recv` are read here whole; a command with options of its own takes the shared ones from here.
+ */
 #ifndef TOOLS_OPTIONS_H
 #define TOOLS_OPTIONS_H
 
+#include <getopt.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -16,8 +20,9 @@ struct report;
 #define BLOCK_DEFAULT (UINT64_C(1) << 20)
 
 struct options {
+	const char *counterpart; /* the command that runs at the other end */
 	const char *file;
-	const char *host; /* send only */
+	const char *host; /* of the one that calls */
 	const char *bind; /* NULL: any */
 	uint16_t port;
 	uint16_t udp_port;
@@ -30,10 +35,49 @@ struct options {
 	struct gw_faults faults;
 };
 
+/* Identifiers of the shared options; a command's own begin at OPTION_OWN. */
+enum option_id {
+	OPTION_BIND = 256,
+	OPTION_DROP,
+	OPTION_DUP,
+	OPTION_JSON,
+	OPTION_PORT,
+	OPTION_QUIET,
+	OPTION_REORDER,
+	OPTION_SEED,
+	OPTION_TIMEOUT,
+	OPTION_UDP_PORT,
+	OPTION_OWN,
+};
+
+/* Their lines in a getopt_long() table. */
+#define OPTIONS_SHARED                                                                             \
+	{ "bind", required_argument, NULL, OPTION_BIND },                                          \
+		{ "drop", required_argument, NULL, OPTION_DROP },                                  \
+		{ "dup", required_argument, NULL, OPTION_DUP },                                    \
+		{ "json", no_argument, NULL, OPTION_JSON },                                        \
+		{ "port", required_argument, NULL, OPTION_PORT },                                  \
+		{ "quiet", no_argument, NULL, OPTION_QUIET },                                      \
+		{ "reorder", required_argument, NULL, OPTION_REORDER },                            \
+		{ "seed", required_argument, NULL, OPTION_SEED },                                  \
+		{ "timeout", required_argument, NULL, OPTION_TIMEOUT },                            \
+	{                                                                                          \
+		"udp-port", required_argument, NULL, OPTION_UDP_PORT                               \
+	}
+
+/* The defaults, before the first option is read. */
+void options_begin(int argc, char **argv, struct report *report, struct options *out);
+
+/* Reads a shared option, or says what is wrong with one that getopt_long() did not take. */
+int options_read(int id, char **argv, struct report *report, struct options *options);
+
+/* "--option "value" is not ...": a usage error about the option being read. */
+int options_bad_value(struct report *report, const char *option, const char *expected);
+
 /* Reads them. What is wrong goes into the report, as a usage error, and -EINVAL comes back. */
 int options_parse(int argc, char **argv, bool sending, struct report *report, struct options *out);
 
-/* The part of the usage text that both commands share. */
+/* The part of the usage text that all of them share. */
 #define OPTIONS_USAGE                                                                              \
 	"  --port P        TCP port of the rendezvous (default 4791)\n"                            \
 	"  --udp-port P    UDP port for this end's packets, 0 for any (default 4791)\n"            \

@@ -51,13 +51,28 @@ static void describe(const struct progress *progress, uint64_t done, uint64_t no
 		 text_rate(rate * 8, speed), left);
 }
 
+bool progress_due(const struct progress *progress, uint64_t now_ns)
+{
+	return progress->shown && now_ns - progress->drawn_ns >= REDRAW_INTERVAL_NS;
+}
+
+void progress_note(struct progress *progress, const char *text, uint64_t now_ns)
+{
+	if (!progress_due(progress, now_ns))
+		return;
+	progress->drawn_ns = now_ns;
+	progress->drawn = true;
+	/* The last column stays free, for some terminals wrap there. */
+	fprintf(stderr, "\r%.*s\033[K", (int)terminal_columns() - 1, text);
+}
+
 void progress_update(struct progress *progress, uint64_t done, uint64_t now_ns)
 {
 	char text[4 * TEXT_SIZE], bar[BAR_MAX + 1] = "";
 	unsigned columns, width, filled;
 	size_t room;
 
-	if (!progress->shown || now_ns - progress->drawn_ns < REDRAW_INTERVAL_NS)
+	if (!progress_due(progress, now_ns))
 		return;
 	progress->drawn_ns = now_ns;
 	progress->drawn = true;

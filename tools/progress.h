@@ -20,6 +20,12 @@ void progress_start(struct progress *progress, bool quiet, uint64_t total, uint6
 /* Redraws, at most ten times a second. */
 void progress_update(struct progress *progress, uint64_t done, uint64_t now_ns);
 
+/* The same for work of no known size: a line of text in place of the bar. */
+void progress_note(struct progress *progress, const char *text, uint64_t now_ns);
+
+/* Whether a redraw would show anything now, for those to whom the text is dear. */
+bool progress_due(const struct progress *progress, uint64_t now_ns);
+
 /* Wipes the bar away, so that what is printed next starts on an empty line. */
 void progress_clear(struct progress *progress);
 

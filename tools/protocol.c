@@ -7,10 +7,10 @@
  */
 #include "protocol.h"
 
-#include <endian.h>
 #include <errno.h>
 #include <string.h>
 
+#include "bytes.h"
 #include "options.h"
 
 enum { MAGIC = 8, VERDICT_TEXT = 16 };
@@ -19,48 +19,6 @@ enum { MAGIC = 8, VERDICT_TEXT = 16 };
 static const uint8_t header_magic[MAGIC] = { 'G', 'o', 'd', 'w', 'i', 't', '\r', '\n' };
 static const uint8_t trailer_magic[MAGIC] = { 'G', 'w', 'T', 'r', 'a', 'i', 'l', 0 };
 static const uint8_t verdict_magic[MAGIC] = { 'G', 'w', 'V', 'e', 'r', 'd', 'c', 't' };
-
-static void put16(uint8_t *out, uint16_t value)
-{
-	value = htobe16(value);
-	memcpy(out, &value, sizeof(value));
-}
-
-static void put32(uint8_t *out, uint32_t value)
-{
-	value = htobe32(value);
-	memcpy(out, &value, sizeof(value));
-}
-
-static void put64(uint8_t *out, uint64_t value)
-{
-	value = htobe64(value);
-	memcpy(out, &value, sizeof(value));
-}
-
-static uint16_t get16(const uint8_t *in)
-{
-	uint16_t value;
-
-	memcpy(&value, in, sizeof(value));
-	return be16toh(value);
-}
-
-static uint32_t get32(const uint8_t *in)
-{
-	uint32_t value;
-
-	memcpy(&value, in, sizeof(value));
-	return be32toh(value);
-}
-
-static uint64_t get64(const uint8_t *in)
-{
-	uint64_t value;
-
-	memcpy(&value, in, sizeof(value));
-	return be64toh(value);
-}
 
 void protocol_encode_header(const struct protocol_header *header, uint8_t out[PROTOCOL_HEADER])
 {
@@ -92,14 +50,15 @@ void protocol_encode_hello(const struct protocol_hello *hello, uint8_t out[PROTO
 	memcpy(out + 16, hello->qp.bytes, sizeof(hello->qp.bytes));
 }
 
-int protocol_decode_hello(const uint8_t in[PROTOCOL_HELLO], struct protocol_hello *out)
+int protocol_decode_hello(const uint8_t *in, size_t length, struct protocol_hello *out)
 {
-	struct protocol_hello hello = {
-		.size = get64(in),
-		.block = get32(in + 8),
-		.mode = get32(in + 12),
-	};
+	struct protocol_hello hello;
 
+	if (length != PROTOCOL_HELLO)
+		return -EPROTO;
+	hello.size = get64(in);
+	hello.block = get32(in + 8);
+	hello.mode = get32(in + 12);
 	if (hello.size > INT64_MAX || hello.block < BLOCK_MIN || hello.block > BLOCK_MAX)
 		return -EPROTO;
 	memcpy(hello.qp.bytes, in + 16, sizeof(hello.qp.bytes));

@@ -33,7 +33,20 @@ enum {
 	PROTOCOL_BODY_MAX = 256,
 };
 
-enum protocol_kind { PROTOCOL_KIND_HELLO = 1, PROTOCOL_KIND_ACCEPT = 2, PROTOCOL_KIND_REFUSE = 3 };
+enum protocol_kind {
+	PROTOCOL_KIND_HELLO = 1,
+	PROTOCOL_KIND_ACCEPT = 2,
+	PROTOCOL_KIND_REFUSE = 3,
+	/* of `godwit perf`: perf_talk.h */
+	PROTOCOL_KIND_PERF_PLAN = 16,
+	PROTOCOL_KIND_PERF_QP = 17,
+	PROTOCOL_KIND_PERF_READY = 18,
+	PROTOCOL_KIND_PERF_GO = 19,
+	PROTOCOL_KIND_PERF_COUNTER = 20,
+	PROTOCOL_KIND_PERF_RESULT = 21,
+	PROTOCOL_KIND_PERF_END = 22,
+	PROTOCOL_KIND_PERF_SENT = 23,
+};
 
 struct protocol_header {
 	uint16_t version;
@@ -71,7 +84,7 @@ size_t protocol_encode_verdict(const struct protocol_verdict *verdict,
  * A header of another version is decoded, for its reader to say so.
  */
 int protocol_decode_header(const uint8_t in[PROTOCOL_HEADER], struct protocol_header *out);
-int protocol_decode_hello(const uint8_t in[PROTOCOL_HELLO], struct protocol_hello *out);
+int protocol_decode_hello(const uint8_t *in, size_t length, struct protocol_hello *out);
 int protocol_decode_trailer(const uint8_t *in, size_t length, struct protocol_trailer *out);
 int protocol_decode_verdict(const uint8_t *in, size_t length, struct protocol_verdict *out);
 

@@ -14,6 +14,7 @@
 #include "command.h"
 #include "endpoint.h"
 #include "interrupt.h"
+#include "meet.h"
 #include "options.h"
 #include "progress.h"
 #include "protocol.h"
@@ -23,8 +24,6 @@
 #include "target.h"
 #include "text.h"
 
-#define HELLO_PATIENCE_NS                                                                          \
-	UINT64_C(3000000000) /* a stranger who says nothing holds others up no longer */
 #define LINGER_NS     UINT64_C(1000000000) /* for the sender's farewell, which may be lost */
 #define COMMIT_NAP_NS UINT64_C(2000000)
 
@@ -215,42 +214,6 @@ static int refuse(struct receiver *receiver, int error)
 	return error;
 }
 
-/* -EAGAIN: this was no sender, wait for the next. */
-static int read_hello(struct receiver *receiver)
-{
-	struct connection *connection = &receiver->connection;
-	uint64_t patience = receiver->options.timeout_ns < HELLO_PATIENCE_NS
-				    ? receiver->options.timeout_ns
-				    : HELLO_PATIENCE_NS;
-	uint8_t body[PROTOCOL_BODY_MAX];
-	struct protocol_header header = { 0 };
-	char text[PROTOCOL_TEXT];
-	const char *why = "not a Godwit sender";
-	int rc;
-
-	rc = rendezvous_read(connection, body, rendezvous_now() + patience, &header);
-	if (rc == 0 && (header.kind != PROTOCOL_KIND_HELLO || header.length != PROTOCOL_HELLO))
-		rc = -EPROTO;
-	if (rc == 0)
-		rc = protocol_decode_hello(body, &receiver->hello);
-	if (rc == 0 || rc == -EINTR)
-		return rc;
-	if (rc == -EPROTONOSUPPORT) {
-		snprintf(text, sizeof(text),
-			 "this receiver speaks version %d of the protocol, the sender version %u",
-			 PROTOCOL_VERSION, header.version);
-		rendezvous_refuse(connection, text);
-		why = text;
-	} else if (rc == -ETIMEDOUT) {
-		why = "it said nothing";
-	} else if (rc == -ECONNRESET) {
-		why = "it hung up";
-	}
-	report_warn(&receiver->report, "ignored a connection from %s: %s", connection->remote, why);
-	rendezvous_close(connection);
-	return -EAGAIN;
-}
-
 /* Everything is ready for the first packet before the sender is told to go. */
 static int answer(struct receiver *receiver)
 {
@@ -291,26 +254,21 @@ static int answer(struct receiver *receiver)
 	return rc;
 }
 
+static int decode_hello(const uint8_t *body, size_t length, void *out)
+{
+	return protocol_decode_hello(body, length, out);
+}
+
 /* Waits for someone who says hello properly. */
 static int meet(struct receiver *receiver)
 {
-	const struct options *options = &receiver->options;
 	int listener, rc;
 
-	rc = rendezvous_listen(&receiver->report, options, &listener);
+	rc = meet_listen(&receiver->report, &receiver->options, &listener);
 	if (rc)
 		return rc;
-	if (!options->quiet && isatty(STDERR_FILENO))
-		fprintf(stderr, "waiting on [%s]:%u\n",
-			options->bind ? options->bind : "::", options->port);
-	do {
-		rc = rendezvous_accept(listener, &receiver->connection);
-		if (rc && rc != -EINTR)
-			report_fail(&receiver->report, rc, "cannot accept a connection: %s",
-				    strerror(-rc));
-		if (rc == 0)
-			rc = read_hello(receiver);
-	} while (rc == -EAGAIN);
+	rc = meet_caller(&receiver->report, &receiver->options, listener, PROTOCOL_KIND_HELLO,
+			 decode_hello, &receiver->hello, &receiver->connection);
 	/* One file, one sender: whoever else is waiting is told so by the reset. */
 	close(listener);
 	return rc;

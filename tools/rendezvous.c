@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <netdb.h>
+#include <netinet/tcp.h>
 #include <poll.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -19,7 +20,7 @@
 
 #define NS_PER_MS	    UINT64_C(1000000)
 #define NS_PER_SECOND	    UINT64_C(1000000000)
-#define REFUSED_PATIENCE_NS NS_PER_SECOND /* how long a receiver may take to start */
+#define REFUSED_PATIENCE_NS NS_PER_SECOND /* how long the other end may take to start */
 #define REFUSED_PAUSE_NS    (50 * NS_PER_MS)
 #define FAREWELL_NS	    (500 * NS_PER_MS)
 #define FAREWELL_READS	    64 /* a peer that keeps talking is not listened to for ever */
@@ -73,11 +74,15 @@ static void name_address(const struct sockaddr_storage *address, char out[ADDRES
 			    NI_NUMERICHOST);
 }
 
-static int name_ends(struct connection *connection)
+/* Everything that a new connection needs. */
+static int settle(struct connection *connection)
 {
 	struct sockaddr_storage address = { 0 };
 	socklen_t length = sizeof(address);
+	int on = 1;
 
+	/* Records are small, and what follows waits for them. */
+	setsockopt(connection->fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
 	if (getsockname(connection->fd, (struct sockaddr *)&address, &length))
 		return -errno;
 	name_address(&address, connection->local);
@@ -134,7 +139,7 @@ static int try_address(const struct addrinfo *to, const struct addrinfo *from, u
 	if (rc)
 		goto close_socket;
 	out->fd = fd;
-	rc = name_ends(out);
+	rc = settle(out);
 	if (rc)
 		goto close_socket;
 	return 0;
@@ -174,8 +179,8 @@ static int explain_unreachable(struct report *report, const struct options *opti
 	if (error == -ECONNREFUSED)
 		return report_fail(
 			report, error,
-			"cannot reach %s port %u: connection refused; is `godwit recv` running there?",
-			options->host, options->port);
+			"cannot reach %s port %u: connection refused; is `godwit %s` running there?",
+			options->host, options->port, options->counterpart);
 	if (error == -ETIMEDOUT)
 		return report_fail(report, error, "cannot reach %s port %u: no answer within %g s",
 				   options->host, options->port,
@@ -306,7 +311,7 @@ int rendezvous_accept(int listener, struct connection *out)
 		if (errno != EAGAIN && errno != ECONNABORTED && errno != EINTR && errno != EPROTO)
 			return -errno;
 	}
-	rc = name_ends(out);
+	rc = settle(out);
 	/* It hung up in this very moment. Reading from it will say so. */
 	if (rc == -ENOTCONN)
 		snprintf(out->remote, sizeof(out->remote), "an unknown address");
@@ -320,6 +325,20 @@ void rendezvous_close(struct connection *connection)
 	if (connection->fd >= 0)
 		close(connection->fd);
 	connection->fd = -1;
+}
+
+int rendezvous_look(const struct connection *connection)
+{
+	struct pollfd fd = { .fd = connection->fd, .events = POLLIN | POLLRDHUP };
+	int seen = 0;
+
+	if (poll(&fd, 1, 0) <= 0)
+		return 0;
+	if (fd.revents & POLLIN)
+		seen |= RENDEZVOUS_READABLE;
+	if (fd.revents & (POLLRDHUP | POLLHUP | POLLERR))
+		seen |= RENDEZVOUS_HUNG_UP;
+	return seen;
 }
 
 int rendezvous_write(struct connection *connection, enum protocol_kind kind, const void *body,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * How the two ends find each other: one short TCP connection that carries a hello and its answer.
- * No byte of the file goes over it. Its own local address is also the fabric's, so that packets take
+ * How the two ends find each other: one TCP connection that carries a hello and its answer. No byte of the
+ * data goes over it. Its own local address is also the fabric's, so that packets take
  * a path that is known to work.
  */
 #ifndef TOOLS_RENDEZVOUS_H
@@ -24,7 +24,7 @@ struct connection {
 	char remote[ADDRESS_TEXT];
 };
 
-/* Reaches options->host. Waits a little for a receiver that is just being started. */
+/* Reaches options->host. Waits a little for an end that is just being started. */
 int rendezvous_connect(struct report *report, const struct options *options,
 		       struct connection *out);
 
@@ -35,6 +35,12 @@ int rendezvous_listen(struct report *report, const struct options *options, int 
 int rendezvous_accept(int listener, struct connection *out);
 
 void rendezvous_close(struct connection *connection);
+
+#define RENDEZVOUS_READABLE 1 /* a record, or a part of one, has come */
+#define RENDEZVOUS_HUNG_UP  2
+
+/* What can be seen of the connection without waiting: some of the above. */
+int rendezvous_look(const struct connection *connection);
 
 /* Sends one record. Deadlines are in nanoseconds of rendezvous_now(). -ETIMEDOUT, -EINTR, -errno. */
 int rendezvous_write(struct connection *connection, enum protocol_kind kind, const void *body,

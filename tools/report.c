@@ -97,7 +97,7 @@ void report_sample(struct report *report, const struct gw_context *ctx, const st
 		report->packets = estimate.sent;
 }
 
-static json_t *json_text(const char *text)
+json_t *report_text(const char *text)
 {
 	json_t *string = json_string(text);
 	char plain[512];
@@ -117,19 +117,10 @@ static double goodput_bps(const struct report *report)
 	return report->seconds > 0 ? (double)report->bytes * 8 / report->seconds : 0;
 }
 
-static void print_json(const struct report *report)
+static void describe_file(const struct report *report, json_t *object)
 {
-	json_t *object = json_object();
 	char crc32[9];
 
-	json_object_set_new(object, "ok", json_boolean(report->error[0] == '\0'));
-	if (report->error[0] != '\0')
-		json_object_set_new(object, "error", json_text(report->error));
-	json_object_set_new(object, "command", json_text(report->command));
-	if (report->file)
-		json_object_set_new(object, "file", json_text(report->file));
-	if (report->peer[0] != '\0')
-		json_object_set_new(object, "peer", json_text(report->peer));
 	json_object_set_new(object, "bytes", json_integer((json_int_t)report->bytes));
 	json_object_set_new(object, "seconds", json_real(report->seconds));
 	json_object_set_new(object, "goodput_bps", json_real(goodput_bps(report)));
@@ -147,11 +138,28 @@ static void print_json(const struct report *report)
 		json_object_set(object, "dropped", report->dropped);
 		json_object_set(object, "counters", report->counters);
 	}
+}
+
+static void print_json(const struct report *report)
+{
+	json_t *object = json_object();
+
+	json_object_set_new(object, "ok", json_boolean(report->error[0] == '\0'));
+	if (report->error[0] != '\0')
+		json_object_set_new(object, "error", report_text(report->error));
+	json_object_set_new(object, "command", report_text(report->command));
+	if (report->file)
+		json_object_set_new(object, "file", report_text(report->file));
+	if (report->peer[0] != '\0')
+		json_object_set_new(object, "peer", report_text(report->peer));
+	if (report->body)
+		json_object_update(object, report->body);
+	else
+		describe_file(report, object);
 	json_dumpf(object, stdout, JSON_COMPACT | JSON_PRESERVE_ORDER | JSON_REAL_PRECISION(12));
 	putchar('\n');
 	json_decref(object);
 }
-
 int report_finish(struct report *report)
 {
 	int status = EXIT_DONE;
@@ -165,7 +173,7 @@ int report_finish(struct report *report)
 	make_one_line(report->outcome);
 	if (report->json)
 		print_json(report);
-	else if (status == EXIT_DONE && !report->quiet)
+	else if (status == EXIT_DONE && !report->quiet && report->outcome[0] != '\0')
 		puts(report->outcome);
 	/* The transfer may have succeeded, but whoever reads the result would never know. */
 	if ((fflush(stdout) != 0 || ferror(stdout)) && status == EXIT_DONE) {
@@ -175,5 +183,6 @@ int report_finish(struct report *report)
 	}
 	json_decref(report->dropped);
 	json_decref(report->counters);
+	json_decref(report->body);
 	return status;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What a transfer came to, gathered while it runs and said once at the end: one line, or one JSON
+ * What a command came to, gathered while it runs and said once at the end: one line, or one JSON
  * object, on stdout, and one line on stderr for what went wrong.
  */
 #ifndef TOOLS_REPORT_H
@@ -14,7 +14,7 @@
 #include <godwit/control.h>
 
 struct report {
-	const char *command; /* "send" or "recv" */
+	const char *command;
 	const char *file;
 	bool json;
 	bool quiet;
@@ -27,11 +27,12 @@ struct report {
 	double seconds;
 	uint64_t packets; /* data packets: sent, or landed */
 	char peer[256];
-	char outcome[512]; /* the final line, without the command's name */
+	char outcome[512]; /* the final line, without the command's name; "" when there is none */
 	char error[512];   /* "" as long as all is well */
 	struct gw_estimate estimate;
 	json_t *dropped;
 	json_t *counters;
+	json_t *body; /* instead of all that is about a file: what else there is to say in JSON */
 };
 
 /*
@@ -49,6 +50,9 @@ void report_warn(const struct report *report, const char *format, ...)
 
 /* Reads counters and estimates while there is a context to ask. Null is nothing to ask. */
 void report_sample(struct report *report, const struct gw_context *ctx, const struct gw_qp *qp);
+
+/* A JSON string of any text. */
+json_t *report_text(const char *text);
 
 /* Prints, frees, and returns the exit status. */
 int report_finish(struct report *report);

@@ -16,6 +16,7 @@
 #include "command.h"
 #include "endpoint.h"
 #include "interrupt.h"
+#include "meet.h"
 #include "options.h"
 #include "progress.h"
 #include "protocol.h"
@@ -65,34 +66,6 @@ static int open_source(struct sender *sender)
 	return 0;
 }
 
-static int explain_answer(struct sender *sender, int error, const struct protocol_header *header)
-{
-	const char *host = sender->options.host;
-	struct report *report = &sender->report;
-
-	switch (error) {
-	case -EINTR:
-		return error;
-	case -EPROTO:
-		return report_fail(report, error, "what answers on %s port %u is not `godwit recv`",
-				   host, sender->options.port);
-	case -EPROTONOSUPPORT:
-		return report_fail(report, error,
-				   "%s speaks version %u of the protocol, this end version %u",
-				   host, header->version, PROTOCOL_VERSION);
-	case -ETIMEDOUT:
-		return report_fail(report, error, "%s did not answer within %g s; nothing was sent",
-				   host, session_seconds(sender->options.timeout_ns));
-	case -ECONNRESET:
-		return report_fail(report, error,
-				   "%s hung up without an answer; it may be serving another sender",
-				   host);
-	default:
-		return report_fail(report, error, "lost %s before anything was sent: %s", host,
-				   strerror(-error));
-	}
-}
-
 static int exchange(struct sender *sender)
 {
 	uint64_t deadline = rendezvous_now() + sender->options.timeout_ns;
@@ -114,12 +87,12 @@ static int exchange(struct sender *sender)
 	if (rc == 0)
 		rc = rendezvous_read(&sender->connection, body, deadline, &header);
 	if (rc)
-		return explain_answer(sender, rc, &header);
+		return meet_explain(&sender->report, &sender->options, rc, &header);
 	if (header.kind == PROTOCOL_KIND_REFUSE)
 		return report_fail(&sender->report, -ECONNREFUSED, "%s refused: %.*s",
 				   sender->options.host, (int)header.length, (const char *)body);
 	if (header.kind != PROTOCOL_KIND_ACCEPT || header.length != PROTOCOL_ACCEPT)
-		return explain_answer(sender, -EPROTO, &header);
+		return meet_explain(&sender->report, &sender->options, -EPROTO, &header);
 	memcpy(info.bytes, body, sizeof(info.bytes));
 	rc = gw_qp_connect(sender->endpoint.qp, &info);
 	if (rc)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Small things that both commands need said or computed in the same way. */
+/* Small things that all commands with two ends need said or computed in the same way. */
 #include "session.h"
 
 #include <errno.h>
@@ -9,6 +9,7 @@
 
 #include "base/log.h"
 #include "interrupt.h"
+#include "rendezvous.h"
 #include "report.h"
 
 uint64_t session_blocks(uint64_t size, uint32_t block)
@@ -50,6 +51,37 @@ int session_prepare(struct report *report)
 	gw_log_set((enum gw_log_level)level, log_line, report);
 	rc = interrupt_install();
 	return rc ? report_fail(report, rc, "cannot handle signals: %s", strerror(-rc)) : 0;
+}
+
+static int explain_context(struct report *report, const struct options *options, const char *local,
+			   int error)
+{
+	unsigned port = options->udp_port_given ? options->udp_port : 4791;
+
+	if (error == -EADDRINUSE)
+		return report_fail(
+			report, error,
+			"UDP port %u of %s is held by a program that does not share it; choose another with --udp-port",
+			port, local);
+	return report_fail(report, error, "cannot open the fabric on %s, UDP port %u: %s", local,
+			   port, strerror(-error));
+}
+
+int session_open_context(struct report *report, const struct options *options, const char *local,
+			 const struct gw_context_attr *limits, struct gw_context **out)
+{
+	struct gw_context_attr attr = *limits;
+	char fabric[ADDRESS_TEXT + 16];
+	int rc;
+
+	if (options->udp_port_given)
+		snprintf(fabric, sizeof(fabric), "roce:%s@%u", local, options->udp_port);
+	else
+		snprintf(fabric, sizeof(fabric), "roce:%s", local);
+	attr.fabric = fabric;
+	attr.faults = options->faulty ? &options->faults : NULL;
+	rc = gw_context_open(&attr, out);
+	return rc ? explain_context(report, options, local, rc) : 0;
 }
 
 int session_explain_connect(struct report *report, const char *peer, int error)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the sending and the receiving command have in common beyond their endpoint. */
+/* What commands with two ends have in common beyond their endpoint. */
 #ifndef TOOLS_SESSION_H
 #define TOOLS_SESSION_H
 
@@ -20,6 +20,10 @@ double session_seconds(uint64_t ns);
 
 /* Signals, and the library's own log: $GODWIT_LOG names the level, `error` unless set. */
 int session_prepare(struct report *report);
+
+/* A context on this address of ours, with the faults that were asked for. `limits` may set pool sizes. */
+int session_open_context(struct report *report, const struct options *options, const char *local,
+			 const struct gw_context_attr *limits, struct gw_context **out);
 
 /* Says why gw_qp_connect() would not have the peer. */
 int session_explain_connect(struct report *report, const char *peer, int error);

@@ -98,6 +98,8 @@ int text_parse_size(const char *text, uint64_t min, uint64_t max, uint64_t *out)
 		shift = 10;
 	else if (*end == 'm' || *end == 'M')
 		shift = 20;
+	else if (*end == 'g' || *end == 'G')
+		shift = 30;
 	if (shift)
 		end++;
 	if (*end != '\0')

@@ -19,7 +19,7 @@ const char *text_rate(double bits_per_second, char buffer[TEXT_SIZE]);
 
 /* Each parses the whole text, or answers -EINVAL for what is no number and -ERANGE outside [min, max]. */
 int text_parse_integer(const char *text, uint64_t min, uint64_t max, uint64_t *out);
-int text_parse_size(const char *text, uint64_t min, uint64_t max, uint64_t *out); /* 64K, 1M */
+int text_parse_size(const char *text, uint64_t min, uint64_t max, uint64_t *out); /* 64K, 1M, 2G */
 int text_parse_decimal(const char *text, double min, double max, double *out);
 int text_parse_probability(const char *text, double *out); /* 0.05 or 5% */
 

@@ -1,0 +1,377 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""`godwit perf`: what it measures adds up, at both ends alike; what cannot be measured is refused in one line."""
+import os
+import signal
+import socket
+import struct
+import threading
+import time
+
+from harness import (Command, check, finish, free_port, kill, listening, one_line, seed_from_environment, wait_until)
+
+MIB = 1 << 20
+SMALLEST_PACKET = 64
+TIMEOUT = 5
+ROUNDS = int(os.environ.get("GODWIT_KILLS") or 8)
+HEADER = struct.Struct(">8sHHI")
+MAGIC = b"Godwit\r\n"
+PLAN_KIND = 16
+REFUSE_KIND = 3
+PLAN = struct.Struct(">IIIIIIQQQQ16s")
+PLAN_VERSION = 1
+
+
+def start_server(port, *options, **popen):
+    """A server that is known to listen, or to have ended."""
+    command = Command("perf", "--port", port, "--udp-port", 0, "--timeout", TIMEOUT, *options, **popen)
+    wait_until(lambda: listening(port) or not command.alive())
+    return command
+
+
+def start_client(host, port, *options, **popen):
+    return Command("perf", host, "--port", port, "--udp-port", 0, "--timeout", TIMEOUT, *options, **popen)
+
+
+def measure(*options, host="127.0.0.1", server_options=(), timeout=60):
+    """Both ends' JSON, after checking that they ended well; or None."""
+    port = free_port()
+    server = start_server(port, "--json", *server_options)
+    client = start_client(host, port, "--json", *options).wait(timeout)
+    server.wait(5 if client.status else timeout)
+    label = " ".join(str(o) for o in options)
+    good = check(client.status == 0 and server.status == 0 and not client.stderr and not server.stderr,
+                 f"{label}: {client} {server}")
+    here, there = client.json(), server.json()
+    good = good and check(here and there and here["ok"] and there["ok"], f"{label}: no JSON: {client} {server}")
+    if not good:
+        return None
+    check((here["role"], there["role"]) == ("client", "server"), f"{label}: roles {here['role']}, {there['role']}")
+    check(here["results"] == there["results"], f"{label}: the ends disagree:\n{here}\n{there}")
+    for row in here["results"]:
+        check_row(label, here, row)
+    return here
+
+
+def check_row(label, test, row):
+    """What must hold whatever was measured."""
+    size = row["size_bytes"]
+    label = f"{label}: {size} bytes"
+    moved = 0
+    for way in row["directions"]:
+        sent = way["messages"] * (size // SMALLEST_PACKET + 1)
+        check(way["messages"] > 0 and way["seconds"] > 0, f"{label}: nothing happened: {way}")
+        check(way["bytes"] + way["missing_bytes"] == way["messages"] * size, f"{label}: bytes do not add up: {way}")
+        check(0 <= way["missing_packets"] <= sent, f"{label}: more missing than there was: {way}")
+        check((way["missing_bytes"] == 0) == (way["missing_packets"] == 0) == (way["messages_with_holes"] == 0),
+              f"{label}: holes do not add up: {way}")
+        check(abs(way["goodput_gbps"] - way["bytes"] * 8e-9 / way["seconds"]) <= 1e-6 * (1 + way["goodput_gbps"]),
+              f"{label}: goodput: {way}")
+        if test["exact"]:
+            check(way["missing_packets"] == 0, f"{label}: an exact scheme left holes: {way}")
+        check(("fairness" in way) == (test["qps"] > 1), f"{label}: fairness of {test['qps']} queue pairs: {way}")
+        if "fairness" in way:
+            check_fairness(label, way["fairness"], test["qps"])
+        # A receiver counts from its "go" to its last byte: that lies within what it took in all.
+        check(way["seconds"] <= row[way["to"]]["seconds"] + 1e-9, f"{label}: the window is longer than the test: {row}")
+        moved += way["bytes"]
+    for name in ("client", "server"):
+        end = row[name]
+        cpu = end["cpu_user_seconds"] + end["cpu_system_seconds"]
+        check(cpu >= 0 and abs(end["cpu_seconds_per_gb"] - cpu / (moved / 1e9)) < 1e-3 * (1 + end["cpu_seconds_per_gb"]),
+              f"{label}: CPU of the {name}: {end}")
+        check(end["packets_sent"] == end["counters"].get("sent_packets", 0), f"{label}: packets of the {name}: {end}")
+        check(all(value > 0 for value in end["counters"].values()), f"{label}: a counter that did not move: {end}")
+        check(all(end["counters"].get("drop_" + why) == n for why, n in end["dropped"].items()), f"{label}: drops: {end}")
+    if test["count"] and not test["duration_seconds"]:
+        check(all(way["messages"] == test["count"] * test["qps"] for way in row["directions"]),
+              f"{label}: {test['count']} messages expected on each of {test['qps']} queue pairs: {row}")
+
+
+def check_fairness(label, fairness, qps):
+    check(1 / qps - 1e-9 <= fairness["jain_index"] <= 1 + 1e-9, f"{label}: {fairness}")
+    check(0 <= fairness["min_share"] <= 1 <= fairness["max_share"] <= qps, f"{label}: {fairness}")
+
+
+def check_latency(label, row, at_least):
+    lat = row["half_round_trip"]
+    n = lat["samples"]
+    check(n >= at_least, f"{label}: {n} samples, {at_least} expected: {lat}")
+    check((lat["p99_us"] is not None) == (n >= 1000), f"{label}: p99 of {n} samples: {lat}")
+    check((lat["p99_9_us"] is not None) == (n >= 10000), f"{label}: p99.9 of {n} samples: {lat}")
+    order = [lat[k] for k in ("min_us", "median_us", "p99_us", "p99_9_us", "max_us") if lat[k] is not None]
+    check(order == sorted(order) and order[0] > 0, f"{label}: {lat}")
+    check(all(way["messages"] == n + lat["lost_pings"] for way in row["directions"]),
+          f"{label}: pings and samples do not add up: {row}")
+    # Each ping takes two halves, one after the other.
+    check(n * 2 * lat["min_us"] <= row["client"]["seconds"] * 1e6, f"{label}: more time in pings than there was: {row}")
+
+
+def bandwidth():
+    for scheme in ("sr", "raw"):
+        for loss in ((), ("--drop", "2%", "--dup", "1%", "--reorder", "1%", "--seed", 3)):
+            got = measure("--scheme", scheme, "--count", 200, "--size", "100000", "--verify", *loss)
+            if not got:
+                continue
+            way, client = got["results"][0]["directions"][0], got["results"][0]["client"]
+            check((way["from"], way["to"]) == ("client", "server"), f"{scheme}: {way}")
+            packets = client["packets_sent"] - client["packets_retransmitted"]
+            check(packets >= 200 * (100000 // 4096 + 1), f"{scheme}: {client}")
+            if loss and scheme == "sr":
+                check(client["packets_retransmitted"] >= packets // 200, f"a loss of 2 % was not repaired: {client}")
+            if loss and scheme == "raw":
+                # 2 % of 5000: between a tenth and five times of it, wherever the seed leads.
+                check(10 <= way["missing_packets"] <= 500, f"2 % of 5000 packets were dropped: {way}")
+                check(client["packets_retransmitted"] == 0, f"raw repaired something: {client}")
+    got = measure("--duration", 0.3, "--size", "256K", "--poll")
+    if got:
+        check(0.25 <= got["results"][0]["client"]["seconds"] <= 5, f"0.3 s were asked for: {got}")
+        check(got["poll"] is True and got["count"] is None and got["duration_seconds"] == 0.3, f"{got}")
+
+
+def latency():
+    for scheme in ("sr", "raw"):
+        got = measure("--test", "lat", "--scheme", scheme, "--count", 10000, "--sleep", timeout=120)
+        if got:
+            check_latency(scheme, got["results"][0], 9900)
+        got = measure("--test", "lat", "--scheme", scheme, "--duration", 0.4, "--drop", "2%", "--size", 200, "--verify",
+                      "--sleep", server_options=("--drop", "2%"))
+        if got:
+            check_latency(f"{scheme} with loss", got["results"][0], 1)
+            lost = got["results"][0]["half_round_trip"]["lost_pings"]
+            check(scheme == "raw" or lost == 0, f"an exact scheme lost {lost} pings")
+    got = measure("--test", "lat", "--count", 500, "--size", "1,64K", "--poll")
+    if got:
+        for row in got["results"]:
+            check_latency("polling", row, 500)
+
+
+def shapes():
+    """Sweeps, directions, queue pairs, addresses."""
+    got = measure("--size", "1K..8K,100,3M", "--count", 20)
+    if got:
+        sizes = [row["size_bytes"] for row in got["results"]]
+        check(sizes == [1024, 2048, 4096, 8192, 100, 3 * MIB], f"a sweep and a list: {sizes}")
+    for scheme in ("sr", "raw"):
+        got = measure("--both", "--count", 50, "--size", "64K", "--scheme", scheme, "--verify", "--drop", "1%",
+                      server_options=("--drop", "1%"))
+        if got:
+            ways = [(way["from"], way["to"]) for way in got["results"][0]["directions"]]
+            check(ways == [("client", "server"), ("server", "client")], f"both directions: {ways}")
+        measure("--qps", 8, "--count", 30, "--size", "20000", "--scheme", scheme, "--verify", host="::1")
+    got = measure("--qps", 8, "--both", "--duration", 0.3, "--size", "16K", "--depth", 4, "--working-set", "8M")
+    if got:
+        row = got["results"][0]
+        check(row["working_set_bytes"] == 8 * MIB and row["depth"] == 4, f"{row}")
+    got = measure("--test", "lat", "--qps", 4, "--count", 300, "--sleep", host="::1")
+    if got:
+        check(got["results"][0]["half_round_trip"]["samples"] == 1200, f"300 pings on each of 4: {got}")
+    got = measure("--qps", 1000, "--count", 3, "--size", "4K", "--depth", 1, "--verify")
+    if got:
+        check(got["results"][0]["directions"][0]["messages"] == 3000, f"a thousand queue pairs: {got}")
+    got = measure("--size", "64M", "--count", 2, "--memory", "512M", server_options=("--memory", "512M"))
+    if got:
+        check(got["results"][0]["depth"] == 7, f"as deep as 512M allow: {got['results'][0]['depth']}")
+    got = measure("--depth", 1, "--count", 100, "--size", "5000", "--scheme", "raw", "--drop", "5%")
+    if got:
+        check(got["results"][0]["depth"] == 1, f"{got}")
+
+
+def text():
+    """For people: a head, a line a size, and nothing else in a pipe."""
+    port = free_port()
+    server = start_server(port, "--quiet")
+    client = start_client("127.0.0.1", port, "--count", 10, "--size", "4K,8K").wait(30)
+    server.wait(10)
+    lines = client.stdout.splitlines()
+    check(client.status == 0 and len(lines) == 4 and not client.stderr, f"head, columns and two lines: {client}")
+    check(lines[0].startswith("bandwidth with 127.0.0.1: scheme sr") and "4.0 KiB" in lines[2], f"{client}")
+    check(server.status == 0 and not server.stdout and not server.stderr, f"a quiet server: {server}")
+    port = free_port()
+    server = start_server(port)
+    client = start_client("127.0.0.1", port, "--test", "lat", "--count", 20).wait(30)
+    server.wait(10)
+    check(" - " in client.stdout.splitlines()[2], f"20 samples have no p99: {client}")
+    check(server.stdout.splitlines()[2].split()[:3] == ["64", "bytes", "20"], f"the server prints it too: {server}")
+
+
+def keeps():
+    """--keep: one client after the other, also after one that failed."""
+    port = free_port()
+    server = start_server(port, "--keep", "--json", "--memory", "64M")
+    for options, status in ((("--count", 5, "--size", "4K"), 0), (("--count", 5, "--size", "32M"), 1),
+                            (("--test", "lat", "--count", 5), 0)):
+        client = start_client("127.0.0.1", port, *options).wait(30)
+        check(client.status == status, f"status {status} expected from {client}")
+    check(server.alive(), "a server told to keep on ended")
+    server.signal(signal.SIGTERM)
+    server.wait(10)
+    check(server.status == 143 and len(server.stdout.splitlines()) == 4, f"three tests and a signal: {server}")
+
+
+def usage():
+    run = lambda *arguments: Command("perf", *arguments).wait(20)
+    for arguments, words in (
+            (("h", "--test", "speed"), ("--test", "speed")), (("h", "--scheme", "magic"), ("magic", "sr, raw")),
+            (("h", "--size", "0"), ("--size", "0")), (("h", "--size", "2G"), ("2G",)), (("h", "--size", "8..4"), ("8..4",)),
+            (("h", "--size", "4K,,8K"), ("4K,,8K",)), (("h", "--size", "1..1G,1..1G,1..1G"), ("64 sizes",)),
+            (("h", "--count", "0"), ("--count",)), (("h", "--duration", "0"), ("--duration",)),
+            (("h", "--depth", "513"), ("--depth", "513")), (("h", "--qps", "0"), ("--qps",)),
+            (("h", "--qps", "1e3"), ("--qps",)), (("h", "--both", "--test", "lat"), ("--both",)),
+            (("h", "--poll", "--sleep"), ("--poll", "--sleep")), (("h", "--depth", "4", "--test", "lat"), ("--depth",)),
+            (("h", "--working-set", "1M", "--size", "1M"), ("working set", "--depth")),
+            (("h", "--size", "1G", "--depth", "4"), ("--memory",)), (("h", "--qps", "9000", "--depth", "4"), ("9000", "--depth")),
+            (("h", "--test", "lat", "--count", "100000000"), ("pings",)), (("h", "--keep"), ("--keep",)),
+            (("h", "i"), ("one argument too many",)), (("",), ("host", "empty")), (("--size", "4K"), ("--size", "client")),
+            (("--both",), ("--both", "client")), (("h", "--memory", "1"), ("--memory",)), (("--lanes", "2"), ("--lanes",)),
+            (("h", "--drop", "2"), ("--drop",)), (("h", "--count"), ("--count", "value"))):
+        command = run(*arguments)
+        check(command.status == 2 and not command.stdout, f"status 2 expected from {command}")
+        one_line(command, *words, "see `godwit help perf`")
+    command = run("h", "--qps", "0", "--json")
+    check(command.status == 2 and command.json() and not command.json()["ok"], f"JSON on failure: {command}")
+    command = run("127.0.0.1", "--port", str(free_port()))
+    check(command.status == 1, f"{command}")
+    one_line(command, "connection refused", "is `godwit perf` running there?")
+
+
+def plan(version=PLAN_VERSION, test=0, flags=0, qps=1, depth=1, zero=0, size=4096, count=1, duration=0, working_set=0,
+         scheme=b"sr"):
+    return PLAN.pack(version, test, flags, qps, depth, zero, size, count, duration, working_set, scheme)
+
+
+def answer_to(port, body, kind=PLAN_KIND):
+    with socket.create_connection(("127.0.0.1", port), timeout=10) as connection:
+        connection.sendall(HEADER.pack(MAGIC, 1, kind, len(body)) + body)
+        answer = b""
+        while len(answer) < HEADER.size:
+            part = connection.recv(4096)
+            if not part:
+                return None, ""
+            answer += part
+        _, _, kind, length = HEADER.unpack(answer[:HEADER.size])
+        while len(answer) < HEADER.size + length:
+            answer += connection.recv(4096)
+        return kind, answer[HEADER.size:].decode()
+
+
+def hostile():
+    """Plans that no client of ours makes: each is refused with a sentence, and allocates nothing."""
+    port = free_port()
+    server = start_server(port, "--keep", "--quiet", "--memory", "64M")
+    huge = 1 << 63
+    plans = ((plan(version=7), "version 7"), (plan(test=2), "does not know"), (plan(flags=1 << 31), "does not know"),
+             (plan(zero=1), "does not know"), (plan(scheme=b"x" * 16), "no scheme"), (plan(size=0), "1 byte to 1G"),
+             (plan(size=huge), "1 byte to 1G"), (plan(qps=0), "queue pairs"), (plan(qps=1 << 31), "queue pairs"),
+             (plan(depth=0), "depth"), (plan(depth=1 << 31), "depth"), (plan(count=0), "neither"),
+             (plan(count=huge), "counted"), (plan(count=0, duration=huge), "seconds"), (plan(working_set=huge), "working set"),
+             (plan(test=1, working_set=huge), "working set"), (plan(working_set=1 << 39), "--memory"), (plan(size=1 << 30), "--memory"),
+             (plan(qps=10000, depth=100), "at once"), (plan(qps=9, depth=400, working_set=1), "at once|--memory|working"),
+             (plan(test=1, flags=1), "--both"), (plan() + b"x", "no plan"), (plan()[:40], "no plan"), (b"", "no plan"))
+    for body, words in plans:
+        kind, text = answer_to(port, body)
+        check(kind == REFUSE_KIND and any(w in text for w in words.split("|")), f"{words}: answered {kind} {text!r}")
+    check(answer_to(port, b"hello", kind=1)[0] is None, "a stranger was answered")
+    # One who agrees and then talks nonsense.
+    with socket.create_connection(("127.0.0.1", port), timeout=10) as connection:
+        connection.sendall(HEADER.pack(MAGIC, 1, PLAN_KIND, PLAN.size) + plan())
+        check(connection.recv(4096)[10:12] == b"\0\2", "a sane plan was not accepted")
+        connection.sendall(HEADER.pack(MAGIC, 1, 17, 128) + os.urandom(128))
+        check(b"cannot connect" in connection.recv(4096), "a queue pair of noise")
+    client = start_client("127.0.0.1", port, "--count", 3, "--size", "4K").wait(30)
+    check(client.status == 0, f"after all of them: {client}")
+    if check(server.alive(), "the server did not live through it"):
+        peak = peak_kib(server.pid)
+        check(peak < 200 * 1024, f"the server used {peak} KiB")
+    kill(server)
+
+
+def peak_kib(pid):
+    with open(f"/proc/{pid}/status", encoding="ascii") as lines:
+        return next(int(line.split()[1]) for line in lines if line.startswith("VmHWM"))
+
+
+def refused():
+    """What one end allows and the other does not is said at both."""
+    port = free_port()
+    server = start_server(port, "--memory", "8M")
+    client = start_client("127.0.0.1", port, "--size", "4M", "--depth", 16).wait(20)
+    server.wait(10)
+    check(client.status == 1 and server.status == 1, f"{client} {server}")
+    one_line(client, "127.0.0.1", "refused", "--memory allows 8.0 MiB")
+    one_line(server, "127.0.0.1", "--memory allows 8.0 MiB")
+    for answer, words in ((b"SSH-2.0-OpenSSH_9\r\n", "makes no sense"), (b"", "hung up")):
+        with socket.create_server(("127.0.0.1", 0)) as fake:
+            client = start_client("127.0.0.1", fake.getsockname()[1])
+            connection, _ = fake.accept()
+            connection.recv(4096)
+            connection.sendall(answer)
+            connection.close()
+            client.wait(20)
+            check(client.status == 1, f"{client}")
+            one_line(client, "127.0.0.1", words)
+
+
+def kill_one(number, victim_end, delay, options):
+    port = free_port()
+    server = start_server(port, "--drop", "1%")
+    client = start_client("127.0.0.1", port, "--duration", 30, *options)
+    victim, left = (client, server) if victim_end == "client" else (server, client)
+    time.sleep(delay)
+    # The server waits for ever for one that never called.
+    wait_until(lambda: not listening(port), 5)
+    victim.signal(signal.SIGKILL)
+    killed = time.monotonic()
+    victim.wait(10)
+    left.wait(TIMEOUT + 10)
+    took = time.monotonic() - killed
+    label = f"round {number}: {victim_end} killed after {delay:.3f} s, {options}"
+    check(left.status == 1, f"{label}: {left}")
+    check(took <= TIMEOUT + 1.5, f"{label}: took {took:.2f} s: {left}")
+    one_line(left, "127.0.0.1")
+
+
+def kills(rng):
+    shapes_ = (("--both",), ("--scheme", "raw"), ("--test", "lat", "--sleep"), ("--qps", 20), ("--size", "64,1M"))
+    rounds = []
+    for i in range(ROUNDS):
+        delay = rng.uniform(0, 0.1) if i % 3 == 0 else rng.uniform(0.1, 0.7)
+        rounds.append((i, ("client", "server")[i % 2], delay, rng.choice(shapes_)))
+    workers = [threading.Thread(target=kill_one, args=arguments) for arguments in rounds]
+    for start in range(0, len(workers), 4):
+        for worker in workers[start:start + 4]:
+            worker.start()
+        for worker in workers[start:start + 4]:
+            worker.join()
+
+
+def interrupted():
+    port = free_port()
+    server = start_server(port)
+    client = start_client("127.0.0.1", port, "--duration", 30)
+    time.sleep(0.5)
+    client.signal(signal.SIGINT)
+    client.wait(10)
+    server.wait(10)
+    check(client.status == 130, f"{client}")
+    one_line(client, "interrupted by SIGINT")
+    check(server.status == 1, f"{server}")
+    one_line(server, "127.0.0.1")
+
+
+def main():
+    rng = seed_from_environment()
+    usage()
+    bandwidth()
+    latency()
+    shapes()
+    text()
+    keeps()
+    hostile()
+    refused()
+    interrupted()
+    kills(rng)
+    finish()
+
+
+main()

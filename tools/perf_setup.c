@@ -1,0 +1,216 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Making a bench and taking it apart: limits of the context, memory that is there before it is needed, queue pairs. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "perf_bench.h"
+#include "report.h"
+#include "session.h"
+
+#define REQUESTS_A_QP (3 * PERF_DEPTH_MAX)
+#define REQUESTS_MAX  (5 * PERF_MESSAGES_MAX)
+#define BITMAP_LEAST  256
+#define BYTES_A_BITMAP_BYTE                                                                        \
+	64 /* a bit a packet of 256 bytes or more, of several messages, in blocks of a power of two */
+#define SEND_LOG_BYTES                                                                             \
+	(UINT64_C(512) << 10) /* what the library keeps of packets sent, at the most */
+#define ARENA_SLACK	 (UINT64_C(16) << 20)
+#define SAMPLES_AT_LEAST 1024
+
+static void peer_gone(struct gw_qp *qp, void *arg, int status, uint64_t now)
+{
+	struct perf_flow *flow = arg;
+
+	(void)qp;
+	(void)now;
+	if (!flow->bench->gone)
+		flow->bench->gone = status;
+}
+
+static const struct gw_qp_handler qp_handler = { .gone = peer_gone };
+
+/* Twice as many as receives: a slot is taken until the sender has acknowledged the result. */
+static uint32_t slots_for(const struct perf_plan *plan)
+{
+	uint32_t slots = 4;
+
+	while (slots < 2 * perf_plan_receives(plan))
+		slots *= 2;
+	return slots;
+}
+
+/*
+ * Enough for any plan with so many queue pairs and so much memory. A request that ended keeps its place until the peer
+ * knows, which is up to a place a slot. Pools and bitmaps are touched as they are used.
+ */
+int perf_context_open(struct report *report, const struct options *options, const char *local,
+		      uint32_t qps, uint64_t memory_bytes, struct gw_context **out)
+{
+	uint64_t requests = (uint64_t)qps * REQUESTS_A_QP;
+	struct gw_context_attr limits = { .max_qps = qps };
+
+	if (requests > REQUESTS_MAX)
+		requests = REQUESTS_MAX;
+	limits.max_sends = limits.max_recvs = (uint32_t)requests;
+	limits.bitmap_bytes = qps * SEND_LOG_BYTES + requests * BITMAP_LEAST +
+			      memory_bytes / BYTES_A_BITMAP_BYTE + ARENA_SLACK;
+	return session_open_context(report, options, local, &limits, out);
+}
+
+static int map_area(struct perf_bench *bench, struct report *report, struct perf_area *area,
+		    uint32_t shots_each)
+{
+	const struct perf_plan *plan = &bench->plan;
+	uint64_t stride = perf_plan_stride(plan);
+	size_t shots = (size_t)shots_each * plan->qps;
+	void *memory;
+	int rc;
+
+	area->pieces = perf_plan_area(plan, shots_each) / (stride * shots);
+	area->shots_each = shots_each;
+	area->bytes = area->pieces * stride * shots;
+	area->shots = calloc(shots, sizeof(*area->shots));
+	/* Every page is there from the start: a fault is no part of what is measured. */
+	memory = mmap(NULL, area->bytes, PROT_READ | PROT_WRITE,
+		      MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+	if (!area->shots || memory == MAP_FAILED)
+		return report_fail(report, -ENOMEM, "no memory for messages of %zu bytes in all",
+				   area->bytes);
+	area->memory = memory;
+	rc = gw_mr_register(bench->ctx, memory, area->bytes, &area->mr);
+	return rc ? report_fail(report, rc, "cannot register memory: %s", strerror(-rc)) : 0;
+}
+
+static void place_shots(const struct perf_bench *bench, const struct perf_area *area,
+			struct perf_flow *flow, struct list *idle)
+{
+	uint64_t stride = perf_plan_stride(&bench->plan);
+
+	list_init(idle);
+	for (uint32_t i = 0; i < area->shots_each; i++) {
+		size_t number = (size_t)flow->index * area->shots_each + i;
+		struct perf_shot *shot = &area->shots[number];
+
+		shot->flow = flow;
+		shot->memory = area->memory + number * area->pieces * stride;
+		list_add_tail(idle, &shot->link);
+	}
+}
+
+static int make_flows(struct perf_bench *bench, struct report *report,
+		      const struct options *options)
+{
+	struct gw_qp_attr attr = { .slots = slots_for(&bench->plan),
+				   .peer_timeout_ns = options->timeout_ns,
+				   .handler = &qp_handler };
+
+	bench->flows = calloc(bench->plan.qps, sizeof(*bench->flows));
+	if (!bench->flows)
+		return report_fail(report, -ENOMEM, "no memory for %u queue pairs",
+				   bench->plan.qps);
+	for (uint32_t i = 0; i < bench->plan.qps; i++) {
+		struct perf_flow *flow = &bench->flows[i];
+		int rc;
+
+		flow->bench = bench;
+		flow->index = i;
+		list_init(&flow->open_recvs);
+		place_shots(bench, &bench->send_area, flow, &flow->idle_sends);
+		place_shots(bench, &bench->recv_area, flow, &flow->idle_recvs);
+		flow->idle_recv_count = bench->recv_area.shots_each;
+		attr.arg = flow;
+		rc = gw_qp_create(bench->ctx, &attr, &flow->qp);
+		if (rc)
+			return report_fail(report, rc, "cannot make queue pair %u of %u: %s", i + 1,
+					   bench->plan.qps, strerror(-rc));
+	}
+	return 0;
+}
+
+static int make_samples(struct perf_bench *bench, struct report *report)
+{
+	struct perf_samples *samples = &bench->samples;
+	uint64_t count = bench->plan.count;
+	void *memory;
+
+	if (bench->plan.test != PERF_LATENCY || !bench->client)
+		return 0;
+	samples->room = count && count * bench->plan.qps < PERF_PINGS_MAX ? count * bench->plan.qps
+									  : PERF_PINGS_MAX;
+	if (samples->room < SAMPLES_AT_LEAST)
+		samples->room = SAMPLES_AT_LEAST;
+	memory = mmap(NULL, samples->room * sizeof(*samples->half_ns), PROT_READ | PROT_WRITE,
+		      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	if (memory == MAP_FAILED)
+		return report_fail(report, -ENOMEM, "no memory for samples");
+	samples->half_ns = memory;
+	return 0;
+}
+
+int perf_bench_open(struct perf_bench *bench, struct report *report, const struct options *options,
+		    const struct perf_plan *plan, bool client, struct gw_context *ctx)
+{
+	int rc = 0;
+
+	*bench = (struct perf_bench){
+		.ctx = ctx,
+		.plan = *plan,
+		.engine = plan->test == PERF_LATENCY ? &perf_pingpong : &perf_stream,
+		.client = client,
+		.sends = client || plan->both || plan->test == PERF_LATENCY,
+		.receives = !client || plan->both || plan->test == PERF_LATENCY,
+	};
+	if (bench->sends)
+		rc = map_area(bench, report, &bench->send_area, plan->depth);
+	if (rc == 0 && bench->receives)
+		rc = map_area(bench, report, &bench->recv_area, perf_plan_receives(plan));
+	if (rc == 0)
+		rc = make_samples(bench, report);
+	if (rc == 0)
+		rc = make_flows(bench, report, options);
+	if (rc)
+		perf_bench_close(bench);
+	return rc;
+}
+
+/* After their queue pair: only then are receives that nothing came for released. */
+static void close_requests(const struct perf_area *area, uint32_t qps)
+{
+	for (size_t i = 0; area->shots && i < (size_t)area->shots_each * qps; i++) {
+		if (area->shots[i].send)
+			gw_send_close(area->shots[i].send);
+		if (area->shots[i].recv)
+			gw_recv_close(area->shots[i].recv);
+	}
+}
+
+static void free_area(struct perf_area *area)
+{
+	if (area->mr)
+		gw_mr_deregister(area->mr);
+	if (area->memory)
+		munmap(area->memory, area->bytes);
+	free(area->shots);
+}
+
+void perf_bench_close(struct perf_bench *bench)
+{
+	for (uint32_t i = 0; bench->flows && i < bench->plan.qps; i++) {
+		if (bench->flows[i].qp)
+			gw_qp_close(bench->flows[i].qp);
+	}
+	close_requests(&bench->send_area, bench->plan.qps);
+	close_requests(&bench->recv_area, bench->plan.qps);
+	free_area(&bench->send_area);
+	free_area(&bench->recv_area);
+	if (bench->samples.half_ns)
+		munmap(bench->samples.half_ns,
+		       bench->samples.room * sizeof(*bench->samples.half_ns));
+	free(bench->flows);
+	/* The library forgets them in its next turn. */
+	if (bench->ctx)
+		gw_progress(bench->ctx);
+	memset(bench, 0, sizeof(*bench));
+}
