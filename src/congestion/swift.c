@@ -1,0 +1,225 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * swift: a target for the delay, for round trips inside a building.
+ *
+ * After "Swift: Delay is Simple and Effective for Congestion Control in the Datacenter", G. Kumar, N. Dukkipati, K. Jang
+ * et al., SIGCOMM 2020. The window grows by a packet a round trip while the delay is below its target, and shrinks in
+ * proportion to the excess, at most once a round trip, when it is above. The target is higher for a small window, so
+ * that many flows at one port, each with little, do not fight over less queue than they make; the same term makes their
+ * shares equal. A window below one packet is a rate: one packet in several round trips.
+ *
+ * Where this differs from the paper, and why:
+ * - The base target is the least round trip seen plus a margin. The paper's fabric knows its hops; ours is whatever it is.
+ * - The delay is the whole round trip. There is no NIC clock to tell the ends from the fabric.
+ * - It starts by doubling, until the delay or a mark says stop. Reports are too few to climb by single packets.
+ * - Loss with a delay above target, or of more than one packet in 20, halves the window, once a round trip. Other loss
+ *   is repaired and nothing more: soft-RoCE and long cables lose packets without a queue.
+ * - Marks (CE) shrink the window by half of their share, as DCTCP does (M. Alizadeh et al., SIGCOMM 2010).
+ */
+#include <math.h>
+
+#include "congestion/cc.h"
+
+#define NS_A_SECOND 1e9
+
+/* The paper's names and values. */
+#define ADD	  1.0 /* packets a round trip */
+#define BETA	  0.8
+#define MAX_CUT	  0.5
+#define MIN_FLOW  0.1	/* packets: below, the target grows no more */
+#define MAX_FLOW  100.0 /* above, it shrinks no more */
+#define MIN_WIN	  0.001
+/* Ours. */
+#define MARGIN_MIN_NS  50e3 /* the base target lies above the least round trip by half of it, within these */
+#define MARGIN_MAX_NS  1e6
+#define FLOW_RANGE     2.0 /* margins that the smallest flow is granted on top */
+#define LOSS_CEILING   0.05
+#define CNP_SHARE      0.25  /* marked, of a round trip in which a notification came */
+#define PACE	       1.25  /* of window over round trip: the window is what limits */
+#define LEAST_AFTER_NS 10e9 /* the least round trip is forgotten after one to two of these */
+#define SMOOTH	       0.125
+#define MOST_BYTES     1e15 /* so that every window fits every integer */
+
+struct swift {
+	double packet;
+	double window; /* packets */
+	double most;
+	double fixed_margin_ns; /* from the attributes; 0: half the least round trip */
+	double least_ns[2];	/* of the last period and of this one; INFINITY: none */
+	double rtt_ns;		/* smoothed; 0: none yet */
+	uint64_t period_at;
+	uint64_t round_at; /* of the last look at marks and losses */
+	uint64_t cut_at;
+	double delivered, lost, marked; /* packets in this round */
+	bool starting;
+	bool noticed; /* a CNP, in this round */
+	const char *doing;
+};
+
+static void swift_init(void *state, const struct cc_attr *attr, uint64_t now_ns)
+{
+	struct swift *s = state;
+
+	*s = (struct swift){
+		.packet = attr->packet_bytes,
+		.window = (double)attr->initial_window_bytes / attr->packet_bytes,
+		.most = fmin((double)attr->max_window_bytes, MOST_BYTES) / attr->packet_bytes,
+		.fixed_margin_ns = (double)attr->target_queue_ns,
+		.least_ns = { INFINITY, INFINITY },
+		.period_at = now_ns,
+		.round_at = now_ns,
+		.cut_at = now_ns,
+		.starting = true,
+		.doing = "starting",
+	};
+}
+
+static double least_ns(const struct swift *s)
+{
+	return fmin(s->least_ns[0], s->least_ns[1]);
+}
+
+static double target_ns(const struct swift *s)
+{
+	double least = least_ns(s);
+	double margin = s->fixed_margin_ns;
+	double window = fmin(fmax(s->window, MIN_FLOW), MAX_FLOW);
+	double alpha, scaled;
+
+	if (margin <= 0)
+		margin = fmin(fmax(least / 2, MARGIN_MIN_NS), MARGIN_MAX_NS);
+	alpha = FLOW_RANGE * margin / (1 / sqrt(MIN_FLOW) - 1 / sqrt(MAX_FLOW));
+	scaled = alpha * (1 / sqrt(window) - 1 / sqrt(MAX_FLOW));
+	return least + margin + scaled;
+}
+
+static void see_rtt(struct swift *s, double rtt_ns, uint64_t now_ns)
+{
+	if ((double)(now_ns - s->period_at) > LEAST_AFTER_NS) {
+		s->least_ns[0] = s->least_ns[1];
+		s->least_ns[1] = INFINITY;
+		s->period_at = now_ns;
+	}
+	s->least_ns[1] = fmin(s->least_ns[1], rtt_ns);
+	s->rtt_ns = s->rtt_ns > 0 ? s->rtt_ns + (rtt_ns - s->rtt_ns) * SMOOTH : rtt_ns;
+}
+
+/* At most once a round trip, or one queue would be answered many times over. */
+static void cut(struct swift *s, double by, const char *why, uint64_t now_ns)
+{
+	s->starting = false;
+	if ((double)(now_ns - s->cut_at) < s->rtt_ns)
+		return;
+	s->window *= 1 - fmin(by, MAX_CUT);
+	s->cut_at = now_ns;
+	s->doing = why;
+}
+
+static void end_round(struct swift *s, double rtt_ns, uint64_t now_ns)
+{
+	double marked = s->delivered > 0 ? s->marked / s->delivered : 0;
+	double lost = s->lost > 0 ? s->lost / (s->delivered + s->lost) : 0;
+
+	if (s->noticed)
+		marked = fmax(marked, CNP_SHARE);
+	if (marked > 0)
+		cut(s, marked / 2, "backing off: packets were marked", now_ns);
+	if (lost > LOSS_CEILING || (lost > 0 && rtt_ns > target_ns(s)))
+		cut(s, MAX_CUT, "backing off: packets were lost", now_ns);
+	s->delivered = s->lost = s->marked = 0;
+	s->noticed = false;
+	s->round_at = now_ns;
+}
+
+static void grow(struct swift *s, const struct cc_report *report)
+{
+	double packets = (double)report->delivered_bytes / s->packet;
+
+	/* A window that is not used proves nothing about a larger one. */
+	if (report->app_limited && (double)report->in_flight_bytes < s->window * s->packet / 2)
+		return;
+	if (s->starting)
+		s->window += packets;
+	else
+		s->window += s->window >= 1 ? ADD * packets / s->window : ADD * packets;
+	if (!s->starting)
+		s->doing = "probing up";
+}
+
+static void swift_report(void *state, const struct cc_report *report, uint64_t now_ns)
+{
+	struct swift *s = state;
+	double rtt_ns = (double)report->rtt_ns;
+
+	s->delivered += (double)report->delivered_packets;
+	s->lost += (double)report->lost_packets;
+	s->marked += (double)report->ce_packets;
+	if (rtt_ns > 0)
+		see_rtt(s, rtt_ns, now_ns);
+	if (s->rtt_ns <= 0)
+		return;
+	if (rtt_ns > target_ns(s))
+		cut(s, BETA * (rtt_ns - target_ns(s)) / rtt_ns, "backing off: the queue is long",
+		    now_ns);
+	else if (!report->ce_packets)
+		grow(s, report);
+	if ((double)(now_ns - s->round_at) >= s->rtt_ns)
+		end_round(s, rtt_ns, now_ns);
+	s->window = fmin(fmax(s->window, MIN_WIN), s->most);
+}
+
+static void swift_cnp(void *state, uint64_t now_ns)
+{
+	struct swift *s = state;
+
+	s->noticed = true;
+	s->starting = false;
+}
+
+static void swift_timeout(void *state, uint64_t now_ns)
+{
+	struct swift *s = state;
+
+	s->window = fmax(s->window * (1 - MAX_CUT), MIN_WIN);
+	s->starting = false;
+	s->cut_at = now_ns;
+	s->doing = "backing off: nothing was heard";
+}
+
+static void swift_limits(const void *state, struct cc_limits *out)
+{
+	const struct swift *s = state;
+	double window = s->window * s->packet;
+	double rate;
+
+	if (s->rtt_ns <= 0) {
+		*out = (struct cc_limits){ .rate_bps = CC_UNPACED, .window_bytes = (uint64_t)window };
+		return;
+	}
+	/* While it doubles, the pacer must let the next window out within this round trip. */
+	rate = window * 8 * NS_A_SECOND / s->rtt_ns * (s->window < 1 ? 1 : s->starting ? 2 : PACE);
+	out->rate_bps = rate < 1e13 ? (uint64_t)rate : CC_UNPACED;
+	out->window_bytes = (uint64_t)fmax(window, s->packet);
+}
+
+static void swift_sight(const void *state, struct cc_sight *out)
+{
+	const struct swift *s = state;
+
+	*out = (struct cc_sight){ .doing = s->doing };
+	if (s->rtt_ns > 0) {
+		out->base_rtt_ns = (uint64_t)least_ns(s);
+		out->queue_ns = (uint64_t)fmax(s->rtt_ns - least_ns(s), 0);
+	}
+}
+
+const struct cc_ops cc_swift = {
+	.name = "swift",
+	.state_size = sizeof(struct swift),
+	.init = swift_init,
+	.report = swift_report,
+	.cnp = swift_cnp,
+	.timeout = swift_timeout,
+	.limits = swift_limits,
+	.sight = swift_sight,
+};
