@@ -34,14 +34,14 @@
 #define START_GROWTH  1.25	/* of the delivery rate a round; less, twice, ends it too */
 #define TARGET	      0.06	/* queue, of the least round trip */
 #define TARGET_MIN_NS 0.3e6
-#define UP	      0.015
+#define UP	      0.025
 #define UP_MOST	      (2.5 * UP)
-#define UP_LEAST      (0.5 * UP)
 #define W_REF	      3e6  /* bytes whose balance is at the target: 1 Gbit/s over 25 ms */
 #define CUT_MOST      0.3  /* a round */
 #define CALM_ROUNDS   2	   /* with hardly a queue, before growth doubles */
-#define CALM_MOST     1.0  /* growth a round then */
-#define CROWDED	      3.5  /* targets of queue: the path became slower, or someone fills it */
+#define CALM_MOST     0.6  /* growth a round then */
+#define CALM_AHEAD    1.6  /* of what was delivered: the window then goes no further ahead */
+#define CROWDED	      3.0  /* targets of queue: the path became slower, or someone fills it */
 #define CROWDED_ROUNDS 6   /* of that, before it is the latter */
 #define LOSS_CEILING  0.15
 #define LOSS_FACTOR   2.0 /* times what is lost without a queue */
@@ -54,6 +54,7 @@
 #define PROBE_DEPTH   0.7	/* of the window, for a round */
 #define LEAST_AGE_NS  UINT64_C(30000000000)
 #define PEAK_ROUNDS   8 /* the maximum of the delivery rate is over 8 to 16 rounds */
+#define PAST_NS	      UINT64_C(15000000000) /* what it was before others came is over 15 to 30 s */
 #define WINDOW_SLACK  1.5	/* what may be in flight: reports are old when they come; the rate is what limits */
 #define LEAST_PACKETS 4.0
 #define MOST_BYTES    1e15
@@ -73,19 +74,24 @@ struct long_haul {
 	double delivered;	  /* bytes per ns, in the last round */
 	double peak[2];		  /* its maximum, in the last PEAK_ROUNDS and in these */
 	unsigned rounds;	  /* of these */
+	double past[2];		  /* likewise, over PAST_NS */
+	uint64_t past_at;
 	double chance;		  /* share of packets lost where there is no queue */
 	double marks;		  /* share marked, smoothed */
 	/* this round */
 	uint64_t round_at;
 	double round_least_ns; /* of its second half: how the queue stands now */
 	uint64_t bytes, packets, lost, marked;
-	bool noticed, halved, idle;
+	bool noticed, halved, idle, held;
 	/* the course */
+	uint64_t low_at;  /* in START, when the queue was last low */
 	unsigned slow;	  /* rounds of START without growth */
+	double undo;	  /* the window before this round's growth */
 	unsigned calm;	  /* rounds without a queue */
 	unsigned crowded; /* rounds with far too much of it */
 	double cubic_peak, cubic_k_s, queue_most_ns;
 	uint64_t cubic_at;
+	uint64_t probe_at;
 	uint64_t probe_until; /* 0: not probing the least round trip */
 	double probe_least_ns;
 };
@@ -100,6 +106,7 @@ static void long_haul_init(void *state, const struct cc_attr *attr, uint64_t now
 		.window = (double)attr->initial_window_bytes,
 		.fixed_target_ns = (double)attr->target_queue_ns,
 		.round_at = now_ns,
+		.low_at = now_ns,
 		.doing = "starting",
 	};
 }
@@ -140,7 +147,9 @@ static void probe(struct long_haul *l, uint64_t now_ns)
 			l->least_ns = l->probe_least_ns;
 			l->least_at = now_ns;
 		}
-	} else if (l->phase != START && now_ns - l->least_at > PROBE_EVERY_NS) {
+	} else if (l->phase != START && now_ns - l->least_at > PROBE_EVERY_NS &&
+		   now_ns - l->probe_at > PROBE_EVERY_NS) {
+		l->probe_at = now_ns;
 		l->probe_until = now_ns + (uint64_t)(2 * l->rtt_ns);
 		l->probe_least_ns = INFINITY;
 	}
@@ -149,8 +158,8 @@ static void probe(struct long_haul *l, uint64_t now_ns)
 static void enter_compete(struct long_haul *l, double queue_ns, uint64_t now_ns)
 {
 	l->phase = COMPETE;
-	/* What it held before it gave way. */
-	l->window = fmax(l->window, peak(l) * (l->least_ns + queue_ns));
+	/* Half of what it held before it gave way: how many the others are is not known. */
+	l->window = fmax(l->window, fmax(l->past[0], l->past[1]) / 2 * (l->least_ns + queue_ns));
 	l->cubic_peak = l->window;
 	l->cubic_k_s = 0;
 	l->cubic_at = now_ns;
@@ -186,7 +195,9 @@ static void round_compete(struct long_haul *l, double queue_ns, double loss, uin
 static void round_cruise(struct long_haul *l, double queue_ns, double loss, uint64_t now_ns)
 {
 	double excess = queue_ns / target_ns(l);
-	double up = fmin(fmax(UP * sqrt(W_REF / l->window), UP_LEAST), UP_MOST);
+	double up = fmin(UP * sqrt(W_REF / l->window), UP_MOST);
+	double proven = l->delivered * (l->least_ns + target_ns(l));
+	double known = peak(l) * l->least_ns;
 	double down = fmin(UP * excess, CUT_MOST);
 
 	l->calm = UP * excess < up / 2 ? l->calm + 1 : 0;
@@ -196,14 +207,21 @@ static void round_cruise(struct long_haul *l, double queue_ns, double loss, uint
 		return;
 	}
 	if (l->calm > CALM_ROUNDS)
-		up = fmin(up * exp2(fmin(l->calm - CALM_ROUNDS, 10)), CALM_MOST);
+		up = fmin(up * exp2(fmin(l->calm - CALM_ROUNDS, 10)),
+			  fmin(CALM_MOST, fmax(CALM_AHEAD * proven / l->window - 1, 0)));
+	l->undo = l->window;
+	/* Up to what was had of late and not beyond, and then a look. */
+	if (l->window < known && l->window * (1 + up) > known) {
+		up = known / l->window - 1;
+		l->calm = 0;
+	}
 	if (l->idle)
 		up = 0;
 	if (loss > LOSS_FACTOR * l->chance && excess > 0.5)
 		down = fmax(down, fmin(loss, CUT_MOST));
 	l->window *= 1 + up - down;
 	if (excess > CROWDED)
-		l->window = fmin(l->window, l->delivered * (l->least_ns + 2 * target_ns(l)));
+		l->window = fmin(l->window, proven);
 	l->doing = l->calm > CALM_ROUNDS ? "probing up" : excess > 1.5 ? "backing off: the queue is long" : "cruising";
 }
 
@@ -228,6 +246,12 @@ static void end_round(struct long_haul *l, uint64_t now_ns)
 		l->rounds = 0;
 	}
 	l->peak[1] = fmax(l->peak[1], l->delivered);
+	if (now_ns - l->past_at > PAST_NS) {
+		l->past[0] = l->past[1];
+		l->past[1] = 0;
+		l->past_at = now_ns;
+	}
+	l->past[1] = fmax(l->past[1], l->delivered);
 	if (l->noticed)
 		marked = fmax(marked, CNP_SHARE);
 	l->marks += (marked - l->marks) * MARK_GAIN;
@@ -239,10 +263,15 @@ static void end_round(struct long_haul *l, uint64_t now_ns)
 		if (l->slow >= 2 || marked > 0 || loss > LOSS_CEILING)
 			leave_start(l);
 	} else if (marked > 0) {
-		l->window *= 1 - l->marks / 2;
+		/* The round after a cut still tells of the time before it. */
+		if (!l->held)
+			l->window *= 1 - l->marks / 2;
+		l->held = !l->held;
+		l->calm = 0;
 		l->doing = "backing off: packets were marked";
 	} else if (loss > LOSS_CEILING) {
-		l->window *= 1 - fmin(loss, 0.5);
+		l->window = fmin(l->window, l->delivered * l->least_ns);
+		l->calm = 0;
 		l->doing = "backing off: too much is lost";
 	} else if (l->phase == CRUISE) {
 		round_cruise(l, queue_ns, loss, now_ns);
@@ -272,8 +301,13 @@ static void long_haul_report(void *state, const struct cc_report *report, uint64
 	if (l->phase == START) {
 		if (!report->app_limited)
 			l->window += (double)report->delivered_bytes;
-		if (l->rtt_ns - l->least_ns > fmax(l->least_ns * START_QUEUE, target_ns(l)))
+		if (l->rtt_ns - l->least_ns < fmax(l->least_ns * START_QUEUE, target_ns(l)))
+			l->low_at = now_ns;
+		if ((double)(now_ns - l->low_at) > l->least_ns / 4)
 			leave_start(l);
+	} else if (l->calm > CALM_ROUNDS && l->rtt_ns - l->least_ns > target_ns(l)) {
+		l->window = l->undo;
+		l->calm = 0;
 	}
 	if (!l->halved && (double)(now_ns - l->round_at) >= l->rtt_ns / 2) {
 		l->halved = true;
@@ -298,6 +332,7 @@ static void long_haul_timeout(void *state, uint64_t now_ns)
 	l->window = fmax(l->window / 4, LEAST_PACKETS * l->packet);
 	l->phase = START;
 	l->slow = 0;
+	l->low_at = now_ns;
 	l->doing = "starting again: nothing was heard";
 }
 

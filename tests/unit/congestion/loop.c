@@ -149,7 +149,6 @@ static void plan(struct loop *loop, struct flow *flow)
 static void send_one(struct loop *loop, struct flow *flow)
 {
 	struct link_verdict verdict;
-	uint64_t wire_ns = flow->packet * 8 * S / loop->link.attr.rate_bps;
 
 	if (flow->next == flow->reached)
 		flow->heard_ns = loop->now;
@@ -173,7 +172,6 @@ static void send_one(struct loop *loop, struct flow *flow)
 			.delivered_then_ns = flow->delivered ? flow->delivered_ns : loop->now,
 		};
 	}
-	(void)wire_ns;
 	flow->next++;
 	plan(loop, flow);
 }
@@ -401,8 +399,6 @@ static void open_flow(struct loop *loop, unsigned i)
 
 	flow->attr = &loop->attr->flow[i];
 	flow->packet = flow->attr->packet_bytes ? flow->attr->packet_bytes : 1500;
-	pacer.packet_bytes = flow->packet;
-	pacer_init(&flow->pacer, &pacer, 0);
 	if (flow->attr->kind == LOOP_CC) {
 		cc = flow->attr->cc;
 		cc.packet_bytes = flow->packet;
@@ -417,6 +413,9 @@ static void open_flow(struct loop *loop, unsigned i)
 	if (flow->report_every > REPORT_MAX_NS)
 		flow->report_every = REPORT_MAX_NS;
 	flow->report_at = NEVER;
+	pacer.packet_bytes = flow->packet;
+	pacer.burst_ns = rtt / 8 < MS ? rtt / 8 : MS;
+	pacer_init(&flow->pacer, &pacer, 0);
 	plan(loop, flow);
 }
 
