@@ -42,7 +42,10 @@
 #define CALM_MOST     0.6  /* growth a round then */
 #define CALM_AHEAD    1.6  /* of what was delivered: the window then goes no further ahead */
 #define CROWDED	      3.0  /* targets of queue: the path became slower, or someone fills it */
-#define CROWDED_ROUNDS 6   /* of that, before it is the latter */
+#define CROWDED_TRIPS 6    /* least round trips of that, before it is the latter */
+#define CROWDED_ROUNDS 3
+#define KNOWN_PACKETS 32.0 /* windows below are too coarse to compare */
+#define CUT_EVERY     0.5  /* of the time CUBIC takes to recover */
 #define LOSS_CEILING  0.15
 #define LOSS_FACTOR   2.0 /* times what is lost without a queue */
 #define CNP_SHARE     0.25
@@ -52,7 +55,8 @@
 #define CUBIC_BETA    0.7
 #define PROBE_EVERY_NS UINT64_C(5000000000)
 #define PROBE_DEPTH   0.7	/* of the window, for a round */
-#define LEAST_AGE_NS  UINT64_C(30000000000)
+#define LEAST_AGE_NS  UINT64_C(30000000000) /* four times that while others fill the queue */
+#define ENTER_GROWTH  0.05 /* a round, from entering COMPETE to the first loss */
 #define PEAK_ROUNDS   8 /* the maximum of the delivery rate is over 8 to 16 rounds */
 #define PAST_NS	      UINT64_C(15000000000) /* what it was before others came is over 15 to 30 s */
 #define WINDOW_SLACK  1.5	/* what may be in flight: reports are old when they come; the rate is what limits */
@@ -88,7 +92,8 @@ struct long_haul {
 	unsigned slow;	  /* rounds of START without growth */
 	double undo;	  /* the window before this round's growth */
 	unsigned calm;	  /* rounds without a queue */
-	unsigned crowded; /* rounds with far too much of it */
+	unsigned crowded; /* rounds with far too much of it, and since when */
+	uint64_t crowded_at;
 	double cubic_peak, cubic_k_s, queue_most_ns;
 	uint64_t cubic_at;
 	uint64_t probe_at;
@@ -143,7 +148,7 @@ static void probe(struct long_haul *l, uint64_t now_ns)
 		if (now_ns < l->probe_until)
 			return;
 		l->probe_until = 0;
-		if (now_ns - l->least_at > LEAST_AGE_NS && isfinite(l->probe_least_ns)) {
+		if (now_ns - l->least_at > LEAST_AGE_NS * (l->phase == COMPETE ? 4 : 1) && isfinite(l->probe_least_ns)) {
 			l->least_ns = l->probe_least_ns;
 			l->least_at = now_ns;
 		}
@@ -185,8 +190,13 @@ static void round_compete(struct long_haul *l, double queue_ns, double loss, uin
 		l->crowded = 0;
 		return;
 	}
-	if (loss > LOSS_FACTOR * l->chance && queue_ns > l->queue_most_ns / 2)
+	if (loss > LOSS_FACTOR * l->chance && queue_ns > l->queue_most_ns / 2 &&
+	    t > (CUT_EVERY - 1) * l->cubic_k_s)
 		cut_compete(l, now_ns);
+	else if (loss > LOSS_CEILING)
+		l->window *= 1 - LOSS_CEILING;
+	else if (!l->idle && l->cubic_k_s <= 0)
+		l->window *= 1 + ENTER_GROWTH;
 	else if (!l->idle)
 		l->window = fmax(l->window,
 				 l->cubic_peak + CUBIC_C * t * t * t * CUBIC_SEGMENT);
@@ -201,17 +211,27 @@ static void round_cruise(struct long_haul *l, double queue_ns, double loss, uint
 	double down = fmin(UP * excess, CUT_MOST);
 
 	l->calm = UP * excess < up / 2 ? l->calm + 1 : 0;
-	l->crowded = excess > CROWDED ? l->crowded + 1 : 0;
-	if (l->crowded >= CROWDED_ROUNDS) {
-		enter_compete(l, queue_ns, now_ns);
-		return;
+	if (excess > CROWDED) {
+		if (!l->crowded++) {
+			l->crowded_at = now_ns;
+			l->queue_most_ns = queue_ns;
+		}
+		l->queue_most_ns = fmax(l->queue_most_ns, queue_ns);
+		if (l->crowded >= CROWDED_ROUNDS && queue_ns > l->queue_most_ns / 2 &&
+		    (double)(now_ns - l->crowded_at) > CROWDED_TRIPS * l->least_ns) {
+			enter_compete(l, queue_ns, now_ns);
+			return;
+		}
+	} else {
+		l->crowded = 0;
 	}
 	if (l->calm > CALM_ROUNDS)
 		up = fmin(up * exp2(fmin(l->calm - CALM_ROUNDS, 10)),
 			  fmin(CALM_MOST, fmax(CALM_AHEAD * proven / l->window - 1, 0)));
 	l->undo = l->window;
 	/* Up to what was had of late and not beyond, and then a look. */
-	if (l->window < known && l->window * (1 + up) > known) {
+	if (l->window < known && l->window * (1 + up) > known && l->calm > CALM_ROUNDS &&
+	    l->window > KNOWN_PACKETS * l->packet) {
 		up = known / l->window - 1;
 		l->calm = 0;
 	}
@@ -269,7 +289,7 @@ static void end_round(struct long_haul *l, uint64_t now_ns)
 		l->held = !l->held;
 		l->calm = 0;
 		l->doing = "backing off: packets were marked";
-	} else if (loss > LOSS_CEILING) {
+	} else if (loss > LOSS_CEILING && l->phase == CRUISE) {
 		l->window = fmin(l->window, l->delivered * l->least_ns);
 		l->calm = 0;
 		l->doing = "backing off: too much is lost";
