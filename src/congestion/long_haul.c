@@ -7,13 +7,14 @@
  * the rate is window over round trip. Time goes in rounds of one round trip, and a decision is taken at the end of each.
  *
  * START   The window doubles each round, until the queue grows or the delivery rate stops growing.
+ * DRAIN   Half of that, until the queue is gone; while it lasted, the path delivered what it can.
  * CRUISE  The window grows by a share that is smaller for a larger window, and shrinks by the queue's delay:
  *
  *	      w += w * (UP * sqrt(W_REF / w) - UP * queue / target)
  *
  *	   All flows at a bottleneck see one queue, and only one window balances that sum: they become equal, as in
  *	   "FAST TCP" (D. Wei, C. Jin, S. Low, S. Hegde, IEEE/ACM ToN 2006). A queue that stays empty means that there is
- *	   more to have: the growth then doubles from round to round. A queue far above the target means that the path
+ *	   more to have: the growth then quadruples from round to round. A queue far above the target means that the path
  *	   became slower: the window falls to what the path delivers.
  * COMPETE The queue stays high although the window fell: someone else fills it. To keep to the target would be to starve.
  *	   The window then moves as TCP CUBIC's does (S. Ha, I. Rhee, L. Xu, 2008; RFC 9438), until the queue drains.
@@ -32,22 +33,24 @@
 
 #define START_QUEUE   (1 / 8.0) /* of the least round trip: more queue than this ends the start */
 #define START_GROWTH  1.25	/* of the delivery rate a round; less, twice, ends it too */
-#define TARGET	      0.06	/* queue, of the least round trip */
+#define DRAIN_ROUNDS  4
+#define TARGET	      0.05	/* queue, of the least round trip */
 #define TARGET_MIN_NS 0.3e6
-#define UP	      0.025
-#define UP_MOST	      (2.5 * UP)
+#define UP	      0.015
+#define UP_MOST	      (3.2 * UP)
 #define W_REF	      3e6  /* bytes whose balance is at the target: 1 Gbit/s over 25 ms */
 #define CUT_MOST      0.3  /* a round */
-#define CALM_ROUNDS   2	   /* with hardly a queue, before growth doubles */
+#define CALM_ROUNDS   2	   /* with hardly a queue, before growth quadruples */
+#define CALM_REST     3	   /* more of them where growth was stopped before */
 #define CALM_MOST     0.6  /* growth a round then */
 #define CALM_AHEAD    1.6  /* of what was delivered: the window then goes no further ahead */
-#define CROWDED	      3.0  /* targets of queue: the path became slower, or someone fills it */
+#define CROWDED	      3.8  /* targets of queue: the path became slower, or someone fills it */
 #define CROWDED_TRIPS 6    /* least round trips of that, before it is the latter */
 #define CROWDED_ROUNDS 3
-#define KNOWN_PACKETS 32.0 /* windows below are too coarse to compare */
 #define CUT_EVERY     0.5  /* of the time CUBIC takes to recover */
 #define LOSS_CEILING  0.15
 #define LOSS_FACTOR   2.0 /* times what is lost without a queue */
+#define LOSS_MARGIN   0.02
 #define CNP_SHARE     0.25
 #define MARK_GAIN     (1 / 4.0)
 #define CUBIC_C	      0.4 /* RFC 9438, in segments of 1500 bytes */
@@ -63,7 +66,7 @@
 #define LEAST_PACKETS 4.0
 #define MOST_BYTES    1e15
 
-enum phase { START, CRUISE, COMPETE };
+enum phase { START, DRAIN, CRUISE, COMPETE };
 
 struct long_haul {
 	double packet, most;
@@ -91,7 +94,8 @@ struct long_haul {
 	uint64_t low_at;  /* in START, when the queue was last low */
 	unsigned slow;	  /* rounds of START without growth */
 	double undo;	  /* the window before this round's growth */
-	unsigned calm;	  /* rounds without a queue */
+	double ceiling;	  /* where growth was stopped last; 0: reached since */
+	int calm;	  /* rounds without a queue; below zero: to rest */
 	unsigned crowded; /* rounds with far too much of it, and since when */
 	uint64_t crowded_at;
 	double cubic_peak, cubic_k_s, queue_most_ns;
@@ -126,6 +130,13 @@ static double peak(const struct long_haul *l)
 	return fmax(l->peak[0], l->peak[1]);
 }
 
+/* No further for now. */
+static void stop(struct long_haul *l)
+{
+	l->calm = 0;
+	l->ceiling = peak(l) * l->least_ns;
+}
+
 static void see_rtt(struct long_haul *l, double rtt_ns, uint64_t now_ns)
 {
 	double near = l->least_ns * (1 + TARGET / 4);
@@ -152,7 +163,7 @@ static void probe(struct long_haul *l, uint64_t now_ns)
 			l->least_ns = l->probe_least_ns;
 			l->least_at = now_ns;
 		}
-	} else if (l->phase != START && now_ns - l->least_at > PROBE_EVERY_NS &&
+	} else if (l->phase >= CRUISE && now_ns - l->least_at > PROBE_EVERY_NS &&
 		   now_ns - l->probe_at > PROBE_EVERY_NS) {
 		l->probe_at = now_ns;
 		l->probe_until = now_ns + (uint64_t)(2 * l->rtt_ns);
@@ -207,7 +218,7 @@ static void round_cruise(struct long_haul *l, double queue_ns, double loss, uint
 	double excess = queue_ns / target_ns(l);
 	double up = fmin(UP * sqrt(W_REF / l->window), UP_MOST);
 	double proven = l->delivered * (l->least_ns + target_ns(l));
-	double known = peak(l) * l->least_ns;
+
 	double down = fmin(UP * excess, CUT_MOST);
 
 	l->calm = UP * excess < up / 2 ? l->calm + 1 : 0;
@@ -225,30 +236,48 @@ static void round_cruise(struct long_haul *l, double queue_ns, double loss, uint
 	} else {
 		l->crowded = 0;
 	}
+	/* A queue too short to be seen loses the more, the faster one grows. */
+	if (l->calm > CALM_ROUNDS && loss > LOSS_FACTOR * l->chance + LOSS_MARGIN) {
+		stop(l);
+		l->window = fmin(l->window, l->ceiling);
+		up = 0;
+	}
 	if (l->calm > CALM_ROUNDS)
-		up = fmin(up * exp2(fmin(l->calm - CALM_ROUNDS, 10)),
+		up = fmin(up * exp2(2 * fmin(l->calm - CALM_ROUNDS, 10)),
 			  fmin(CALM_MOST, fmax(CALM_AHEAD * proven / l->window - 1, 0)));
 	l->undo = l->window;
-	/* Up to what was had of late and not beyond, and then a look. */
-	if (l->window < known && l->window * (1 + up) > known && l->calm > CALM_ROUNDS &&
-	    l->window > KNOWN_PACKETS * l->packet) {
-		up = known / l->window - 1;
-		l->calm = 0;
+	/* Up to where it was stopped the last time and not beyond, and then a look. */
+	if (l->window < l->ceiling && l->window * (1 + up) > l->ceiling) {
+		up = l->ceiling / l->window - 1;
+		l->ceiling = 0;
+		l->calm = -CALM_REST;
 	}
 	if (l->idle)
 		up = 0;
 	if (loss > LOSS_FACTOR * l->chance && excess > 0.5)
 		down = fmax(down, fmin(loss, CUT_MOST));
 	l->window *= 1 + up - down;
-	if (excess > CROWDED)
+	if (excess > CROWDED) {
 		l->window = fmin(l->window, proven);
+		stop(l);
+	}
 	l->doing = l->calm > CALM_ROUNDS ? "probing up" : excess > 1.5 ? "backing off: the queue is long" : "cruising";
 }
 
 static void leave_start(struct long_haul *l)
 {
-	l->phase = CRUISE;
+	l->phase = DRAIN;
 	l->window /= 2;
+	l->slow = 0;
+	l->doing = "draining the queue of the start";
+}
+
+static void round_drain(struct long_haul *l, double queue_ns)
+{
+	if (queue_ns > target_ns(l) && ++l->slow < DRAIN_ROUNDS)
+		return;
+	l->phase = CRUISE;
+	l->window = peak(l) * l->least_ns;
 	l->calm = l->crowded = 0;
 }
 
@@ -275,23 +304,25 @@ static void end_round(struct long_haul *l, uint64_t now_ns)
 	if (l->noticed)
 		marked = fmax(marked, CNP_SHARE);
 	l->marks += (marked - l->marks) * MARK_GAIN;
-	if (queue_ns < target_ns(l))
+	if (queue_ns < target_ns(l) && l->calm <= CALM_ROUNDS)
 		l->chance += (loss - l->chance) / 16;
 
 	if (l->phase == START) {
 		l->slow = l->delivered < before * START_GROWTH && !l->idle ? l->slow + 1 : 0;
 		if (l->slow >= 2 || marked > 0 || loss > LOSS_CEILING)
 			leave_start(l);
+	} else if (l->phase == DRAIN) {
+		round_drain(l, queue_ns);
 	} else if (marked > 0) {
 		/* The round after a cut still tells of the time before it. */
 		if (!l->held)
 			l->window *= 1 - l->marks / 2;
 		l->held = !l->held;
-		l->calm = 0;
+		stop(l);
 		l->doing = "backing off: packets were marked";
 	} else if (loss > LOSS_CEILING && l->phase == CRUISE) {
 		l->window = fmin(l->window, l->delivered * l->least_ns);
-		l->calm = 0;
+		stop(l);
 		l->doing = "backing off: too much is lost";
 	} else if (l->phase == CRUISE) {
 		round_cruise(l, queue_ns, loss, now_ns);
@@ -325,9 +356,10 @@ static void long_haul_report(void *state, const struct cc_report *report, uint64
 			l->low_at = now_ns;
 		if ((double)(now_ns - l->low_at) > l->least_ns / 4)
 			leave_start(l);
-	} else if (l->calm > CALM_ROUNDS && l->rtt_ns - l->least_ns > target_ns(l)) {
+	} else if (l->phase == CRUISE && l->calm > CALM_ROUNDS &&
+		   (report->ce_packets || l->rtt_ns - l->least_ns > target_ns(l))) {
 		l->window = l->undo;
-		l->calm = 0;
+		stop(l);
 	}
 	if (!l->halved && (double)(now_ns - l->round_at) >= l->rtt_ns / 2) {
 		l->halved = true;
