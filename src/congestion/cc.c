@@ -11,7 +11,8 @@
 #define DEFAULT_PACKET	       1500u
 #define DEFAULT_WINDOW_PACKETS 32u
 
-static const struct cc_ops *const controllers[] = { &cc_default, &cc_long_haul, &cc_swift, &cc_none };
+static const struct cc_ops *const controllers[] = { &cc_default, &cc_long_haul, &cc_swift,
+						    &cc_none };
 
 const struct cc_ops *cc_at(size_t i)
 {

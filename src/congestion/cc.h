@@ -28,11 +28,12 @@
 
 /* Zero stands for the default, or for "not known". */
 struct cc_attr {
-	uint32_t packet_bytes;	       /* 1500 */
-	uint64_t link_rate_bps;	       /* never faster than this: the interface's rate, or a user's cap */
+	uint32_t packet_bytes;	/* 1500 */
+	uint64_t link_rate_bps; /* never faster than this: the interface's rate, or a user's cap */
 	uint64_t max_window_bytes;     /* never more than this in flight */
 	uint64_t initial_window_bytes; /* before anything was measured; 32 packets */
-	uint64_t target_queue_ns;      /* the delay that may stand in queues; the controller's own choice */
+	uint64_t
+		target_queue_ns; /* the delay that may stand in queues; the controller's own choice */
 };
 
 /* What became known since the last report. */
@@ -40,8 +41,9 @@ struct cc_report {
 	uint64_t delivered_bytes;
 	uint64_t delivered_packets;
 	uint64_t lost_packets;
-	uint64_t ce_packets;	  /* of those delivered, marked by a switch */
-	uint64_t rtt_ns;	  /* of the latest packet that arrived, without the receiver's hold; 0: none */
+	uint64_t ce_packets; /* of those delivered, marked by a switch */
+	uint64_t
+		rtt_ns; /* of the latest packet that arrived, without the receiver's hold; 0: none */
 	uint64_t in_flight_bytes; /* sent and neither delivered nor lost, as of now */
 	bool app_limited;	  /* there was nothing to send for some of the time */
 };

@@ -48,7 +48,8 @@ size_t cc_explain(const struct cc *cc, char *text, size_t size)
 		with_unit(window, limits.window_bytes, "B");
 	if (limits.window_bytes == cc->credit_bytes && cc->credit_bytes != UINT64_MAX)
 		by = " (the receiver's)";
-	else if (limits.window_bytes == cc->attr.max_window_bytes && limits.window_bytes != UINT64_MAX)
+	else if (limits.window_bytes == cc->attr.max_window_bytes &&
+		 limits.window_bytes != UINT64_MAX)
 		by = " (the most allowed)";
 	if (sight.base_rtt_ns)
 		snprintf(measured, sizeof(measured), ", queue %.*f ms over %.*f ms",

@@ -7,15 +7,15 @@
  */
 #include "congestion/pacer.h"
 
-#define TOKENS_A_BYTE	   INT64_C(8000000000)
-#define DEFAULT_PACKET	   1500u
-#define DEFAULT_GROUP	   (64u << 10)
-#define DEFAULT_BURST	   (1u << 20)
-#define DEFAULT_BURST_NS   UINT64_C(1000000)
-#define BURST_LIMIT_NS	   UINT64_C(100000000)
-#define GROUP_WITHIN_NS	   UINT64_C(1000000)
-#define BYTES_LIMIT	   (UINT64_C(1) << 29) /* more in one call, or of debt, does not fit the counter */
-#define RATE_LIMIT_BPS	   UINT64_C(10000000000000)
+#define TOKENS_A_BYTE	 INT64_C(8000000000)
+#define DEFAULT_PACKET	 1500u
+#define DEFAULT_GROUP	 (64u << 10)
+#define DEFAULT_BURST	 (1u << 20)
+#define DEFAULT_BURST_NS UINT64_C(1000000)
+#define BURST_LIMIT_NS	 UINT64_C(100000000)
+#define GROUP_WITHIN_NS	 UINT64_C(1000000)
+#define BYTES_LIMIT	 (UINT64_C(1) << 29) /* more in one call, or of debt, does not fit the counter */
+#define RATE_LIMIT_BPS	 UINT64_C(10000000000000)
 
 static uint64_t bytes_in(uint64_t rate_bps, uint64_t time_ns)
 {
@@ -116,11 +116,12 @@ uint64_t pacer_next_ns(struct pacer *pacer, uint64_t bytes, uint64_t now_ns)
 		return now_ns;
 	settle(pacer, now_ns);
 	wanted = bytes > (uint64_t)(pacer->depth / TOKENS_A_BYTE) ? pacer->depth
-								   : (int64_t)bytes * TOKENS_A_BYTE;
+								  : (int64_t)bytes * TOKENS_A_BYTE;
 	if (pacer->tokens >= wanted)
 		return now_ns;
 	if (!pacer->rate_bps)
 		return UINT64_MAX;
 	/* Rounded up: whoever comes at that time finds them there. */
-	return now_ns + ((uint64_t)(wanted - pacer->tokens) + pacer->rate_bps - 1) / pacer->rate_bps;
+	return now_ns +
+	       ((uint64_t)(wanted - pacer->tokens) + pacer->rate_bps - 1) / pacer->rate_bps;
 }

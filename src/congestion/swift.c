@@ -14,7 +14,9 @@
  * - It starts by doubling, until the delay or a mark says stop. Reports are too few to climb by single packets.
  * - Loss with a delay above target, or of more than one packet in 20, halves the window, once a round trip. Other loss
  *   is repaired and nothing more: soft-RoCE and long cables lose packets without a queue.
- * - Marks (CE) shrink the window by half of their share, as DCTCP does (M. Alizadeh et al., SIGCOMM 2010).
+ * - Marks (CE) shrink the window by half of their smoothed share, as DCTCP does (M. Alizadeh et al., SIGCOMM 2010).
+ * - Now and then half the rate for a moment, to see the path without our own queue: a flow that started into a queue
+ *   would else take it for the path, and never give way.
  */
 #include <math.h>
 
@@ -23,20 +25,27 @@
 #define NS_A_SECOND 1e9
 
 /* The paper's names and values. */
-#define ADD	  1.0 /* packets a round trip */
-#define BETA	  0.8
-#define MAX_CUT	  0.5
-#define MIN_FLOW  0.1	/* packets: below, the target grows no more */
-#define MAX_FLOW  100.0 /* above, it shrinks no more */
-#define MIN_WIN	  0.001
+#define ADD	 1.0 /* packets a round trip */
+#define BETA	 0.8
+#define MAX_CUT	 0.5
+#define MIN_FLOW 0.1   /* packets: below, the target grows no more */
+#define MAX_FLOW 100.0 /* above, it shrinks no more */
+#define MIN_WIN                                                                                    \
+	0.05 /* the paper has 0.001: a packet in seconds, and as long until good news comes */
 /* Ours. */
-#define MARGIN_MIN_NS  50e3 /* the base target lies above the least round trip by half of it, within these */
+#define MARGIN	       0.75 /* of the least round trip: where the base target lies above it, within these */
+#define MARGIN_MIN_NS  50e3
 #define MARGIN_MAX_NS  1e6
 #define FLOW_RANGE     2.0 /* margins that the smallest flow is granted on top */
 #define LOSS_CEILING   0.05
-#define CNP_SHARE      0.25  /* marked, of a round trip in which a notification came */
-#define PACE	       1.25  /* of window over round trip: the window is what limits */
+#define CNP_SHARE      0.25 /* marked, of a round trip in which a notification came */
+#define PACE	       1.1  /* of window over round trip: the window is what limits */
 #define LEAST_AFTER_NS 10e9 /* the least round trip is forgotten after one to two of these */
+#define MARK_GAIN      0.0625
+#define DRAIN_TRIPS    100.0 /* round trips without a sight of the bare path, before a look at it */
+#define DRAIN_MIN_NS   20e6
+#define DRAIN_DEPTH    0.5
+#define NEAR	       (1 / 8.0) /* margins above the least: as good as the bare path */
 #define SMOOTH	       0.125
 #define MOST_BYTES     1e15 /* so that every window fits every integer */
 
@@ -44,12 +53,17 @@ struct swift {
 	double packet;
 	double window; /* packets */
 	double most;
-	double fixed_margin_ns; /* from the attributes; 0: half the least round trip */
+	double fixed_margin_ns; /* from the attributes; 0: by MARGIN */
 	double least_ns[2];	/* of the last period and of this one; INFINITY: none */
 	double rtt_ns;		/* smoothed; 0: none yet */
+	double gap_ns;		/* between reports, smoothed */
+	uint64_t report_at;
 	uint64_t period_at;
 	uint64_t round_at; /* of the last look at marks and losses */
 	uint64_t cut_at;
+	uint64_t bare_at;		/* the path was last seen bare */
+	uint64_t drain_until;		/* 0: not draining */
+	double marks;			/* share, smoothed */
 	double delivered, lost, marked; /* packets in this round */
 	bool starting;
 	bool noticed; /* a CNP, in this round */
@@ -68,8 +82,11 @@ static void swift_init(void *state, const struct cc_attr *attr, uint64_t now_ns)
 		.least_ns = { INFINITY, INFINITY },
 		.period_at = now_ns,
 		.round_at = now_ns,
+		.report_at = now_ns,
 		.cut_at = now_ns,
+		.bare_at = now_ns,
 		.starting = true,
+		.marks = 1,
 		.doing = "starting",
 	};
 }
@@ -79,18 +96,22 @@ static double least_ns(const struct swift *s)
 	return fmin(s->least_ns[0], s->least_ns[1]);
 }
 
+static double margin_ns(const struct swift *s)
+{
+	if (s->fixed_margin_ns > 0)
+		return s->fixed_margin_ns;
+	return fmin(fmax(least_ns(s) * MARGIN, MARGIN_MIN_NS), MARGIN_MAX_NS);
+}
+
 static double target_ns(const struct swift *s)
 {
-	double least = least_ns(s);
-	double margin = s->fixed_margin_ns;
+	double margin = margin_ns(s);
 	double window = fmin(fmax(s->window, MIN_FLOW), MAX_FLOW);
 	double alpha, scaled;
 
-	if (margin <= 0)
-		margin = fmin(fmax(least / 2, MARGIN_MIN_NS), MARGIN_MAX_NS);
 	alpha = FLOW_RANGE * margin / (1 / sqrt(MIN_FLOW) - 1 / sqrt(MAX_FLOW));
 	scaled = alpha * (1 / sqrt(window) - 1 / sqrt(MAX_FLOW));
-	return least + margin + scaled;
+	return least_ns(s) + margin + scaled;
 }
 
 static void see_rtt(struct swift *s, double rtt_ns, uint64_t now_ns)
@@ -102,13 +123,22 @@ static void see_rtt(struct swift *s, double rtt_ns, uint64_t now_ns)
 	}
 	s->least_ns[1] = fmin(s->least_ns[1], rtt_ns);
 	s->rtt_ns = s->rtt_ns > 0 ? s->rtt_ns + (rtt_ns - s->rtt_ns) * SMOOTH : rtt_ns;
+	if (rtt_ns < least_ns(s) + NEAR * margin_ns(s))
+		s->bare_at = now_ns;
+	if (s->drain_until && now_ns >= s->drain_until) {
+		s->drain_until = 0;
+		s->bare_at = now_ns;
+	} else if ((double)(now_ns - s->bare_at) > fmax(DRAIN_TRIPS * s->rtt_ns, DRAIN_MIN_NS)) {
+		s->drain_until = now_ns + (uint64_t)(2 * s->rtt_ns);
+		s->bare_at = now_ns;
+	}
 }
 
-/* At most once a round trip, or one queue would be answered many times over. */
+/* At most once a round trip and a report, which is when the last cut shows; else one queue would be answered twice. */
 static void cut(struct swift *s, double by, const char *why, uint64_t now_ns)
 {
 	s->starting = false;
-	if ((double)(now_ns - s->cut_at) < s->rtt_ns)
+	if ((double)(now_ns - s->cut_at) < s->rtt_ns + s->gap_ns)
 		return;
 	s->window *= 1 - fmin(by, MAX_CUT);
 	s->cut_at = now_ns;
@@ -122,8 +152,9 @@ static void end_round(struct swift *s, double rtt_ns, uint64_t now_ns)
 
 	if (s->noticed)
 		marked = fmax(marked, CNP_SHARE);
+	s->marks += (marked - s->marks) * MARK_GAIN;
 	if (marked > 0)
-		cut(s, marked / 2, "backing off: packets were marked", now_ns);
+		cut(s, s->marks / 2, "backing off: packets were marked", now_ns);
 	if (lost > LOSS_CEILING || (lost > 0 && rtt_ns > target_ns(s)))
 		cut(s, MAX_CUT, "backing off: packets were lost", now_ns);
 	s->delivered = s->lost = s->marked = 0;
@@ -151,6 +182,10 @@ static void swift_report(void *state, const struct cc_report *report, uint64_t n
 	struct swift *s = state;
 	double rtt_ns = (double)report->rtt_ns;
 
+	if (!report->app_limited)
+		s->gap_ns +=
+			(fmin((double)(now_ns - s->report_at), s->rtt_ns) - s->gap_ns) * SMOOTH;
+	s->report_at = now_ns;
 	s->delivered += (double)report->delivered_packets;
 	s->lost += (double)report->lost_packets;
 	s->marked += (double)report->ce_packets;
@@ -192,12 +227,21 @@ static void swift_limits(const void *state, struct cc_limits *out)
 	double window = s->window * s->packet;
 	double rate;
 
+	if (s->drain_until)
+		window *= DRAIN_DEPTH;
 	if (s->rtt_ns <= 0) {
-		*out = (struct cc_limits){ .rate_bps = CC_UNPACED, .window_bytes = (uint64_t)window };
+		*out = (struct cc_limits){ .rate_bps = CC_UNPACED,
+					   .window_bytes = (uint64_t)window };
 		return;
 	}
-	/* While it doubles, the pacer must let the next window out within this round trip. */
-	rate = window * 8 * NS_A_SECOND / s->rtt_ns * (s->window < 1 ? 1 : s->starting ? 2 : PACE);
+	/*
+	 * What is in flight is known a report late, so that the window is worth a round trip and a gap between reports.
+	 * While it doubles, the pacer must let the next window out within this round trip.
+	 */
+	rate = window * 8 * NS_A_SECOND / (s->rtt_ns + s->gap_ns) *
+	       (s->window < 1 ? 1
+		: s->starting ? 2
+			      : PACE);
 	out->rate_bps = rate < 1e13 ? (uint64_t)rate : CC_UNPACED;
 	out->window_bytes = (uint64_t)fmax(window, s->packet);
 }

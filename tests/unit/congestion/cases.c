@@ -5,55 +5,57 @@
 #include <stdio.h>
 #include <string.h>
 
-/* 25 ms and 1 Gbit/s, a buffer of one bandwidth-delay product, unless it says otherwise. */
-#define LONG .cc = "long-haul", .rate_bps = GBIT, .rtt_ns = 25 * MS
-#define SHORT .cc = "swift", .rate_bps = GBIT, .rtt_ns = MS / 5
-#define ALONE .own = 1, .from_ns = 2 * S, .to_ns = 12 * S
-#define BESIDE .own = 1, .others_at_ns = 2 * S, .from_ns = 20 * S, .to_ns = 50 * S
+#define LONG	.cc = "long-haul"
+#define ALONE	LONG, .own = 1, .from_ns = 2 * S, .to_ns = 12 * S
+#define BESIDE	LONG, .others_at_ns = 2 * S, .from_ns = 20 * S, .to_ns = 50 * S
+#define SHORT	.cc = "swift", .rtt_ns = MS / 5
+#define AT_10G	.rate_bps = 10 * GBIT, .packet_bytes = 4096
+#define EIGHT	LONG, .own = 8, .apart_ns = S / 2, .from_ns = 10 * S, .to_ns = 30 * S
+#define TWO	LONG, .own = 2, .apart_ns = 2 * S, .from_ns = 8 * S, .to_ns = 20 * S
 
 const struct loop_case cases[] = {
-	{ .name = "alone", LONG, ALONE },
-	{ .name = "alone-loss-1e-4", LONG, ALONE, .loss = 1e-4 },
-	{ .name = "alone-loss-1e-3", LONG, ALONE, .loss = 1e-3 },
-	{ .name = "alone-loss-1e-2", LONG, ALONE, .loss = 1e-2 },
-	{ .name = "alone-loss-5e-2", LONG, ALONE, .loss = 5e-2 },
-	{ .name = "alone-bursts-1e-4", LONG, ALONE, .loss = 1e-4, .bursts = true },
-	{ .name = "alone-bursts-1e-3", LONG, ALONE, .loss = 1e-3, .bursts = true },
-	{ .name = "alone-bursts-1e-2", LONG, ALONE, .loss = 1e-2, .bursts = true },
-	{ .name = "alone-noise", LONG, ALONE, .noise_ns = MS },
-	{ .name = "alone-marks", LONG, ALONE, .mark = 0.1 },
-	{ .name = "alone-shallow-0.2", LONG, ALONE, .buffer = 0.2 },
-	{ .name = "alone-shallow-0.02", LONG, ALONE, .buffer = 0.02 },
-	{ .name = "alone-deep", LONG, ALONE, .buffer = 4 },
-	{ .name = "alone-100M", LONG, ALONE, .rate_bps = 100 * MBIT },
-	{ .name = "alone-10G", LONG, ALONE, .rate_bps = 10 * GBIT, .packet_bytes = 4096 },
-	{ .name = "alone-10G-loss-1e-2", LONG, ALONE, .rate_bps = 10 * GBIT, .packet_bytes = 4096, .loss = 1e-2 },
-	{ .name = "alone-5ms", LONG, ALONE, .rtt_ns = 5 * MS },
+	{ .name = "alone", ALONE },
+	{ .name = "alone-loss-1e-4", ALONE, .loss = 1e-4 },
+	{ .name = "alone-loss-1e-3", ALONE, .loss = 1e-3 },
+	{ .name = "alone-loss-1e-2", ALONE, .loss = 1e-2 },
+	{ .name = "alone-loss-5e-2", ALONE, .loss = 5e-2 },
+	{ .name = "alone-bursts-1e-4", ALONE, .loss = 1e-4, .bursts = true },
+	{ .name = "alone-bursts-1e-3", ALONE, .loss = 1e-3, .bursts = true },
+	{ .name = "alone-bursts-1e-2", ALONE, .loss = 1e-2, .bursts = true },
+	{ .name = "alone-noise", ALONE, .noise_ns = MS },
+	{ .name = "alone-marks", ALONE, .mark = 0.1 },
+	{ .name = "alone-shallow-0.2", ALONE, .buffer = 0.2 },
+	{ .name = "alone-shallow-0.02", ALONE, .buffer = 0.02 },
+	{ .name = "alone-deep", ALONE, .buffer = 4 },
+	{ .name = "alone-100M", ALONE, .rate_bps = 100 * MBIT },
+	{ .name = "alone-10G", ALONE, AT_10G },
+	{ .name = "alone-10G-loss-1e-2", ALONE, AT_10G, .loss = 1e-2 },
+	{ .name = "alone-5ms", ALONE, .rtt_ns = 5 * MS },
 	{ .name = "alone-100ms", LONG, .own = 1, .rtt_ns = 100 * MS, .from_ns = 4 * S, .to_ns = 20 * S },
-	{ .name = "alone-on-off", LONG, ALONE, .on_ns = 500 * MS, .off_ns = 300 * MS },
-	{ .name = "own-2", LONG, .own = 2, .apart_ns = 2 * S, .from_ns = 8 * S, .to_ns = 20 * S },
-	{ .name = "own-8", LONG, .own = 8, .apart_ns = S / 2, .from_ns = 10 * S, .to_ns = 30 * S },
-	{ .name = "own-8-loss-1e-3", LONG, .own = 8, .apart_ns = S / 2, .loss = 1e-3, .from_ns = 10 * S, .to_ns = 30 * S },
-	{ .name = "own-8-marks", LONG, .own = 8, .apart_ns = S / 2, .mark = 0.1, .from_ns = 10 * S, .to_ns = 30 * S },
-	{ .name = "own-2-10G", LONG, .own = 2, .rate_bps = 10 * GBIT, .packet_bytes = 4096, .apart_ns = 2 * S, .from_ns = 8 * S, .to_ns = 20 * S },
+	{ .name = "alone-on-off", ALONE, .on_ns = 500 * MS, .off_ns = 300 * MS },
+	{ .name = "own-2", TWO },
+	{ .name = "own-8", EIGHT },
+	{ .name = "own-8-loss-1e-3", EIGHT, .loss = 1e-3 },
+	{ .name = "own-8-marks", EIGHT, .mark = 0.1 },
+	{ .name = "own-2-10G", TWO, AT_10G },
 	{ .name = "step", LONG, .own = 1, .step_at_ns = { 4 * S, 8 * S }, .step_bps = { 200 * MBIT, GBIT }, .from_ns = 10 * S, .to_ns = 12 * S },
-	{ .name = "cubic", LONG, BESIDE, .cubic = 1 },
+	{ .name = "cubic", BESIDE, .own = 1, .cubic = 1 },
 	{ .name = "cubic-first", LONG, .own = 1, .apart_ns = 5 * S, .cubic = 1, .from_ns = 25 * S, .to_ns = 55 * S },
-	{ .name = "cubic-4", LONG, BESIDE, .cubic = 4 },
-	{ .name = "cubic-8-of-ours", LONG, BESIDE, .own = 8, .cubic = 1 },
-	{ .name = "cubic-deep", LONG, BESIDE, .buffer = 4, .cubic = 1 },
-	{ .name = "cubic-100M", LONG, BESIDE, .rate_bps = 100 * MBIT, .cubic = 1 },
-	{ .name = "bbr", LONG, BESIDE, .bbr = 1 },
-	{ .name = "bbr-4", LONG, BESIDE, .bbr = 4 },
-	{ .name = "bbr-8-of-ours", LONG, BESIDE, .own = 8, .bbr = 1 },
-	{ .name = "bbr-loss-1e-3", LONG, BESIDE, .loss = 1e-3, .bbr = 1 },
+	{ .name = "cubic-4", BESIDE, .own = 1, .cubic = 4 },
+	{ .name = "cubic-8-of-ours", BESIDE, .own = 8, .cubic = 1 },
+	{ .name = "cubic-deep", BESIDE, .own = 1, .buffer = 4, .cubic = 1 },
+	{ .name = "cubic-100M", BESIDE, .own = 1, .rate_bps = 100 * MBIT, .cubic = 1 },
+	{ .name = "bbr", BESIDE, .own = 1, .bbr = 1 },
+	{ .name = "bbr-4", BESIDE, .own = 1, .bbr = 4 },
+	{ .name = "bbr-8-of-ours", BESIDE, .own = 8, .bbr = 1 },
+	{ .name = "bbr-loss-1e-3", BESIDE, .own = 1, .loss = 1e-3, .bbr = 1 },
 	{ .name = "tcp-cubic-alone", LONG, .cubic = 1, .from_ns = 2 * S, .to_ns = 32 * S },
 	{ .name = "tcp-bbr-alone", LONG, .bbr = 1, .from_ns = 2 * S, .to_ns = 12 * S },
 	{ .name = "tcp-cubic-bbr", LONG, .cubic = 1, .bbr = 1, .from_ns = 20 * S, .to_ns = 50 * S },
 	{ .name = "swift", SHORT, .own = 1, .from_ns = S / 5, .to_ns = S, .buffer = 10 },
 	{ .name = "swift-loss-1e-3", SHORT, .own = 1, .loss = 1e-3, .from_ns = S / 5, .to_ns = S, .buffer = 10 },
-	{ .name = "swift-10G", SHORT, .own = 1, .rate_bps = 10 * GBIT, .packet_bytes = 4096, .from_ns = S / 5, .to_ns = S, .buffer = 4 },
-	{ .name = "swift-10G-loss-1e-3", SHORT, .own = 1, .rate_bps = 10 * GBIT, .packet_bytes = 4096, .loss = 1e-3, .from_ns = S / 5, .to_ns = S, .buffer = 4 },
+	{ .name = "swift-10G", SHORT, .own = 1, AT_10G, .from_ns = S / 5, .to_ns = S, .buffer = 4 },
+	{ .name = "swift-10G-loss-1e-3", SHORT, .own = 1, AT_10G, .loss = 1e-3, .from_ns = S / 5, .to_ns = S, .buffer = 4 },
 	{ .name = "swift-8", SHORT, .own = 8, .from_ns = S / 2, .to_ns = 2 * S, .buffer = 10 },
 	{ .name = "swift-20-sub-packet", SHORT, .own = 20, .rate_bps = 100 * MBIT, .from_ns = S, .to_ns = 5 * S, .buffer = 100 },
 	{ .name = "swift-marks", SHORT, .own = 2, .mark = 0.5, .from_ns = S / 2, .to_ns = 2 * S, .buffer = 10 },
@@ -68,13 +70,23 @@ const struct loop_case *case_find(const char *name)
 	return NULL;
 }
 
+static uint64_t rate_of(const struct loop_case *one)
+{
+	return one->rate_bps ? one->rate_bps : GBIT;
+}
+
+static uint64_t rtt_of(const struct loop_case *one)
+{
+	return one->rtt_ns ? one->rtt_ns : 25 * MS;
+}
+
 static void set_link(const struct loop_case *one, struct link_attr *link)
 {
-	double bdp = (double)one->rate_bps / 8e9 * (double)one->rtt_ns;
+	double bdp = (double)rate_of(one) / 8e9 * (double)rtt_of(one);
 
 	*link = (struct link_attr){
-		.rate_bps = one->rate_bps,
-		.delay_ns = one->rtt_ns / 2,
+		.rate_bps = rate_of(one),
+		.delay_ns = rtt_of(one) / 2,
 		.queue_bytes = (uint64_t)((one->buffer > 0 ? one->buffer : 1) * bdp),
 		.ecn_bytes = (uint64_t)(one->mark * bdp),
 	};
@@ -96,9 +108,12 @@ void case_run(const struct loop_case *one, const char *cc, uint64_t seed, bool t
 		.to_ns = one->to_ns,
 		.flows = one->own + one->cubic + one->bbr,
 		.trace = trace,
-		.trace_ns = one->rtt_ns < 2 * MS ? 10 * MS : 0,
+		.trace_ns = rtt_of(one) < 2 * MS ? MS : 100 * MS,
 	};
 
+	struct rng rng;
+
+	rng_seed(&rng, seed);
 	set_link(one, &attr.link);
 	for (unsigned i = 0; i < LOOP_STEPS; i++) {
 		attr.steps[i].at_ns = one->step_at_ns[i];
@@ -121,7 +136,7 @@ void case_run(const struct loop_case *one, const char *cc, uint64_t seed, bool t
 			flow->kind = i < one->own + one->cubic ? LOOP_CUBIC : LOOP_BBR;
 			flow->start_ns = one->others_at_ns + (i - one->own) * 100 * MS;
 		}
-		flow->start_ns += i * MS / 7;
+		flow->start_ns += i * MS / 7 + rng_below(&rng, rtt_of(one));
 	}
 	loop_run(&attr, out);
 }

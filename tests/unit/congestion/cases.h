@@ -8,7 +8,8 @@
 struct loop_case {
 	const char *name;
 	const char *cc;
-	uint64_t rate_bps, rtt_ns;
+	uint64_t rate_bps; /* 0: 1 Gbit/s */
+	uint64_t rtt_ns;   /* 0: 25 ms */
 	double buffer; /* bandwidth-delay products; 0: one */
 	double mark;   /* where marking begins, likewise; 0: never */
 	double loss;

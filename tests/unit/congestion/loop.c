@@ -16,7 +16,8 @@
 #define NEVER	      UINT64_MAX
 #define REPORT_MIN_NS (200 * UINT64_C(1000))
 #define REPORT_MAX_NS (5 * MS)
-#define GIVE_UP_NS    S
+#define GIVE_UP_MIN_NS (20 * MS)
+#define GIVE_UP_MAX_NS S
 #define SAMPLES	      100000
 
 /* A packet on its way, and then what is told of it. */
@@ -48,7 +49,7 @@ struct flow {
 	uint64_t next;	  /* sequence */
 	uint64_t reached; /* all below are delivered or lost */
 	uint64_t told, told_ce;
-	uint64_t heard_ns, delivered, delivered_ns;
+	uint64_t heard_ns, delivered, delivered_ns, patience;
 	uint64_t send_at;
 	bool starved; /* had nothing to send since the last report */
 	/* receiver */
@@ -274,7 +275,7 @@ static void hear(struct loop *loop, struct flow *flow)
 
 static uint64_t give_up_at(const struct flow *flow)
 {
-	return flow->next > flow->reached ? flow->heard_ns + GIVE_UP_NS : NEVER;
+	return flow->next > flow->reached ? flow->heard_ns + flow->patience : NEVER;
 }
 
 static void give_up(struct loop *loop, struct flow *flow)
@@ -412,6 +413,9 @@ static void open_flow(struct loop *loop, unsigned i)
 		flow->report_every = REPORT_MIN_NS;
 	if (flow->report_every > REPORT_MAX_NS)
 		flow->report_every = REPORT_MAX_NS;
+	flow->patience = 16 * rtt < GIVE_UP_MIN_NS ? GIVE_UP_MIN_NS : 16 * rtt;
+	if (flow->patience > GIVE_UP_MAX_NS)
+		flow->patience = GIVE_UP_MAX_NS;
 	flow->report_at = NEVER;
 	pacer.packet_bytes = flow->packet;
 	pacer.burst_ns = rtt / 8 < MS ? rtt / 8 : MS;
