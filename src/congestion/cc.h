@@ -22,9 +22,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define CC_UNPACED    UINT64_MAX
-#define CC_STATE_SIZE 384 /* of the hungriest controller */
-#define CC_TEXT_SIZE  160 /* holds any line of cc_explain() */
+#define CC_UNPACED     UINT64_MAX
+#define CC_STATE_SIZE  384 /* of one controller, at most */
+#define CC_CHOICE_SIZE 80
+#define CC_TEXT_SIZE   160 /* holds any line of cc_explain() */
 
 /* Zero stands for the default, or for "not known". */
 struct cc_attr {
@@ -81,7 +82,8 @@ struct cc {
 	const struct cc_ops *ops;
 	struct cc_attr attr;
 	uint64_t credit_bytes;
-	_Alignas(8) unsigned char state[CC_STATE_SIZE];
+	/* Room for one controller and for what `default` needs to choose one. */
+	_Alignas(8) unsigned char state[CC_STATE_SIZE + CC_CHOICE_SIZE];
 };
 
 /* NULL if there is none of that name. */

@@ -18,10 +18,10 @@ struct chooser {
 	struct cc_attr attr;
 	uint64_t least_ns; /* of this period; UINT64_MAX: none yet */
 	uint64_t period_at_ns;
-	_Alignas(8) unsigned char state[CC_STATE_SIZE - 80];
+	_Alignas(8) unsigned char state[CC_STATE_SIZE];
 };
 
-static_assert(sizeof(struct chooser) <= CC_STATE_SIZE, "the chooser must fit");
+static_assert(sizeof(struct chooser) <= CC_STATE_SIZE + CC_CHOICE_SIZE, "struct cc is too small");
 
 static void choose(struct chooser *chooser, const struct cc_ops *ops, uint64_t now_ns)
 {
@@ -33,7 +33,6 @@ static void choose(struct chooser *chooser, const struct cc_ops *ops, uint64_t n
 	chooser->ops->limits(chooser->state, &limits);
 	chooser->attr.initial_window_bytes = limits.window_bytes;
 	chooser->ops = ops;
-	assert(ops->state_size <= sizeof(chooser->state));
 	ops->init(chooser->state, &chooser->attr, now_ns);
 }
 

@@ -22,6 +22,7 @@
  * 2010). Every few seconds a round at a lower rate lets the queue drain to measure the least round trip anew; flows that
  * share a queue see it drain together, and so come to do this together.
  */
+#include <assert.h>
 #include <math.h>
 
 #include "congestion/compete.h"
@@ -70,6 +71,8 @@ struct long_haul {
 	double undo;	 /* the window before this round's growth */
 	double ceiling;	 /* where growth was stopped last; 0: reached since */
 };
+
+static_assert(sizeof(struct long_haul) <= CC_STATE_SIZE, "CC_STATE_SIZE is too small");
 
 static void long_haul_init(void *state, const struct cc_attr *attr, uint64_t now_ns)
 {

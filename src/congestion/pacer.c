@@ -63,10 +63,10 @@ void pacer_init(struct pacer *pacer, const struct pacer_attr *attr, uint64_t now
 	};
 	if (pacer->burst_ns > BURST_LIMIT_NS)
 		pacer->burst_ns = BURST_LIMIT_NS;
+	if (pacer->packet_bytes > BYTES_LIMIT)
+		pacer->packet_bytes = BYTES_LIMIT;
 	if (pacer->burst_bytes > BYTES_LIMIT)
 		pacer->burst_bytes = BYTES_LIMIT;
-	if (pacer->packet_bytes > pacer->burst_bytes)
-		pacer->packet_bytes = pacer->burst_bytes;
 	pacer->depth = (int64_t)pacer->packet_bytes * TOKENS_A_BYTE;
 	pacer->tokens = pacer->depth;
 }

@@ -18,6 +18,7 @@
  * - Now and then half the rate for a moment, to see the path without our own queue: a flow that started into a queue
  *   would else take it for the path, and never give way.
  */
+#include <assert.h>
 #include <math.h>
 
 #include "congestion/cc.h"
@@ -69,6 +70,8 @@ struct swift {
 	bool noticed; /* a CNP, in this round */
 	const char *doing;
 };
+
+static_assert(sizeof(struct swift) <= CC_STATE_SIZE, "CC_STATE_SIZE is too small");
 
 static void swift_init(void *state, const struct cc_attr *attr, uint64_t now_ns)
 {
@@ -165,9 +168,10 @@ static void end_round(struct swift *s, double rtt_ns, uint64_t now_ns)
 static void grow(struct swift *s, const struct cc_report *report)
 {
 	double packets = (double)report->delivered_bytes / s->packet;
+	double used = packets + (double)report->in_flight_bytes / s->packet;
 
-	/* A window that is not used proves nothing about a larger one. */
-	if (report->app_limited && (double)report->in_flight_bytes < s->window * s->packet / 2)
+	/* A window that is not used, be it for want of work or for a cap, proves nothing about a larger one. */
+	if (used < s->window / 2)
 		return;
 	if (s->starting)
 		s->window += packets;
