@@ -33,8 +33,10 @@
 #define LEAST_PACKETS 4.0
 #define MOST_BYTES    1e15
 
-#define START_QUEUE  (1 / 8.0) /* of the least round trip; for a quarter of it: ends the start */
-#define START_GROWTH 1.25      /* of the delivery rate a round; less, twice: ends it too */
+#define START_QUEUE                                                                                \
+	(1 /                                                                                       \
+	 8.0) /* of the least round trip; for a quarter of it, and two reports: ends the start */
+#define START_GROWTH 1.25 /* of the delivery rate a round; less, twice: ends it too */
 #define DRAIN_ROUNDS 4
 
 #define TARGET	      0.05 /* queue, of the least round trip */
@@ -66,10 +68,11 @@ struct long_haul {
 	enum phase phase;
 	bool held;	 /* the last round was one of marks, and answered */
 	unsigned slow;	 /* rounds of START without growth, or of DRAIN */
-	uint64_t low_at; /* in START, when the queue was last low */
-	int calm;	 /* rounds without a queue; below zero: to rest */
-	double undo;	 /* the window before this round's growth */
-	double ceiling;	 /* where growth was stopped last; 0: reached since */
+	uint64_t low_at; /* in START, when the queue was last low, and reports since */
+	unsigned high;
+	int calm;	/* rounds without a queue; below zero: to rest */
+	double undo;	/* the window before this round's growth */
+	double ceiling; /* where growth was stopped last; 0: reached since */
 };
 
 static_assert(sizeof(struct long_haul) <= CC_STATE_SIZE, "CC_STATE_SIZE is too small");
@@ -217,9 +220,12 @@ static void long_haul_report(void *state, const struct cc_report *report, uint64
 	if (l->phase == START) {
 		if (!report->app_limited)
 			l->window += (double)report->delivered_bytes;
-		if (queue_ns < fmax(l->model.least_ns * START_QUEUE, target_ns(l)))
+		l->high++;
+		if (queue_ns < fmax(l->model.least_ns * START_QUEUE, target_ns(l))) {
 			l->low_at = now_ns;
-		if ((double)(now_ns - l->low_at) > l->model.least_ns / 4)
+			l->high = 0;
+		}
+		if (l->high >= 2 && (double)(now_ns - l->low_at) > l->model.least_ns / 4)
 			leave_start(l);
 	} else if (l->phase == CRUISE && l->calm > CALM_ROUNDS &&
 		   (report->ce_packets || queue_ns > target_ns(l))) {
@@ -249,6 +255,7 @@ static void long_haul_timeout(void *state, uint64_t now_ns)
 	l->phase = START;
 	l->slow = 0;
 	l->low_at = now_ns;
+	l->high = 0;
 	l->doing = "starting again: nothing was heard";
 }
 

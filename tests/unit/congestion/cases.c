@@ -5,13 +5,13 @@
 #include <stdio.h>
 #include <string.h>
 
-#define LONG	.cc = "long-haul"
-#define ALONE	LONG, .own = 1, .from_ns = 2 * S, .to_ns = 12 * S
-#define BESIDE	LONG, .others_at_ns = 2 * S, .from_ns = 20 * S, .to_ns = 50 * S
-#define SHORT	.cc = "swift", .rtt_ns = MS / 5
-#define AT_10G	.rate_bps = 10 * GBIT, .packet_bytes = 4096
-#define EIGHT	LONG, .own = 8, .apart_ns = S / 2, .from_ns = 10 * S, .to_ns = 30 * S
-#define TWO	LONG, .own = 2, .apart_ns = 2 * S, .from_ns = 8 * S, .to_ns = 20 * S
+#define LONG   .cc = "long-haul"
+#define ALONE  LONG, .own = 1, .from_ns = 2 * S, .to_ns = 12 * S
+#define BESIDE LONG, .others_at_ns = 2 * S, .from_ns = 20 * S, .to_ns = 50 * S
+#define SHORT  .cc = "swift", .rtt_ns = MS / 5
+#define AT_10G .rate_bps = 10 * GBIT, .packet_bytes = 4096
+#define EIGHT  LONG, .own = 8, .apart_ns = S / 2, .from_ns = 10 * S, .to_ns = 30 * S
+#define TWO    LONG, .own = 2, .apart_ns = 2 * S, .from_ns = 8 * S, .to_ns = 20 * S
 
 const struct loop_case cases[] = {
 	{ .name = "alone", ALONE },
@@ -31,16 +31,33 @@ const struct loop_case cases[] = {
 	{ .name = "alone-10G", ALONE, AT_10G },
 	{ .name = "alone-10G-loss-1e-2", ALONE, AT_10G, .loss = 1e-2 },
 	{ .name = "alone-5ms", ALONE, .rtt_ns = 5 * MS },
-	{ .name = "alone-100ms", LONG, .own = 1, .rtt_ns = 100 * MS, .from_ns = 4 * S, .to_ns = 20 * S },
+	{ .name = "alone-100ms",
+	  LONG,
+	  .own = 1,
+	  .rtt_ns = 100 * MS,
+	  .from_ns = 4 * S,
+	  .to_ns = 20 * S },
 	{ .name = "alone-on-off", ALONE, .on_ns = 500 * MS, .off_ns = 300 * MS },
 	{ .name = "own-2", TWO },
 	{ .name = "own-8", EIGHT },
 	{ .name = "own-8-loss-1e-3", EIGHT, .loss = 1e-3 },
 	{ .name = "own-8-marks", EIGHT, .mark = 0.1 },
 	{ .name = "own-2-10G", TWO, AT_10G },
-	{ .name = "step", LONG, .own = 1, .step_at_ns = { 4 * S, 8 * S }, .step_bps = { 200 * MBIT, GBIT }, .from_ns = 10 * S, .to_ns = 12 * S },
+	{ .name = "step",
+	  LONG,
+	  .own = 1,
+	  .step_at_ns = { 4 * S, 8 * S },
+	  .step_bps = { 200 * MBIT, GBIT },
+	  .from_ns = 10 * S,
+	  .to_ns = 12 * S },
 	{ .name = "cubic", BESIDE, .own = 1, .cubic = 1 },
-	{ .name = "cubic-first", LONG, .own = 1, .apart_ns = 5 * S, .cubic = 1, .from_ns = 25 * S, .to_ns = 55 * S },
+	{ .name = "cubic-first",
+	  LONG,
+	  .own = 1,
+	  .apart_ns = 5 * S,
+	  .cubic = 1,
+	  .from_ns = 25 * S,
+	  .to_ns = 55 * S },
 	{ .name = "cubic-4", BESIDE, .own = 1, .cubic = 4 },
 	{ .name = "cubic-8-of-ours", BESIDE, .own = 8, .cubic = 1 },
 	{ .name = "cubic-deep", BESIDE, .own = 1, .buffer = 4, .cubic = 1 },
@@ -53,12 +70,37 @@ const struct loop_case cases[] = {
 	{ .name = "tcp-bbr-alone", LONG, .bbr = 1, .from_ns = 2 * S, .to_ns = 12 * S },
 	{ .name = "tcp-cubic-bbr", LONG, .cubic = 1, .bbr = 1, .from_ns = 20 * S, .to_ns = 50 * S },
 	{ .name = "swift", SHORT, .own = 1, .from_ns = S / 5, .to_ns = S, .buffer = 10 },
-	{ .name = "swift-loss-1e-3", SHORT, .own = 1, .loss = 1e-3, .from_ns = S / 5, .to_ns = S, .buffer = 10 },
+	{ .name = "swift-loss-1e-3",
+	  SHORT,
+	  .own = 1,
+	  .loss = 1e-3,
+	  .from_ns = S / 5,
+	  .to_ns = S,
+	  .buffer = 10 },
 	{ .name = "swift-10G", SHORT, .own = 1, AT_10G, .from_ns = S / 5, .to_ns = S, .buffer = 4 },
-	{ .name = "swift-10G-loss-1e-3", SHORT, .own = 1, AT_10G, .loss = 1e-3, .from_ns = S / 5, .to_ns = S, .buffer = 4 },
+	{ .name = "swift-10G-loss-1e-3",
+	  SHORT,
+	  .own = 1,
+	  AT_10G,
+	  .loss = 1e-3,
+	  .from_ns = S / 5,
+	  .to_ns = S,
+	  .buffer = 4 },
 	{ .name = "swift-8", SHORT, .own = 8, .from_ns = S / 2, .to_ns = 2 * S, .buffer = 10 },
-	{ .name = "swift-20-sub-packet", SHORT, .own = 20, .rate_bps = 100 * MBIT, .from_ns = S, .to_ns = 5 * S, .buffer = 100 },
-	{ .name = "swift-marks", SHORT, .own = 2, .mark = 0.5, .from_ns = S / 2, .to_ns = 2 * S, .buffer = 10 },
+	{ .name = "swift-20-sub-packet",
+	  SHORT,
+	  .own = 20,
+	  .rate_bps = 100 * MBIT,
+	  .from_ns = S,
+	  .to_ns = 5 * S,
+	  .buffer = 100 },
+	{ .name = "swift-marks",
+	  SHORT,
+	  .own = 2,
+	  .mark = 0.5,
+	  .from_ns = S / 2,
+	  .to_ns = 2 * S,
+	  .buffer = 10 },
 };
 const unsigned case_count = sizeof(cases) / sizeof(cases[0]);
 
@@ -99,7 +141,8 @@ static void set_link(const struct loop_case *one, struct link_attr *link)
 	}
 }
 
-void case_run(const struct loop_case *one, const char *cc, uint64_t seed, bool trace, struct loop_result *out)
+void case_run(const struct loop_case *one, const char *cc, uint64_t seed, bool trace,
+	      struct loop_result *out)
 {
 	struct loop_attr attr = {
 		.noise_ns = one->noise_ns,
@@ -141,7 +184,8 @@ void case_run(const struct loop_case *one, const char *cc, uint64_t seed, bool t
 	loop_run(&attr, out);
 }
 
-static double mean_share(const struct loop_case *one, const struct loop_result *result, unsigned from, unsigned to)
+static double mean_share(const struct loop_case *one, const struct loop_result *result,
+			 unsigned from, unsigned to)
 {
 	double sum = 0;
 
@@ -162,8 +206,8 @@ double case_others(const struct loop_case *one, const struct loop_result *result
 
 void case_header(void)
 {
-	printf("%-20s %6s %6s %6s %8s %8s %8s %8s %9s %8s\n", "case", "used %", "Jain", "queue", "p95",
-	       "most ms", "loss %", "overfl %", "own", "others");
+	printf("%-20s %6s %6s %6s %8s %8s %8s %8s %9s %8s\n", "case", "used %", "Jain", "queue",
+	       "p95", "most ms", "loss %", "overfl %", "own", "others");
 }
 
 void case_print(const struct loop_case *one, const struct loop_result *r)

@@ -10,8 +10,8 @@ struct loop_case {
 	const char *cc;
 	uint64_t rate_bps; /* 0: 1 Gbit/s */
 	uint64_t rtt_ns;   /* 0: 25 ms */
-	double buffer; /* bandwidth-delay products; 0: one */
-	double mark;   /* where marking begins, likewise; 0: never */
+	double buffer;	   /* bandwidth-delay products; 0: one */
+	double mark;	   /* where marking begins, likewise; 0: never */
 	double loss;
 	bool bursts; /* the loss comes in runs of 8 packets in the mean */
 	unsigned own, cubic, bbr;
@@ -31,7 +31,8 @@ extern const unsigned case_count;
 const struct loop_case *case_find(const char *name);
 
 /* `cc` NULL: the case's own. */
-void case_run(const struct loop_case *one, const char *cc, uint64_t seed, bool trace, struct loop_result *out);
+void case_run(const struct loop_case *one, const char *cc, uint64_t seed, bool trace,
+	      struct loop_result *out);
 
 void case_header(void);
 void case_print(const struct loop_case *one, const struct loop_result *result);

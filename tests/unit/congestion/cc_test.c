@@ -182,7 +182,9 @@ static void the_line_is_for_a_person(void **state)
 	feed.rtt_ns = 26200 * US;
 	feed_for(&feed, S);
 	assert_explained(&feed, "long-haul: ");
-	assert_explained(&feed, ": 250 Mbit/s (the cap), 249 Mbit/s arriving, queue 1.2 ms over 25.0 ms, window ");
+	assert_explained(
+		&feed,
+		": 250 Mbit/s (the cap), 249 Mbit/s arriving, queue 1.2 ms over 25.0 ms, window ");
 
 	feed_open(&feed, "swift", 5 * GBIT, 200 * US);
 	feed_for(&feed, 10 * MS);

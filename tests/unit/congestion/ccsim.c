@@ -20,12 +20,14 @@ int main(int argc, char **argv)
 	for (; first < argc && argv[first][0] == '-'; first++) {
 		if (!strcmp(argv[first], "--trace")) {
 			trace = true;
-		} else if (!strcmp(argv[first], "--cc") && first + 1 < argc && cc_find(argv[first + 1])) {
+		} else if (!strcmp(argv[first], "--cc") && first + 1 < argc &&
+			   cc_find(argv[first + 1])) {
 			cc = argv[++first];
 		} else if (!strcmp(argv[first], "--seed") && first + 1 < argc) {
 			seed = strtoull(argv[++first], NULL, 10);
 		} else {
-			fprintf(stderr, "usage: ccsim [--cc NAME] [--trace] [--seed N] [CASE...]\n");
+			fprintf(stderr,
+				"usage: ccsim [--cc NAME] [--trace] [--seed N] [CASE...]\n");
 			return 2;
 		}
 	}

@@ -30,9 +30,12 @@ struct feed {
 	uint64_t rtt_ns;
 	double loss, ce;
 	bool app_limited;
+	double sent_bps[4]; /* in the last four reports' time: what is on its way */
+	unsigned turn;
 };
 
-static inline void feed_open(struct feed *feed, const char *name, uint64_t rate_bps, uint64_t rtt_ns)
+static inline void feed_open(struct feed *feed, const char *name, uint64_t rate_bps,
+			     uint64_t rtt_ns)
 {
 	struct cc_attr attr = { .packet_bytes = PACKET };
 
@@ -40,13 +43,15 @@ static inline void feed_open(struct feed *feed, const char *name, uint64_t rate_
 	cc_init(&feed->cc, cc_find(name), &attr, feed->now);
 }
 
-/* One report, a quarter of a round trip after the last. */
+/* One report, a quarter of a round trip after the last; it tells of what was sent a round trip ago. */
 static inline void feed_report(struct feed *feed)
 {
 	struct cc_limits limits = cc_limits(&feed->cc);
-	uint64_t rate = limits.rate_bps < feed->rate_bps ? limits.rate_bps : feed->rate_bps;
+	double window_bps = (double)limits.window_bytes * 8e9 / (double)feed->rtt_ns;
+	double *sent_bps = &feed->sent_bps[feed->turn++ % 4];
+	double rate = *sent_bps < (double)feed->rate_bps ? *sent_bps : (double)feed->rate_bps;
 	uint64_t every = feed->rtt_ns / 4;
-	double packets = (double)rate / 8e9 * (double)every / PACKET;
+	double packets = rate / 8e9 * (double)every / PACKET;
 	struct cc_report report = {
 		.delivered_packets = (uint64_t)(packets * (1 - feed->loss) + 0.5),
 		.lost_packets = (uint64_t)(packets * feed->loss + 0.5),
@@ -54,6 +59,7 @@ static inline void feed_report(struct feed *feed)
 		.app_limited = feed->app_limited,
 	};
 
+	*sent_bps = (double)limits.rate_bps < window_bps ? (double)limits.rate_bps : window_bps;
 	report.delivered_bytes = report.delivered_packets * PACKET;
 	report.ce_packets = (uint64_t)((double)report.delivered_packets * feed->ce + 0.5);
 	report.in_flight_bytes = feed->app_limited ? 0 : limits.window_bytes;

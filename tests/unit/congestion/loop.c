@@ -13,12 +13,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define NEVER	      UINT64_MAX
-#define REPORT_MIN_NS (200 * UINT64_C(1000))
-#define REPORT_MAX_NS (5 * MS)
+#define NEVER	       UINT64_MAX
+#define REPORT_MIN_NS  (200 * UINT64_C(1000))
+#define REPORT_MAX_NS  (5 * MS)
 #define GIVE_UP_MIN_NS (20 * MS)
 #define GIVE_UP_MAX_NS S
-#define SAMPLES	      100000
+#define SAMPLES	       100000
 
 /* A packet on its way, and then what is told of it. */
 struct item {
@@ -66,7 +66,7 @@ struct loop {
 	struct fifo transit;
 	struct flow flow[LOOP_FLOWS];
 	unsigned step;
-	uint64_t now, tick_at, entered, busy_ns;
+	uint64_t now, tick_at;
 	double *queue_ns;
 	size_t samples;
 	struct loop_result *out;
@@ -140,8 +140,9 @@ static void plan(struct loop *loop, struct flow *flow)
 		if ((in_flight + 1) * flow->packet <= limits.window_bytes)
 			flow->send_at = pacer_next_ns(&flow->pacer, flow->packet, at);
 	} else {
-		pacer_set_rate(&flow->pacer,
-			       flow->tcp.pace_bps > 0 ? (uint64_t)flow->tcp.pace_bps : PACER_UNPACED, at);
+		pacer_set_rate(
+			&flow->pacer,
+			flow->tcp.pace_bps > 0 ? (uint64_t)flow->tcp.pace_bps : PACER_UNPACED, at);
 		if ((double)in_flight + 1 <= flow->tcp.cwnd)
 			flow->send_at = pacer_next_ns(&flow->pacer, flow->packet, at);
 	}
@@ -157,8 +158,6 @@ static void send_one(struct loop *loop, struct flow *flow)
 	if (flow->attr->kind == LOOP_CC)
 		cc_sent(&flow->cc, flow->packet, loop->now);
 	verdict = link_enter(&loop->link, loop->now, flow->packet);
-	if (loop->now >= loop->attr->from_ns)
-		loop->entered++;
 	if (verdict.copies) {
 		struct item *item = push(&loop->transit);
 
@@ -185,7 +184,8 @@ static void feed_back(struct loop *loop, struct flow *flow, const struct item *w
 
 	if (flow->feedback.head != flow->feedback.tail) {
 		uint64_t before =
-			flow->feedback.items[(flow->feedback.tail - 1) & (flow->feedback.size - 1)].at_ns;
+			flow->feedback.items[(flow->feedback.tail - 1) & (flow->feedback.size - 1)]
+				.at_ns;
 
 		at = at > before ? at : before;
 	}
@@ -195,6 +195,11 @@ static void feed_back(struct loop *loop, struct flow *flow, const struct item *w
 	item->hold_ns = hold;
 	item->landed = flow->landed;
 	item->landed_ce = flow->landed_ce;
+}
+
+static size_t slot(const struct loop *loop)
+{
+	return loop->now * LOOP_SLOTS / (loop->attr->to_ns + 1);
 }
 
 static void land(struct loop *loop)
@@ -208,7 +213,7 @@ static void land(struct loop *loop)
 	if (loop->now >= loop->attr->from_ns)
 		flow->measured_bytes += flow->packet;
 	flow->traced_bytes += flow->packet;
-	loop->out->delivered_bps[loop->now * 64 / (loop->attr->to_ns + 1)] += flow->packet * 8.0;
+	loop->out->delivered_bps[slot(loop)] += flow->packet * 8.0;
 	item.at_ns = loop->now;
 	if (flow->attr->kind != LOOP_CC) {
 		feed_back(loop, flow, &item, 0);
@@ -300,7 +305,8 @@ static void change_rate(struct loop *loop, uint64_t rate_bps)
 		struct item *item = &loop->transit.items[i & (loop->transit.size - 1)];
 
 		if (item->exit_ns > loop->now) {
-			item->exit_ns = loop->now + (uint64_t)((double)(item->exit_ns - loop->now) * by);
+			item->exit_ns =
+				loop->now + (uint64_t)((double)(item->exit_ns - loop->now) * by);
 			item->at_ns = item->exit_ns + link->attr.delay_ns;
 		}
 	}
@@ -318,7 +324,8 @@ static void trace(struct loop *loop)
 	if (!loop->attr->trace || loop->now % every)
 		return;
 	printf("%8.3f s queue %7.3f ms ", (double)loop->now / 1e9,
-	       (double)link_queued_bytes(&loop->link, loop->now) * 8e3 / (double)loop->link.attr.rate_bps);
+	       (double)link_queued_bytes(&loop->link, loop->now) * 8e3 /
+		       (double)loop->link.attr.rate_bps);
 	for (unsigned i = 0; i < loop->attr->flows; i++) {
 		struct flow *flow = &loop->flow[i];
 
@@ -335,20 +342,18 @@ static void trace(struct loop *loop)
 static void tick(struct loop *loop)
 {
 	const struct loop_attr *attr = loop->attr;
+	double queue_ns;
+	uint64_t until;
 
 	if (loop->step < LOOP_STEPS && attr->steps[loop->step].at_ns &&
 	    loop->now >= attr->steps[loop->step].at_ns)
 		change_rate(loop, attr->steps[loop->step++].rate_bps);
-	if (loop->now >= attr->from_ns && loop->samples < SAMPLES) {
-		uint64_t until = loop->link.busy_until_ns;
-
-		loop->queue_ns[loop->samples++] = until > loop->now ? (double)(until - loop->now) : 0;
-		/* Nearly always busy or nearly always not: a sample a millisecond tells. */
-		loop->busy_ns += until > loop->now ? MS : 0;
-	}
+	until = loop->link.busy_until_ns;
+	queue_ns = until > loop->now ? (double)(until - loop->now) : 0;
+	loop->out->slot_queue_ns[slot(loop)] = fmax(loop->out->slot_queue_ns[slot(loop)], queue_ns);
+	if (loop->now >= attr->from_ns && loop->samples < SAMPLES)
+		loop->queue_ns[loop->samples++] = queue_ns;
 	trace(loop);
-	if (attr->tick)
-		attr->tick(attr->arg, loop->now);
 	loop->tick_at += MS;
 }
 
@@ -381,8 +386,8 @@ static void measure(struct loop *loop)
 		sum / (double)loop->link.attr.rate_bps / (1 - link_mean_loss(&attr->link));
 	out->loss = lost / all;
 	out->overflow = (double)loop->link.stats.overflow / all;
-	for (unsigned i = 0; i < 64; i++)
-		out->delivered_bps[i] *= 64e9 / (double)attr->to_ns;
+	for (unsigned i = 0; i < LOOP_SLOTS; i++)
+		out->delivered_bps[i] *= LOOP_SLOTS * 1e9 / (double)attr->to_ns;
 	qsort(loop->queue_ns, loop->samples, sizeof(double), compare);
 	out->queue_median_ns = loop->queue_ns[loop->samples / 2];
 	out->queue_p95_ns = loop->queue_ns[loop->samples * 95 / 100];
@@ -443,10 +448,10 @@ void loop_run(const struct loop_attr *attr, struct loop_result *out)
 
 		for (unsigned i = 0; i < attr->flows; i++) {
 			struct flow *flow = &loop.flow[i];
-			uint64_t times[] = { head_at(&flow->feedback), flow->report_at, flow->send_at,
-					     give_up_at(flow) };
-			void (*const acts[])(struct loop *, struct flow *) = { hear, report, send_one,
-									       give_up };
+			uint64_t times[] = { head_at(&flow->feedback), flow->report_at,
+					     flow->send_at, give_up_at(flow) };
+			void (*const acts[])(struct loop *, struct flow *) = { hear, report,
+									       send_one, give_up };
 
 			for (unsigned j = 0; j < 4; j++)
 				if (times[j] < at) {

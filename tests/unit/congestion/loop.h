@@ -13,12 +13,13 @@
 #include "congestion/pacer.h"
 #include "link/link.h"
 
-#define MS	  UINT64_C(1000000)
-#define S	  UINT64_C(1000000000)
-#define MBIT	  UINT64_C(1000000)
-#define GBIT	  UINT64_C(1000000000)
+#define MS	   UINT64_C(1000000)
+#define S	   UINT64_C(1000000000)
+#define MBIT	   UINT64_C(1000000)
+#define GBIT	   UINT64_C(1000000000)
 #define LOOP_FLOWS 20
 #define LOOP_STEPS 4
+#define LOOP_SLOTS 512
 
 enum loop_kind { LOOP_CC, LOOP_CUBIC, LOOP_BBR };
 
@@ -46,20 +47,19 @@ struct loop_attr {
 	struct loop_flow flow[LOOP_FLOWS];
 	bool trace;	   /* a line every trace_ns, to stdout */
 	uint64_t trace_ns; /* 0: 100 ms */
-	/* called every millisecond of virtual time; see loop_flow_rate() */
-	void (*tick)(void *arg, uint64_t now_ns);
-	void *arg;
 };
 
 struct loop_result {
-	double utilisation; /* of the link's time, packets lost by chance included */
-	double goodput_bps; /* of all flows */
+	double utilisation;	  /* of the link's time, packets lost by chance included */
+	double goodput_bps;	  /* of all flows */
 	double share[LOOP_FLOWS]; /* of each: goodput over the link's rate */
 	double jain;
 	double queue_median_ns, queue_p95_ns, queue_max_ns; /* sampled every millisecond */
-	double loss;		    /* of all packets: by chance, and for want of room */
+	double loss; /* of all packets: by chance, and for want of room */
 	double overflow;
-	double delivered_bps[64];   /* of all flows, in each 64th of the run from its start */
+	/* in each 512th of the run, from its start: what landed of all flows, and the longest queue */
+	double delivered_bps[LOOP_SLOTS];
+	double slot_queue_ns[LOOP_SLOTS];
 	uint64_t timeouts;
 };
 

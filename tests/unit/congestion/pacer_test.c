@@ -23,7 +23,8 @@
 #define BURST  (1u << 20)
 
 static const uint64_t rates[] = {
-	10 * MBIT, 33333333, 100 * MBIT, 999999937, GBIT, 10 * GBIT, 40 * GBIT, 99999999977, 100 * GBIT,
+	10 * MBIT, 33333333,  100 * MBIT,  999999937,  GBIT,
+	10 * GBIT, 40 * GBIT, 99999999977, 100 * GBIT,
 };
 
 #define RATES (sizeof(rates) / sizeof(rates[0]))
@@ -59,8 +60,8 @@ static void assert_rate(uint64_t sent, uint64_t rate_bps, uint64_t time_ns, doub
 	double error = (double)sent / due(rate_bps, time_ns) - 1;
 
 	if (error > within || error < -within)
-		fail_msg("%" PRIu64 " bytes in %" PRIu64 " ns at %" PRIu64 " bit/s: off by %g", sent,
-			 time_ns, rate_bps, error);
+		fail_msg("%" PRIu64 " bytes in %" PRIu64 " ns at %" PRIu64 " bit/s: off by %g",
+			 sent, time_ns, rate_bps, error);
 }
 
 /* As many whole packets as are allowed. */
@@ -184,7 +185,8 @@ static void no_stretch_has_more_than_a_burst(void **state)
 		for (size_t i = 0; i < 4000; i += 7)
 			for (size_t j = i + 1; j < 4000; j += 13)
 				assert_true((double)(total[j] - total[i]) <=
-					    due(rates[r], at[j] - at[i]) + (double)depth(rates[r]) + 1);
+					    due(rates[r], at[j] - at[i]) + (double)depth(rates[r]) +
+						    1);
 	}
 }
 

@@ -55,8 +55,7 @@ static void cubic_ack(struct tcp *t, const struct tcp_ack *ack, uint64_t now_ns)
 	}
 	now_s = (double)(now_ns - t->epoch_ns) / NS_A_SECOND;
 	target = t->peak + CUBIC_C * pow(now_s + rtt_s - t->k_s, 3);
-	reno = t->peak * CUBIC_BETA +
-	       3 * (1 - CUBIC_BETA) / (1 + CUBIC_BETA) * now_s / rtt_s;
+	reno = t->peak * CUBIC_BETA + 3 * (1 - CUBIC_BETA) / (1 + CUBIC_BETA) * now_s / rtt_s;
 	target = fmin(fmax(target, reno), 1.5 * t->cwnd);
 	if (target > t->cwnd)
 		t->cwnd += (target - t->cwnd) / t->cwnd;
@@ -85,15 +84,17 @@ static void bbr_round(struct tcp *t)
 	t->peaks[t->slot] = 0;
 }
 
-static void bbr_ack(struct tcp *t, const struct tcp_ack *ack, uint32_t packet_bytes, uint64_t now_ns)
+static void bbr_ack(struct tcp *t, const struct tcp_ack *ack, uint32_t packet_bytes,
+		    uint64_t now_ns)
 {
 	static const double cycle[8] = { 1.25, 0.75, 1, 1, 1, 1, 1, 1 };
 	double span = (double)(now_ns - ack->delivered_then_ns), gain = 1, bdp;
 
 	t->delivered++;
 	if (span > 0)
-		t->peaks[t->slot] = fmax(t->peaks[t->slot],
-					 (double)(t->delivered - ack->delivered_then) * NS_A_SECOND / span);
+		t->peaks[t->slot] =
+			fmax(t->peaks[t->slot],
+			     (double)(t->delivered - ack->delivered_then) * NS_A_SECOND / span);
 	if (ack->sequence >= t->round_end) {
 		t->round_end = ack->next;
 		bbr_round(t);
