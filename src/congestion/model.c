@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The model of a path. A maximum over a sliding span is kept as two: of the span before, and of the one under way. */
+#include <math.h>
+
+#include "congestion/model.h"
+
+#define PEAK_ROUNDS    8
+#define PAST_NS	       UINT64_C(15000000000)
+#define NEAR	       (1 / 80.0) /* above the least: as good as seen again */
+#define PROBE_EVERY_NS UINT64_C(5000000000)
+#define PROBE_TRIPS    2
+#define LEAST_AGE_NS   UINT64_C(30000000000)
+#define CROWDED_AGE_NS UINT64_C(120000000000)
+#define CNP_SHARE      0.25 /* marked, of a round in which a notification came */
+
+void model_init(struct model *m, uint64_t now_ns)
+{
+	*m = (struct model){ .round_at = now_ns, .past_at = now_ns };
+}
+
+double model_peak(const struct model *m)
+{
+	return fmax(m->peak[0], m->peak[1]);
+}
+
+double model_past(const struct model *m)
+{
+	return fmax(m->past[0], m->past[1]);
+}
+
+void model_cnp(struct model *m)
+{
+	m->noticed = true;
+}
+
+static void see_rtt(struct model *m, double rtt_ns, uint64_t now_ns)
+{
+	m->rtt_ns = rtt_ns;
+	m->round_least_ns = m->round_least_ns > 0 ? fmin(m->round_least_ns, rtt_ns) : rtt_ns;
+	m->probe_least_ns = fmin(m->probe_least_ns, rtt_ns);
+	/* Whoever sees the queue drain need not drain it again. */
+	if (m->least_ns <= 0 || rtt_ns <= m->least_ns * (1 + NEAR))
+		m->least_at = now_ns;
+	if (m->least_ns <= 0 || rtt_ns < m->least_ns)
+		m->least_ns = rtt_ns;
+}
+
+void model_probe(struct model *m, bool crowded, uint64_t now_ns)
+{
+	uint64_t age = now_ns - m->least_at;
+
+	if (m->probing) {
+		if ((double)(now_ns - m->probe_at) < PROBE_TRIPS * m->least_ns)
+			return;
+		m->probing = false;
+		if (age > (crowded ? CROWDED_AGE_NS : LEAST_AGE_NS)) {
+			m->least_ns = m->probe_least_ns;
+			m->least_at = now_ns;
+		}
+	} else if (age > PROBE_EVERY_NS && now_ns - m->probe_at > PROBE_EVERY_NS) {
+		m->probing = true;
+		m->probe_at = now_ns;
+		m->probe_least_ns = m->rtt_ns;
+	}
+}
+
+static void end_round(struct model *m, uint64_t now_ns)
+{
+	m->delivered = (double)m->bytes / (double)(now_ns - m->round_at);
+	m->queue_ns = fmax(m->round_least_ns - m->least_ns, 0);
+	m->loss = m->lost ? (double)m->lost / (double)(m->lost + m->packets) : 0;
+	m->marked = m->packets ? (double)m->ce / (double)m->packets : 0;
+	if (m->noticed)
+		m->marked = fmax(m->marked, CNP_SHARE);
+	m->idle = m->unused;
+	if (++m->peak_rounds >= PEAK_ROUNDS) {
+		m->peak[0] = m->peak[1];
+		m->peak[1] = 0;
+		m->peak_rounds = 0;
+	}
+	m->peak[1] = fmax(m->peak[1], m->delivered);
+	if (now_ns - m->past_at > PAST_NS) {
+		m->past[0] = m->past[1];
+		m->past[1] = 0;
+		m->past_at = now_ns;
+	}
+	m->past[1] = fmax(m->past[1], m->delivered);
+	m->round_at = now_ns;
+	m->round_least_ns = 0;
+	m->bytes = m->packets = m->lost = m->ce = 0;
+	m->halved = m->unused = m->noticed = false;
+}
+
+bool model_report(struct model *m, const struct cc_report *report, double window, uint64_t now_ns)
+{
+	double passed = (double)(now_ns - m->round_at);
+
+	if (report->rtt_ns)
+		see_rtt(m, (double)report->rtt_ns, now_ns);
+	m->bytes += report->delivered_bytes;
+	m->packets += report->delivered_packets;
+	m->lost += report->lost_packets;
+	m->ce += report->ce_packets;
+	m->unused |= report->app_limited && (double)report->in_flight_bytes < window / 2;
+	if (m->least_ns <= 0)
+		return false;
+	if (!m->halved && passed >= m->rtt_ns / 2) {
+		m->halved = true;
+		m->round_least_ns = (double)report->rtt_ns;
+	}
+	if (m->round_least_ns <= 0 || passed < m->rtt_ns)
+		return false;
+	end_round(m, now_ns);
+	return true;
+}

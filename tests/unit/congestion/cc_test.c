@@ -1,0 +1,210 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What all controllers share: names, caps and credit, which of them `default` takes, and the line for a person. */
+#include "feed.h"
+
+static void names_find_controllers(void **state)
+{
+	size_t count = 0;
+
+	(void)state;
+	for (const struct cc_ops *ops; (ops = cc_at(count)); count++) {
+		assert_ptr_equal(cc_find(ops->name), ops);
+		assert_true(ops->state_size <= sizeof(((struct cc *)0)->state));
+	}
+	assert_int_equal(count, 4);
+	assert_ptr_equal(cc_find("long-haul"), &cc_long_haul);
+	assert_ptr_equal(cc_find("swift"), &cc_swift);
+	assert_ptr_equal(cc_find("none"), &cc_none);
+	assert_ptr_equal(cc_find("default"), &cc_default);
+	assert_null(cc_find("swif"));
+	assert_null(cc_find(""));
+}
+
+static void none_leaves_the_window_to_the_receiver(void **state)
+{
+	struct feed feed;
+
+	(void)state;
+	feed_open(&feed, "none", GBIT, 25 * MS);
+	assert_true(feed_rate(&feed) == CC_UNPACED);
+	assert_true(feed_window(&feed) == UINT64_MAX);
+	cc_credit(&feed.cc, 123456, feed.now);
+	feed.loss = 0.5;
+	feed_for(&feed, S);
+	cc_cnp(&feed.cc, feed.now);
+	cc_timeout(&feed.cc, feed.now);
+	assert_true(feed_rate(&feed) == CC_UNPACED);
+	assert_int_equal(feed_window(&feed), 123456);
+}
+
+static void caps_and_credit_lie_over_everything(void **state)
+{
+	(void)state;
+	for (size_t i = 0; cc_at(i); i++) {
+		struct cc_attr attr = { .packet_bytes = PACKET,
+					.link_rate_bps = 100 * MBIT,
+					.max_window_bytes = 200000 };
+		struct feed feed = { .now = S, .rate_bps = 10 * GBIT, .rtt_ns = 10 * MS };
+
+		cc_init(&feed.cc, cc_at(i), &attr, S);
+		feed_for(&feed, S);
+		assert_in_range(feed_rate(&feed), 1, 100 * MBIT);
+		assert_in_range(feed_window(&feed), PACKET, 200000);
+		cc_credit(&feed.cc, 7000, feed.now);
+		assert_in_range(feed_window(&feed), PACKET, 7000);
+		/* A receiver with no room at all is believed; it says when it has some. */
+		cc_credit(&feed.cc, 0, feed.now);
+		assert_int_equal(feed_window(&feed), 0);
+	}
+}
+
+/* Whatever happens, a packet may leave some time. */
+static void nothing_stops_a_controller_for_good(void **state)
+{
+	(void)state;
+	for (size_t i = 0; cc_at(i); i++) {
+		struct feed feed;
+
+		feed_open(&feed, cc_at(i)->name, GBIT, MS);
+		for (int round = 0; round < 1000; round++) {
+			feed.rtt_ns = MS + (uint64_t)round * MS / 4;
+			feed.loss = 0.9;
+			feed.ce = 1;
+			feed_report(&feed);
+			cc_cnp(&feed.cc, feed.now);
+			cc_timeout(&feed.cc, feed.now);
+		}
+		assert_true(feed_window(&feed) >= PACKET);
+		/* A packet in two minutes at the very least, at round trips of a quarter of a second. */
+		assert_true(feed_rate(&feed) >= 100);
+	}
+}
+
+/* Reports that hold nothing, or come twice at one time. */
+static void empty_reports_do_no_harm(void **state)
+{
+	(void)state;
+	for (size_t i = 0; cc_at(i); i++) {
+		struct cc_report nothing = { 0 };
+		struct feed feed;
+		uint64_t window;
+
+		feed_open(&feed, cc_at(i)->name, GBIT, 10 * MS);
+		cc_report(&feed.cc, &nothing, feed.now);
+		cc_report(&feed.cc, &nothing, feed.now);
+		feed_for(&feed, S);
+		window = feed_window(&feed);
+		for (int j = 0; j < 100; j++)
+			cc_report(&feed.cc, &nothing, feed.now);
+		assert_true(feed_window(&feed) == window);
+	}
+}
+
+static void default_takes_what_fits_the_round_trip(void **state)
+{
+	struct feed feed;
+	uint64_t window;
+
+	(void)state;
+	feed_open(&feed, "default", GBIT, 25 * MS);
+	assert_explained(&feed, "long-haul: starting");
+	feed_for(&feed, S);
+	assert_explained(&feed, "long-haul");
+
+	feed_open(&feed, "default", GBIT, 200 * US);
+	feed_report(&feed);
+	assert_explained(&feed, "swift");
+	/* A queue of some milliseconds is no reason to change; a way that is longer for long is. */
+	feed.rtt_ns = 5 * MS;
+	feed_for(&feed, 30 * S);
+	assert_explained(&feed, "swift");
+	window = feed_window(&feed);
+	feed.rtt_ns = 25 * MS;
+	feed_for(&feed, 25 * S);
+	assert_explained(&feed, "long-haul");
+	assert_true(feed_window(&feed) >= window);
+
+	/* The first sample may have been late. */
+	feed_open(&feed, "default", GBIT, 8 * MS);
+	feed_for(&feed, 100 * MS);
+	assert_explained(&feed, "long-haul");
+	feed.rtt_ns = 100 * US;
+	feed_report(&feed);
+	assert_explained(&feed, "swift");
+}
+
+static int sent_bytes;
+
+static void count_sent(void *state, uint64_t bytes, uint64_t now_ns)
+{
+	sent_bytes += (int)bytes;
+}
+
+/* What a controller does not care for need not be there; what it does care for reaches it. */
+static void events_reach_a_controller(void **state)
+{
+	struct cc_ops ops = cc_none;
+	struct cc_attr attr = { 0 };
+	struct cc cc;
+
+	(void)state;
+	ops.sent = count_sent;
+	cc_init(&cc, &ops, &attr, 0);
+	sent_bytes = 0;
+	cc_sent(&cc, 1000, 0);
+	cc_sent(&cc, 234, 1);
+	assert_int_equal(sent_bytes, 1234);
+	cc_init(&cc, &cc_none, &attr, 0);
+	cc_sent(&cc, 1000, 0);
+	assert_int_equal(sent_bytes, 1234);
+}
+
+static void the_line_is_for_a_person(void **state)
+{
+	struct cc_attr attr = { .packet_bytes = PACKET, .link_rate_bps = 250 * MBIT };
+	char text[CC_TEXT_SIZE], small[12];
+	struct feed feed;
+
+	(void)state;
+	feed_open(&feed, "none", GBIT, 25 * MS);
+	cc_explain(&feed.cc, text, sizeof(text));
+	assert_string_equal(text, "none: not controlled: unpaced, window not limited");
+	cc_credit(&feed.cc, 2500000, feed.now);
+	cc_explain(&feed.cc, text, sizeof(text));
+	assert_string_equal(text, "none: not controlled: unpaced, window 2.50 MB (the receiver's)");
+	assert_int_equal(cc_explain(&feed.cc, small, sizeof(small)), sizeof(small) - 1);
+	assert_string_equal(small, "none: not c");
+	assert_int_equal(cc_explain(&feed.cc, NULL, 0), 0);
+
+	feed = (struct feed){ .now = S, .rate_bps = 250 * MBIT, .rtt_ns = 25 * MS };
+	cc_init(&feed.cc, &cc_long_haul, &attr, S);
+	feed_for(&feed, S);
+	feed.rtt_ns = 26200 * US;
+	feed_for(&feed, S);
+	assert_explained(&feed, "long-haul: ");
+	assert_explained(
+		&feed,
+		": 250 Mbit/s (the cap), 249 Mbit/s arriving, queue 1.2 ms over 25.0 ms, window ");
+
+	feed_open(&feed, "swift", 5 * GBIT, 200 * US);
+	feed_for(&feed, 10 * MS);
+	feed.rtt_ns = 280 * US;
+	feed_for(&feed, 10 * MS);
+	assert_explained(&feed, ", queue 0.08 ms over 0.200 ms");
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(names_find_controllers),
+		cmocka_unit_test(none_leaves_the_window_to_the_receiver),
+		cmocka_unit_test(caps_and_credit_lie_over_everything),
+		cmocka_unit_test(nothing_stops_a_controller_for_good),
+		cmocka_unit_test(empty_reports_do_no_harm),
+		cmocka_unit_test(default_takes_what_fits_the_round_trip),
+		cmocka_unit_test(events_reach_a_controller),
+		cmocka_unit_test(the_line_is_for_a_person),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

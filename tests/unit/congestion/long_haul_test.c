@@ -1,0 +1,371 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* How long-haul answers to each sign, fed by hand; how it fares in a closed loop is in loop_test.c. */
+#include "feed.h"
+
+#include "base/rng.h"
+
+#define RTT (25 * MS)
+
+/* Past the start, on a path of 1 Gbit/s: balanced at a queue of 1.2 ms. */
+static void open_cruising(struct feed *feed)
+{
+	feed_open(feed, "long-haul", GBIT, RTT);
+	feed_for(feed, 12 * RTT);
+	feed->rtt_ns = RTT + 1200 * US;
+	feed_for(feed, 20 * RTT);
+	assert_explained(feed, "cruising");
+}
+
+static void start_doubles_until_the_rate_stops_growing(void **state)
+{
+	struct feed feed;
+	uint64_t before = 0;
+
+	(void)state;
+	feed_open(&feed, "long-haul", GBIT, RTT);
+	assert_true(feed_rate(&feed) == CC_UNPACED);
+	assert_int_equal(feed_window(&feed), 32 * PACKET);
+	feed_for(&feed, 2 * RTT);
+	for (int i = 0; i < 3; i++) {
+		before = feed_window(&feed);
+		feed_for(&feed, RTT);
+		assert_in_range(feed_window(&feed), 17 * before / 10, 3 * before);
+	}
+	feed_for(&feed, 10 * RTT);
+	/* What the path holds, and what may be in flight beyond it because reports are old. */
+	assert_in_range(feed_window(&feed), 3125000, 3 * 3125000);
+	assert_in_range(feed_rate(&feed), 950 * MBIT, 1700 * MBIT);
+}
+
+static void start_ends_with_a_queue(void **state)
+{
+	struct feed feed;
+	uint64_t before;
+
+	(void)state;
+	feed_open(&feed, "long-haul", 10 * GBIT, RTT);
+	feed_for(&feed, 4 * RTT);
+	assert_explained(&feed, "starting");
+	before = feed_window(&feed);
+	/* One late report is no queue. */
+	feed.rtt_ns = RTT + 5 * MS;
+	feed_report(&feed);
+	feed.rtt_ns = RTT;
+	feed_report(&feed);
+	assert_explained(&feed, "starting");
+	feed.rtt_ns = RTT + 5 * MS;
+	feed_for(&feed, RTT);
+	assert_explained(&feed, "draining");
+	assert_true(feed_window(&feed) < 2 * before);
+}
+
+static void a_queue_shrinks_the_window_and_its_absence_lets_it_grow(void **state)
+{
+	struct feed feed;
+	uint64_t before;
+
+	(void)state;
+	open_cruising(&feed);
+	before = feed_window(&feed);
+	feed.rtt_ns = RTT + 3 * MS;
+	feed_for(&feed, 10 * RTT);
+	assert_explained(&feed, "backing off: the queue is long");
+	assert_in_range(feed_window(&feed), before / 2, 9 * before / 10);
+	before = feed_window(&feed);
+	feed.rtt_ns = RTT;
+	feed.rate_bps = 10 * GBIT;
+	feed_for(&feed, 12 * RTT);
+	assert_explained(&feed, "probing up");
+	assert_true(feed_window(&feed) > 3 * before);
+}
+
+/* The share to grow by falls with the window, that to shrink by does not: so flows become equal. */
+static void small_windows_grow_faster(void **state)
+{
+	double grown[2];
+
+	(void)state;
+	for (int i = 0; i < 2; i++) {
+		struct feed feed;
+		uint64_t before;
+
+		feed_open(&feed, "long-haul", i ? 200 * MBIT : GBIT, RTT);
+		feed_for(&feed, 14 * RTT);
+		feed.rtt_ns = RTT + 1500 * US;
+		feed_for(&feed, 2 * RTT);
+		before = feed_window(&feed);
+		feed_for(&feed, 10 * RTT);
+		grown[i] = (double)feed_window(&feed) / (double)before;
+	}
+	assert_true(grown[0] < 1);
+	assert_true(grown[1] > 1.05);
+}
+
+static void chance_loss_changes_nothing(void **state)
+{
+	static const double losses[] = { 0.001, 0.01, 0.05, 0.1 };
+
+	(void)state;
+	for (size_t i = 0; i < 4; i++) {
+		struct feed feed;
+		uint64_t before;
+
+		open_cruising(&feed);
+		before = feed_window(&feed);
+		/* A queue below the balance: there is no reason to yield. */
+		feed.rtt_ns = RTT + 600 * US;
+		feed.loss = losses[i];
+		feed_for(&feed, 40 * RTT);
+		assert_true(feed_window(&feed) >= before);
+	}
+}
+
+static void loss_with_a_queue_is_congestion(void **state)
+{
+	struct feed with, without;
+
+	(void)state;
+	open_cruising(&with);
+	open_cruising(&without);
+	with.rtt_ns = without.rtt_ns = RTT + 2 * MS;
+	with.loss = 0.05;
+	feed_for(&with, 8 * RTT);
+	feed_for(&without, 8 * RTT);
+	assert_true(feed_window(&with) < 9 * feed_window(&without) / 10);
+}
+
+static void too_much_loss_is_congestion_without_a_queue(void **state)
+{
+	struct feed feed;
+	uint64_t before;
+
+	(void)state;
+	open_cruising(&feed);
+	before = feed_window(&feed);
+	feed.rtt_ns = RTT;
+	feed.loss = 0.3;
+	feed_for(&feed, 3 * RTT);
+	assert_explained(&feed, "too much is lost");
+	assert_true(feed_window(&feed) < 8 * before / 10);
+}
+
+static void marks_shrink_the_window(void **state)
+{
+	uint64_t left[3];
+
+	(void)state;
+	for (int i = 0; i < 3; i++) {
+		struct feed feed;
+
+		open_cruising(&feed);
+		feed.ce = i == 1 ? 1 : i == 2 ? 0.1 : 0;
+		feed_for(&feed, 6 * RTT);
+		if (i)
+			assert_explained(&feed, "packets were marked");
+		left[i] = feed_window(&feed);
+	}
+	assert_true(left[1] < 7 * left[0] / 10);
+	assert_true(left[2] > left[1] && left[2] < left[0]);
+}
+
+static void notifications_count_as_marks(void **state)
+{
+	struct feed feed;
+	uint64_t before;
+
+	(void)state;
+	open_cruising(&feed);
+	before = feed_window(&feed);
+	for (int i = 0; i < 24; i++) {
+		cc_cnp(&feed.cc, feed.now);
+		feed_report(&feed);
+	}
+	assert_explained(&feed, "packets were marked");
+	assert_in_range(feed_window(&feed), before / 2, 95 * before / 100);
+}
+
+/* The path became slower: the window falls to what it delivers, in two rounds. */
+static void a_slower_path_is_followed_down(void **state)
+{
+	struct feed feed;
+
+	(void)state;
+	open_cruising(&feed);
+	feed.rate_bps = 200 * MBIT;
+	feed.rtt_ns = 4 * RTT;
+	feed_for(&feed, 8 * RTT);
+	assert_true(feed_rate(&feed) < 300 * MBIT);
+	feed.rtt_ns = RTT + 2 * MS;
+	feed_for(&feed, 10 * RTT);
+	assert_in_range(feed_rate(&feed), 150 * MBIT, 260 * MBIT);
+}
+
+/* A queue that stays although the window fell is others'; then half of what was had is claimed. */
+static void who_yields_in_vain_competes(void **state)
+{
+	struct feed feed;
+	uint64_t before;
+
+	(void)state;
+	open_cruising(&feed);
+	feed.rtt_ns = RTT + 15 * MS;
+	feed_for(&feed, 3 * RTT);
+	assert_explained(&feed, "backing off");
+	feed_for(&feed, 20 * RTT);
+	assert_explained(&feed, "competing");
+	assert_true(feed_rate(&feed) > 400 * MBIT);
+	/* A loss at a full queue cuts, and the next only after some time. */
+	feed.rate_bps = feed_rate(&feed);
+	before = feed_window(&feed);
+	feed.loss = 0.01;
+	feed_for(&feed, 3 * RTT);
+	assert_in_range(feed_window(&feed), 65 * before / 100, 75 * before / 100);
+	feed_for(&feed, 20 * RTT);
+	assert_in_range(feed_window(&feed), 65 * before / 100, before);
+	/* CUBIC comes back to where it was in K: some eight seconds here. */
+	feed.loss = 0;
+	feed_for(&feed, 10 * S);
+	assert_in_range(feed_window(&feed), 95 * before / 100, 12 * before / 10);
+	/* And when the queue drains, that was it. */
+	feed.rtt_ns = RTT + MS;
+	feed_for(&feed, 4 * RTT);
+	assert_explained(&feed, "cruising");
+}
+
+/* A long queue for a moment is not others'. */
+static void a_burst_is_not_competition(void **state)
+{
+	struct feed feed;
+
+	(void)state;
+	open_cruising(&feed);
+	for (int i = 0; i < 20; i++) {
+		feed.rtt_ns = RTT + 10 * MS;
+		feed_for(&feed, 3 * RTT);
+		feed.rtt_ns = RTT + MS;
+		feed_for(&feed, 3 * RTT);
+	}
+	/* It would claim half of what it once had. */
+	assert_true(feed_rate(&feed) < 450 * MBIT);
+	assert_explained(&feed, "1.0 ms over 25.0 ms");
+}
+
+/* The least round trip is looked for every five seconds, and a longer way believed after half a minute. */
+static void the_least_round_trip_is_measured_anew(void **state)
+{
+	unsigned probes = 0;
+	bool probing = false;
+	struct feed feed;
+
+	(void)state;
+	open_cruising(&feed);
+	for (uint64_t end = feed.now + 20 * S; feed.now < end;) {
+		char text[CC_TEXT_SIZE];
+		bool now;
+
+		feed_report(&feed);
+		cc_explain(&feed.cc, text, sizeof(text));
+		now = strstr(text, "letting the queue drain");
+		probes += now && !probing;
+		if (now && !probing)
+			assert_true(feed_rate(&feed) < 900 * MBIT);
+		probing = now;
+	}
+	assert_in_range(probes, 3, 4);
+	assert_explained(&feed, "over 25.0 ms");
+	feed_for(&feed, 30 * S);
+	assert_explained(&feed, "over 26.2 ms");
+}
+
+static void idling_proves_nothing(void **state)
+{
+	struct feed feed;
+	uint64_t before;
+
+	(void)state;
+	open_cruising(&feed);
+	before = feed_window(&feed);
+	feed.rtt_ns = RTT;
+	feed.app_limited = true;
+	feed.rate_bps = 10 * MBIT;
+	feed_for(&feed, 2 * S);
+	assert_in_range(feed_window(&feed), 9 * before / 10, before);
+	/* Nor does it shrink what was proven: work that comes back finds its rate. */
+	feed.app_limited = false;
+	feed.rate_bps = GBIT;
+	feed_for(&feed, 2 * RTT);
+	assert_true(feed_rate(&feed) > 900 * MBIT);
+}
+
+static void silence_starts_anew(void **state)
+{
+	struct feed feed;
+	uint64_t before;
+
+	(void)state;
+	open_cruising(&feed);
+	before = feed_window(&feed);
+	cc_timeout(&feed.cc, feed.now);
+	assert_explained(&feed, "nothing was heard");
+	assert_in_range(feed_window(&feed), before / 5, before / 3);
+	feed.rtt_ns = RTT;
+	feed_for(&feed, 4 * RTT);
+	assert_true(feed_window(&feed) > 7 * before / 10);
+}
+
+/* No sequence of events makes it stop, run away or give nonsense. */
+static void survives_anything(void **state)
+{
+	struct rng rng;
+
+	(void)state;
+	for (uint64_t seed = 0; seed < 200; seed++) {
+		struct feed feed;
+
+		rng_seed(&rng, seed);
+		feed_open(&feed, seed % 2 ? "long-haul" : "swift", GBIT, RTT);
+		for (int i = 0; i < 2000; i++) {
+			if (rng_chance(&rng, 0.05)) {
+				feed.rate_bps = 1 + rng_below(&rng, 10 * GBIT);
+				feed.rtt_ns =
+					1000 +
+					rng_below(&rng, rng_chance(&rng, 0.1) ? 10 * S : 50 * MS);
+				feed.loss = rng_chance(&rng, 0.5) ? 0 : rng_unit(&rng);
+				feed.ce = rng_chance(&rng, 0.7) ? 0 : rng_unit(&rng);
+				feed.app_limited = rng_chance(&rng, 0.2);
+			}
+			if (rng_chance(&rng, 0.01))
+				cc_cnp(&feed.cc, feed.now);
+			if (rng_chance(&rng, 0.002))
+				cc_timeout(&feed.cc, feed.now);
+			feed_report(&feed);
+			assert_in_range(feed_window(&feed), PACKET, UINT64_C(1) << 45);
+			assert_true(feed_rate(&feed) > 0);
+		}
+		assert_explained(&feed, "bit/s");
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(start_doubles_until_the_rate_stops_growing),
+		cmocka_unit_test(start_ends_with_a_queue),
+		cmocka_unit_test(a_queue_shrinks_the_window_and_its_absence_lets_it_grow),
+		cmocka_unit_test(small_windows_grow_faster),
+		cmocka_unit_test(chance_loss_changes_nothing),
+		cmocka_unit_test(loss_with_a_queue_is_congestion),
+		cmocka_unit_test(too_much_loss_is_congestion_without_a_queue),
+		cmocka_unit_test(marks_shrink_the_window),
+		cmocka_unit_test(notifications_count_as_marks),
+		cmocka_unit_test(a_slower_path_is_followed_down),
+		cmocka_unit_test(who_yields_in_vain_competes),
+		cmocka_unit_test(a_burst_is_not_competition),
+		cmocka_unit_test(the_least_round_trip_is_measured_anew),
+		cmocka_unit_test(idling_proves_nothing),
+		cmocka_unit_test(silence_starts_anew),
+		cmocka_unit_test(survives_anything),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,240 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* How swift answers to each sign, fed by hand: a round trip of 200 us has a target of 350 us and a little more. */
+#include "feed.h"
+
+#define RTT    (200 * US)
+#define TARGET (350 * US)
+
+/* Past the start, with a window of some 100 packets. */
+static void open_settled(struct feed *feed)
+{
+	feed_open(feed, "swift", 5 * GBIT, RTT);
+	feed_for(feed, 8 * RTT);
+	feed->rtt_ns = 2 * RTT;
+	feed_report(feed);
+	feed->rtt_ns = TARGET - 20 * US;
+	feed_for(feed, 4 * RTT);
+	assert_explained(feed, "probing up");
+}
+
+static void start_doubles_until_the_delay_is_above_target(void **state)
+{
+	struct feed feed;
+	uint64_t before;
+
+	(void)state;
+	feed_open(&feed, "swift", 100 * GBIT, RTT);
+	feed_for(&feed, 2 * RTT);
+	before = feed_window(&feed);
+	feed_for(&feed, RTT);
+	assert_in_range(feed_window(&feed), 15 * before / 10, 25 * before / 10);
+	assert_explained(&feed, "starting");
+	feed.rtt_ns = 2 * TARGET;
+	feed_report(&feed);
+	assert_explained(&feed, "backing off: the queue is long");
+}
+
+/* One packet in a round trip. */
+static void below_target_it_adds(void **state)
+{
+	struct feed feed;
+	uint64_t before;
+
+	(void)state;
+	open_settled(&feed);
+	feed.rate_bps = 100 * GBIT;
+	feed_for(&feed, 20 * RTT);
+	before = feed_window(&feed);
+	feed_for(&feed, 20 * feed.rtt_ns);
+	/* The pacer's slack and the gap between reports move it a little off 20. */
+	assert_in_range(feed_window(&feed) - before, 14 * PACKET, 26 * PACKET);
+}
+
+/* Once a round trip, in proportion to the excess, by half at most. */
+static void above_target_it_shrinks_once(void **state)
+{
+	static const uint64_t delays[] = { TARGET + 50 * US, TARGET + 150 * US, 20 * TARGET };
+	uint64_t left[3], before;
+
+	(void)state;
+	for (int i = 0; i < 3; i++) {
+		struct feed feed;
+
+		open_settled(&feed);
+		feed_for(&feed, 3 * feed.rtt_ns);
+		before = feed_window(&feed);
+		feed.rtt_ns = delays[i];
+		feed.now += delays[i] / 4;
+		feed_report(&feed);
+		left[i] = feed_window(&feed) * 1000 / before;
+		assert_explained(&feed, "backing off: the queue is long");
+		before = feed_window(&feed);
+		feed_report(&feed);
+		assert_int_equal(feed_window(&feed), before);
+		feed_for(&feed, 3 * delays[i]);
+		assert_true(feed_window(&feed) < before);
+	}
+	assert_in_range(left[0], 860, 970);
+	assert_in_range(left[1], 700, 800);
+	assert_in_range(left[2], 495, 505);
+}
+
+/* The smaller the window, the more delay it is granted. */
+static void a_small_flow_is_granted_more_delay(void **state)
+{
+	struct feed small, large;
+	uint64_t before[2];
+
+	(void)state;
+	feed_open(&small, "swift", 5 * GBIT, RTT);
+	feed_report(&small);
+	small.rtt_ns = 10 * RTT;
+	for (int i = 0; i < 5; i++) {
+		small.now += 3 * small.rtt_ns;
+		feed_report(&small);
+	}
+	open_settled(&large);
+	small.rtt_ns = large.rtt_ns = TARGET + 60 * US;
+	small.now += 10 * RTT;
+	large.now += 10 * RTT;
+	before[0] = feed_window(&small);
+	before[1] = feed_window(&large);
+	small.rate_bps = 100 * GBIT;
+	feed_for(&small, 8 * RTT);
+	feed_for(&large, 8 * RTT);
+	assert_true(feed_window(&small) > before[0]);
+	assert_true(feed_window(&large) < before[1]);
+}
+
+/* Less than a packet in a round trip: one packet in flight, and a rate that is less than that. */
+static void windows_below_a_packet_are_rates(void **state)
+{
+	struct feed feed;
+
+	(void)state;
+	feed_open(&feed, "swift", 5 * GBIT, RTT);
+	feed_report(&feed);
+	feed.rtt_ns = 10 * MS;
+	for (int i = 0; i < 12; i++) {
+		feed.now += 5 * feed.rtt_ns;
+		feed_report(&feed);
+	}
+	assert_int_equal(feed_window(&feed), PACKET);
+	assert_true(feed_rate(&feed) < PACKET * 8 * (S / feed.rtt_ns) / 4);
+	assert_true(feed_rate(&feed) > PACKET * 8 * (S / feed.rtt_ns) / 50);
+}
+
+static void chance_loss_changes_nothing(void **state)
+{
+	struct feed with, without;
+
+	(void)state;
+	open_settled(&with);
+	open_settled(&without);
+	with.loss = 0.03;
+	feed_for(&with, 20 * RTT);
+	feed_for(&without, 20 * RTT);
+	assert_true(feed_window(&with) >= 95 * feed_window(&without) / 100);
+}
+
+static void loss_with_delay_or_in_plenty_halves(void **state)
+{
+	(void)state;
+	for (int i = 0; i < 2; i++) {
+		struct feed feed;
+		uint64_t before;
+
+		open_settled(&feed);
+		feed_for(&feed, 4 * RTT);
+		before = feed_window(&feed);
+		feed.loss = i ? 0.2 : 0.03;
+		feed.rtt_ns += i ? 0 : 60 * US;
+		feed_for(&feed, 3 * feed.rtt_ns);
+		assert_true(feed_window(&feed) < (i ? 6 : 8) * before / 10);
+	}
+}
+
+static void marks_and_notifications_shrink_it(void **state)
+{
+	uint64_t left[3];
+
+	(void)state;
+	for (int i = 0; i < 3; i++) {
+		struct feed feed;
+
+		open_settled(&feed);
+		feed.ce = i == 1 ? 0.5 : 0;
+		for (int j = 0; j < 16; j++) {
+			if (i == 2)
+				cc_cnp(&feed.cc, feed.now);
+			feed_report(&feed);
+		}
+		left[i] = feed_window(&feed);
+	}
+	assert_true(left[1] < 8 * left[0] / 10);
+	assert_true(left[2] < 9 * left[0] / 10);
+}
+
+static void a_window_that_is_not_used_does_not_grow(void **state)
+{
+	struct feed feed;
+	uint64_t before;
+
+	(void)state;
+	open_settled(&feed);
+	before = feed_window(&feed);
+	feed.app_limited = true;
+	feed.rate_bps = 100 * MBIT;
+	feed_for(&feed, 100 * RTT);
+	assert_int_equal(feed_window(&feed), before);
+}
+
+static void silence_halves(void **state)
+{
+	struct feed feed;
+	uint64_t before;
+
+	(void)state;
+	open_settled(&feed);
+	before = feed_window(&feed);
+	cc_timeout(&feed.cc, feed.now);
+	assert_in_range(feed_window(&feed), 45 * before / 100, 55 * before / 100);
+	assert_explained(&feed, "nothing was heard");
+}
+
+/* Who started into a queue takes it for the path, until it drains. */
+static void the_path_is_looked_at_bare(void **state)
+{
+	uint64_t least = UINT64_MAX, most = 0;
+	struct feed feed;
+
+	(void)state;
+	open_settled(&feed);
+	feed.rtt_ns = RTT + 100 * US;
+	feed.rate_bps = GBIT;
+	for (int i = 0; i < 2000; i++) {
+		feed_report(&feed);
+		least = feed_rate(&feed) < least ? feed_rate(&feed) : least;
+		most = feed_rate(&feed) > most ? feed_rate(&feed) : most;
+	}
+	assert_true(least < 6 * most / 10);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(start_doubles_until_the_delay_is_above_target),
+		cmocka_unit_test(below_target_it_adds),
+		cmocka_unit_test(above_target_it_shrinks_once),
+		cmocka_unit_test(a_small_flow_is_granted_more_delay),
+		cmocka_unit_test(windows_below_a_packet_are_rates),
+		cmocka_unit_test(chance_loss_changes_nothing),
+		cmocka_unit_test(loss_with_delay_or_in_plenty_halves),
+		cmocka_unit_test(marks_and_notifications_shrink_it),
+		cmocka_unit_test(a_window_that_is_not_used_does_not_grow),
+		cmocka_unit_test(silence_halves),
+		cmocka_unit_test(the_path_is_looked_at_bare),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
