@@ -169,6 +169,9 @@ static int serve(struct perf *perf, int listener)
 
 	rc = meet_caller(&perf->report, &perf->options.common, listener, PROTOCOL_KIND_PERF_PLAN,
 			 keep_plan, &raw, &perf->talk.connection);
+	/* One test, one client: whoever else is waiting is told so by the reset. */
+	if (!perf->options.keep)
+		close(listener);
 	if (rc)
 		return rc;
 	snprintf(perf->report.peer, sizeof(perf->report.peer), "%s", perf->talk.connection.remote);
@@ -212,9 +215,6 @@ static int run_server(struct perf *perf)
 		return finish(perf, rc);
 	for (;;) {
 		rc = serve(perf, listener);
-		/* Whoever else is waiting is told by the reset. */
-		if (!options.keep)
-			close(listener);
 		status = finish(perf, rc);
 		if (!options.keep || rc == -EINTR)
 			return status;
