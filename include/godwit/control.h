@@ -64,6 +64,44 @@ struct gw_estimate {
 };
 GW_API int gw_qp_estimate(const struct gw_qp *qp, struct gw_estimate *out);
 
+/* What became known of this end's packets since the last such report. */
+struct gw_path_report {
+	uint64_t delivered_packets;
+	uint64_t
+		lost_packets; /* sent before one that landed, and not landed; one out of order is taken back later */
+	uint64_t marked_packets; /* of those delivered, by a queue on the way */
+	uint64_t
+		rtt_ns; /* of the latest that landed, without the time it waited to be told; 0: none */
+	uint64_t in_flight_packets;
+	uint32_t payload; /* bytes of data in a full packet */
+	uint32_t idle;	  /* 1: for some of the time there was nothing to send */
+	uint64_t reserved[2];
+};
+
+/*
+ * Whoever decides when data leaves: congestion control, a rate cap, a kill switch. Called inside gw_progress(); must not
+ * call back into the library. Each may be null.
+ */
+struct gw_gate {
+	/* How many packets of `payload` bytes may leave now. When fewer than one, *again_ns is when to ask again;
+	 * UINT64_MAX: after the next report. */
+	uint32_t (*allow)(void *arg, uint32_t in_flight, uint32_t payload, uint64_t now,
+			  uint64_t *again_ns);
+	void (*sent)(void *arg, uint32_t packets, uint64_t bytes, uint64_t now);
+	void (*report)(void *arg, const struct gw_path_report *report, uint64_t now);
+	/* The peer notified congestion. */
+	void (*cnp)(void *arg, uint64_t now);
+	/* All that was in flight was given up. */
+	void (*timeout)(void *arg, uint64_t now);
+	/* The receiver can buffer so many packets. */
+	void (*credit)(void *arg, uint32_t packets, uint64_t now);
+};
+
+/* Several queue pairs may share a gate. Null takes it away: the receiver's buffer is then the only limit. */
+GW_API int gw_qp_set_gate(struct gw_qp *qp, const struct gw_gate *gate, void *arg);
+/* Asks the gate again now: it has changed its mind. */
+GW_API int gw_qp_reopen(struct gw_qp *qp);
+
 /* How long to wait for an answer before believing it lost: smoothed RTT and four deviations, never under a
  * millisecond, 50 ms before anything was measured. */
 GW_API uint64_t gw_qp_patience_ns(const struct gw_qp *qp);

@@ -194,7 +194,7 @@ static void take(const struct fabric_event *event)
 		recv_fenced(qp, event->slot);
 		break;
 	case FABRIC_CNP:
-		qp->feedback.cnps++;
+		gate_cnp(qp);
 		break;
 	case FABRIC_SENT:
 		pump_flushed(qp, event->count);

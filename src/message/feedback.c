@@ -110,18 +110,36 @@ uint32_t feedback_allow(struct gw_qp *qp, uint32_t want)
 	struct feedback *f = &qp->feedback;
 	uint32_t in_flight = f->sequence - f->echoed;
 
-	if (in_flight < f->window)
-		return want < f->window - in_flight ? want : f->window - in_flight;
-	if (f->stall_at == NEVER)
-		f->stall_at = qp->ctx->now + stall_ns(qp);
-	return 0;
+	if (in_flight >= f->window) {
+		if (f->stall_at == NEVER)
+			f->stall_at = qp->ctx->now + stall_ns(qp);
+		return 0;
+	}
+	if (want > f->window - in_flight)
+		want = f->window - in_flight;
+	if (qp->gate) {
+		uint32_t allowed = gate_allow(qp, in_flight);
+
+		if (want > allowed)
+			want = allowed;
+		/* Waiting for the gate, in vain: what would open it may have been lost with all that was in flight. */
+		if (!want && in_flight && f->stall_at == NEVER)
+			f->stall_at = qp->ctx->now + stall_ns(qp);
+	}
+	return want;
+}
+
+void feedback_reopen(struct gw_qp *qp)
+{
+	qp->feedback.gate_at = NEVER;
+	if (!list_empty(&qp->sends_ready) && list_empty(&qp->sender))
+		list_add_tail(&qp->ctx->senders, &qp->sender);
 }
 
 static void reopen(struct gw_qp *qp)
 {
 	qp->feedback.stall_at = NEVER;
-	if (!list_empty(&qp->sends_ready) && list_empty(&qp->sender))
-		list_add_tail(&qp->ctx->senders, &qp->sender);
+	feedback_reopen(qp);
 }
 
 /* The receiver can buffer more or less than it said before. */
@@ -130,6 +148,7 @@ void feedback_credit(struct gw_qp *qp, uint32_t window)
 	bool more = window > qp->feedback.window;
 
 	qp->feedback.window = window;
+	gate_credit(qp);
 	if (more)
 		reopen(qp);
 }
@@ -149,6 +168,7 @@ void feedback_stalled(struct gw_qp *qp)
 	f->echoed = f->sequence;
 	f->echo_at_loss = f->sequence;
 	f->peer_landed_at_echo = f->peer_landed;
+	gate_timeout(qp);
 	qp_owe(qp, OWE_PROBE);
 	reopen(qp);
 }
@@ -212,7 +232,7 @@ void feedback_reported(struct gw_qp *qp, const struct control_message *message)
 	const struct control_report *report = &message->report;
 	struct feedback *f = &qp->feedback;
 	struct sent_record *r;
-	uint64_t elapsed;
+	uint64_t elapsed, rtt_ns = 0;
 
 	if (!f->log || report->hold_ns == CONTROL_NO_ECHO)
 		return;
@@ -229,9 +249,10 @@ void feedback_reported(struct gw_qp *qp, const struct control_message *message)
 	f->peer_ce = report->ce;
 	f->stalls = 0;
 	if (r->times == 1 && elapsed > report->hold_ns)
-		feedback_rtt(qp, elapsed - report->hold_ns);
+		feedback_rtt(qp, rtt_ns = elapsed - report->hold_ns);
 	if (r->times == 1)
 		estimate_loss(f);
+	gate_report(qp, rtt_ns);
 	reopen(qp);
 }
 

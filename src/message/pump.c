@@ -113,7 +113,7 @@ static uint32_t serve(struct gw_qp *qp, bool *blocked)
 {
 	struct fabric_write writes[BATCH];
 	struct gw_send *send = container_of(list_first(&qp->sends_ready), struct gw_send, link);
-	uint32_t allowed = qp->may_send(qp, BATCH);
+	uint32_t allowed = feedback_allow(qp, BATCH);
 	uint32_t lanes = qp->ctx->fabric->caps.lanes;
 	unsigned lane = lanes > 1 ? qp->lane++ % lanes : 0;
 	unsigned n;
@@ -127,6 +127,7 @@ static uint32_t serve(struct gw_qp *qp, bool *blocked)
 		*blocked = true;
 		return 0;
 	}
+	gate_left(qp, writes, (uint32_t)taken);
 	sent(qp, send, (uint32_t)taken);
 	return (uint32_t)taken;
 }
@@ -142,8 +143,10 @@ int pump(struct gw_context *ctx)
 		uint32_t n;
 
 		list_del(item);
-		if (list_empty(&qp->sends_ready))
+		if (list_empty(&qp->sends_ready)) {
+			qp->feedback.idle = true;
 			continue;
+		}
 		n = serve(qp, &blocked);
 		total += n;
 		if ((n || blocked) && qp->state == QP_CONNECTED && list_empty(&qp->sender))

@@ -121,7 +121,6 @@ int gw_qp_create(struct gw_context *ctx, const struct gw_qp_attr *attr, struct g
 		secrets[1];
 	qp->announced = qp->completed = qp->results_acked = secrets[1];
 	qp->timer.kind = TIMER_QP;
-	qp->may_send = feedback_allow;
 	list_init(&qp->talker);
 	list_init(&qp->sender);
 	list_init(&qp->recvs_waiting);
@@ -232,9 +231,11 @@ int gw_qp_connect(struct gw_qp *qp, const struct gw_qp_info *peer)
 	qp->feedback.window = info.window ? info.window : 1;
 	qp->feedback.report_at = NEVER;
 	qp->feedback.stall_at = NEVER;
+	qp->feedback.gate_at = NEVER;
 	qp->feedback.probe_at = 0;
 	qp->feedback.advertised = feedback_window(ctx);
 	ctx->connected++;
+	gate_credit(qp);
 	return 0;
 }
 
@@ -312,6 +313,7 @@ void qp_arm(struct gw_qp *qp)
 		at = earlier(qp->repeat_at, rest_ends(qp));
 		at = earlier(at, qp->feedback.report_at);
 		at = earlier(at, qp->feedback.stall_at);
+		at = earlier(at, qp->feedback.gate_at);
 		if (qp_waits(qp)) {
 			at = earlier(at, qp->feedback.probe_at);
 			at = earlier(at, qp->reach_at);
@@ -366,6 +368,8 @@ void qp_timer(struct gw_qp *qp)
 		feedback->report_at = NEVER;
 		qp_owe(qp, OWE_REPORT);
 	}
+	if (now >= feedback->gate_at)
+		feedback_reopen(qp);
 	if (now >= feedback->stall_at)
 		feedback_stalled(qp);
 	if (qp->state != QP_CONNECTED)

@@ -171,7 +171,10 @@ struct feedback {
 		peer_landed_at_echo; /* and the pair (sequence, landed) the loss estimate last used */
 	uint32_t echo_at_loss;
 	float loss;
-	uint32_t peer_ce; /* marks that the peer has seen */
+	uint32_t peer_ce;			      /* marks that the peer has seen */
+	uint32_t told_landed, told_sequence, told_ce; /* to the gate */
+	bool idle;	  /* there was nothing to send since it was last told */
+	uint64_t gate_at; /* when to ask it again */
 	uint32_t cnps;
 	uint32_t stalls; /* in a row */
 	uint64_t stall_at;
@@ -222,9 +225,10 @@ struct gw_qp {
 	uint8_t generation_bits; /* of the user bits; the rest carry the immediate's fragments */
 	uint8_t fragment_bits;
 	int status;
-	uint32_t (*may_send)(struct gw_qp *qp, uint32_t packets); /* how many of these may go now */
-	uint32_t payload;					  /* of the peer's packets */
-	uint32_t tx_payload;					  /* of ours */
+	const struct gw_gate *gate;
+	void *gate_arg;
+	uint32_t payload;    /* of the peer's packets */
+	uint32_t tx_payload; /* of ours */
 	uint32_t chunk_packets;
 	uint32_t slots_mask;
 	uint32_t token; /* ours: the peer quotes it */
@@ -418,6 +422,7 @@ bool reach_hear(struct gw_qp *qp, const struct control_reach *reach);
 int feedback_start(struct gw_qp *qp);
 void feedback_stop(struct gw_qp *qp);
 uint32_t feedback_allow(struct gw_qp *qp, uint32_t want);
+void feedback_reopen(struct gw_qp *qp);
 void feedback_sent(struct gw_qp *qp, uint32_t msn, uint32_t packet, bool again);
 void feedback_landed(struct gw_qp *qp, uint32_t msn, uint32_t packet, uint32_t bytes, bool ce);
 void feedback_reported(struct gw_qp *qp, const struct control_message *message);
@@ -427,6 +432,15 @@ void feedback_reporting(struct gw_qp *qp);
 void feedback_credit(struct gw_qp *qp, uint32_t window);
 void feedback_overrun(struct gw_context *ctx);
 uint32_t feedback_window(const struct gw_context *ctx);
+
+/* gate.c */
+uint32_t gate_allow(struct gw_qp *qp, uint32_t in_flight);
+/* These left. */
+void gate_left(struct gw_qp *qp, const struct fabric_write *writes, uint32_t count);
+void gate_report(struct gw_qp *qp, uint64_t rtt_ns);
+void gate_timeout(struct gw_qp *qp);
+void gate_credit(struct gw_qp *qp);
+void gate_cnp(struct gw_qp *qp);
 
 /* info.c */
 struct peer_info {

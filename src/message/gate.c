@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The gate: whoever decides when data leaves. The queue pair asks it how much may go, and tells it what went and what
+ * became of it. It differences the receiver's totals, so that a report that was lost is made up for by the next.
+ */
+#include <errno.h>
+
+#include "message/state.h"
+
+uint32_t gate_allow(struct gw_qp *qp, uint32_t in_flight)
+{
+	uint64_t again_ns = NEVER;
+	uint32_t allowed;
+
+	if (!qp->gate->allow)
+		return UINT32_MAX;
+	allowed = qp->gate->allow(qp->gate_arg, in_flight, qp->tx_payload, qp->ctx->now, &again_ns);
+	qp->feedback.gate_at = allowed ? NEVER : again_ns;
+	return allowed;
+}
+
+void gate_left(struct gw_qp *qp, const struct fabric_write *writes, uint32_t count_)
+{
+	uint64_t bytes = 0;
+
+	if (!qp->gate || !qp->gate->sent)
+		return;
+	for (uint32_t i = 0; i < count_; i++)
+		bytes += writes[i].length;
+	qp->gate->sent(qp->gate_arg, count_, bytes, qp->ctx->now);
+}
+
+void gate_report(struct gw_qp *qp, uint64_t rtt_ns)
+{
+	struct feedback *f = &qp->feedback;
+	uint32_t passed = f->echoed - f->told_sequence;
+	uint32_t landed = f->peer_landed - f->told_landed;
+	struct gw_path_report report = { .delivered_packets = landed,
+					 .lost_packets = passed > landed ? passed - landed : 0,
+					 .marked_packets = f->peer_ce - f->told_ce,
+					 .rtt_ns = rtt_ns,
+					 .in_flight_packets = f->sequence - f->echoed,
+					 .payload = qp->tx_payload,
+					 .idle = f->idle };
+
+	if (!qp->gate || !qp->gate->report)
+		return;
+	/* What landed beyond the order of sending was counted as lost before, or will be passed later: carried over. */
+	f->told_sequence = f->echoed - (landed > passed ? landed - passed : 0);
+	f->told_landed = f->peer_landed;
+	f->told_ce = f->peer_ce;
+	f->idle = list_empty(&qp->sends_ready);
+	qp->gate->report(qp->gate_arg, &report, qp->ctx->now);
+}
+
+void gate_timeout(struct gw_qp *qp)
+{
+	struct feedback *f = &qp->feedback;
+
+	f->told_sequence = f->echoed;
+	f->told_landed = f->peer_landed;
+	if (qp->gate && qp->gate->timeout)
+		qp->gate->timeout(qp->gate_arg, qp->ctx->now);
+}
+
+void gate_credit(struct gw_qp *qp)
+{
+	if (qp->gate && qp->gate->credit)
+		qp->gate->credit(qp->gate_arg, qp->feedback.window, qp->ctx->now);
+}
+
+void gate_cnp(struct gw_qp *qp)
+{
+	qp->feedback.cnps++;
+	if (qp->gate && qp->gate->cnp)
+		qp->gate->cnp(qp->gate_arg, qp->ctx->now);
+}
+
+int gw_qp_set_gate(struct gw_qp *qp, const struct gw_gate *gate, void *arg)
+{
+	if (!qp)
+		return -EINVAL;
+	if (!qp_valid(qp))
+		return -ESTALE;
+	qp->gate = gate;
+	qp->gate_arg = arg;
+	qp->feedback.told_sequence = qp->feedback.echoed;
+	qp->feedback.told_landed = qp->feedback.peer_landed;
+	qp->feedback.told_ce = qp->feedback.peer_ce;
+	if (qp->state == QP_CONNECTED)
+		gate_credit(qp);
+	feedback_reopen(qp);
+	return 0;
+}
+
+int gw_qp_reopen(struct gw_qp *qp)
+{
+	int error = qp_usable(qp);
+
+	if (error)
+		return error;
+	feedback_reopen(qp);
+	return 0;
+}
