@@ -81,8 +81,10 @@ static bool hear_grant(struct gw_qp *qp, const struct control_message *message)
 		grant->target = (struct fabric_target){ entry.slot, entry.generation, entry.rkey };
 		grant->va = entry.address;
 		grant->capacity = entry.capacity;
+		grant->tag = entry.tag;
 		list_add_tail(&qp->grants, &grant->link);
 		qp->grants_seen++;
+		qp->grants_fresh = true;
 		qp_owe(qp, OWE_ACK); /* and talk() matches it with a waiting send */
 	}
 	return true;

@@ -121,6 +121,7 @@ int gw_qp_create(struct gw_context *ctx, const struct gw_qp_attr *attr, struct g
 		secrets[1];
 	qp->announced = qp->completed = qp->results_acked = secrets[1];
 	qp->timer.kind = TIMER_QP;
+	qp->user_timer.kind = TIMER_QP_USER;
 	list_init(&qp->talker);
 	list_init(&qp->sender);
 	list_init(&qp->recvs_waiting);
@@ -253,6 +254,38 @@ int gw_qp_payload(const struct gw_qp *qp, uint32_t *out)
 	if (qp->state == QP_CREATED)
 		return -ENOTCONN;
 	*out = qp->tx_payload;
+	return 0;
+}
+
+int gw_qp_next_grant(const struct gw_qp *qp, struct gw_grant *out)
+{
+	const struct list *item;
+	const struct grant *grant;
+	uint32_t msn;
+	int error = qp_usable(qp);
+
+	if (error)
+		return error;
+	if (!out)
+		return -EINVAL;
+	/* Those of sends already posted are spoken for. */
+	item = qp->grants.next;
+	for (msn = qp->send_matched; msn != qp->send_posted && item != &qp->grants; msn++)
+		item = item->next;
+	if (item == &qp->grants)
+		return -EAGAIN;
+	grant = container_of(item, struct grant, link);
+	*out = (struct gw_grant){ .capacity = grant->capacity, .tag = grant->tag };
+	return 0;
+}
+
+int gw_qp_timer(struct gw_qp *qp, uint64_t at)
+{
+	if (!qp)
+		return -EINVAL;
+	if (!qp_valid(qp))
+		return -ESTALE;
+	timer_set(qp->ctx, &qp->user_timer, at ? at : NEVER);
 	return 0;
 }
 
@@ -444,6 +477,7 @@ int gw_qp_close(struct gw_qp *qp)
 		for (int i = 0; i < CLOSE_COPIES; i++)
 			talk_close(qp, 0, "");
 	silence(qp, -ECANCELED);
+	timer_set(ctx, &qp->user_timer, NEVER);
 	ctx->fabric->ops->qp_destroy(qp->fabric_qp);
 	end_requests(qp, -ECANCELED, true);
 	list_del(&qp->link);

@@ -36,7 +36,7 @@
 
 #define NEVER UINT64_MAX
 
-enum timer_kind { TIMER_QP, TIMER_SEND, TIMER_RECV };
+enum timer_kind { TIMER_QP, TIMER_SEND, TIMER_RECV, TIMER_QP_USER };
 
 struct timer {
 	struct heap_node node;
@@ -76,6 +76,7 @@ struct grant {
 	struct fabric_target target;
 	uint64_t va;
 	uint64_t capacity;
+	uint32_t tag;
 };
 
 /* A range that waits to be sent. */
@@ -213,6 +214,7 @@ struct gw_qp {
 	struct list talker;
 	struct list sender; /* among the senders, or the gone */
 	struct timer timer;
+	struct timer user_timer;
 	const struct gw_qp_handler *handler;
 	void *arg;
 	struct fabric_split split;
@@ -222,6 +224,7 @@ struct gw_qp {
 	uint8_t reach_backoff;
 	bool reach_answered;	 /* the small probe of this round */
 	bool heard;		 /* from the peer, at all */
+	bool grants_fresh;	 /* `granted` is still to be called */
 	uint8_t generation_bits; /* of the user bits; the rest carry the immediate's fragments */
 	uint8_t fragment_bits;
 	int status;
@@ -333,6 +336,7 @@ struct gw_recv {
 	uint32_t landed;
 	uint32_t highest;
 	uint32_t msn;
+	uint32_t tag;
 	uint32_t imm;
 	uint32_t fragments;	 /* a bit each */
 	uint32_t fragment_value; /* rebuilt so far */

@@ -87,6 +87,7 @@ static void say_grants(struct gw_qp *qp)
 				entry.rkey = recv->rkey;
 				entry.address = recv->va;
 				entry.capacity = recv->capacity;
+				entry.tag = recv->tag;
 			}
 			if (control_put_grant_entry(&d.writer, &entry))
 				break;
@@ -291,6 +292,11 @@ void talk(struct gw_qp *qp)
 {
 	uint32_t owed, window;
 
+	if (qp->grants_fresh) {
+		qp->grants_fresh = false;
+		if (qp->handler && qp->handler->granted)
+			qp->handler->granted(qp, qp->arg, qp->ctx->now);
+	}
 	send_match(qp);
 	if (qp->state != QP_CONNECTED)
 		return;
