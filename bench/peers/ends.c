@@ -5,7 +5,6 @@
 #include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
-#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -95,18 +94,6 @@ uint16_t parse_port(const char *text)
 	if (!port || port > UINT16_MAX)
 		die_text("--port", "wants 1 to 65535");
 	return (uint16_t)port;
-}
-
-void pin_to(const char *option, const char *text)
-{
-	uint64_t cpu = parse_size(option, text);
-	cpu_set_t set;
-
-	CPU_ZERO(&set);
-	if (cpu < CPU_SETSIZE)
-		CPU_SET(cpu, &set);
-	if (sched_setaffinity(0, sizeof(set), &set))
-		die(option, errno);
 }
 
 uint8_t *working_set(size_t size)
@@ -208,10 +195,11 @@ int tcp_connect(const char *host, uint16_t port, int buffer_bytes, const char *c
 	for (int tries = 0;; tries++) {
 		int fd = tcp_socket(buffer_bytes);
 
-		if (congestion && setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, congestion,
-					     (socklen_t)strlen(congestion)))
-			die(congestion, errno);
 		if (!connect(fd, at->ai_addr, at->ai_addrlen)) {
+			/* Not before: a route's own choice would take its place on connecting. */
+			if (congestion && setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, congestion,
+						     (socklen_t)strlen(congestion)))
+				die(congestion, errno);
 			send_at_once(fd);
 			freeaddrinfo(at);
 			return fd;

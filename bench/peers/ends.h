@@ -32,7 +32,6 @@ uint64_t parse_size(const char *option, const char *text);
 double parse_seconds(const char *option, const char *text);
 uint16_t parse_port(const char *text);
 
-void pin_to(const char *option, const char *text);
 /* Every page is there before the clock starts. */
 uint8_t *working_set(size_t size);
 

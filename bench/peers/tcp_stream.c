@@ -4,7 +4,7 @@
  *
  * Usage: tcp_stream --serve [--bind ADDRESS]
  *	  tcp_stream HOST [--seconds S | --bytes N] [--flows N] [--congestion NAME] ...
- *	  both: [--port N] [--cpu N] [--buffer SIZE]
+ *	  both: [--port N] [--buffer SIZE]
  *
  * A flow is a thread with a blocking socket at either end. A sender takes the next message of the
  * shared working set, and the receiver reads into a working set of the same size, so that a large
@@ -237,7 +237,6 @@ int main(int argc, char **argv)
 		{ "serve", no_argument, NULL, 's' },
 		{ "bind", required_argument, NULL, 'b' },
 		{ "port", required_argument, NULL, 'p' },
-		{ "cpu", required_argument, NULL, 'c' },
 		{ "buffer", required_argument, NULL, 'B' },
 		{ "seconds", required_argument, NULL, 't' },
 		{ "bytes", required_argument, NULL, 'n' },
@@ -265,9 +264,6 @@ int main(int argc, char **argv)
 			break;
 		case 'p':
 			o.port = parse_port(optarg);
-			break;
-		case 'c':
-			pin_to("--cpu", optarg);
 			break;
 		case 'B':
 			o.buffer_bytes = (int)parse_size("--buffer", optarg);

@@ -5,7 +5,7 @@
  *
  * Usage: udp_blast --serve [--bind ADDRESS]
  *	  udp_blast HOST [--seconds S | --packets N] [--payload SIZE] [--window SIZE] ...
- *	  both: [--port N] [--cpu N]
+ *	  both: [--port N]
  *
  * Packets are the size of Godwit's: 36 bytes, of which the first 8 are the packet's number, and a
  * payload gathered from the working set. They leave by UDP_SEGMENT, as many as fit one send, and
@@ -298,7 +298,6 @@ int main(int argc, char **argv)
 		{ "serve", no_argument, NULL, 's' },
 		{ "bind", required_argument, NULL, 'b' },
 		{ "port", required_argument, NULL, 'p' },
-		{ "cpu", required_argument, NULL, 'c' },
 		{ "seconds", required_argument, NULL, 't' },
 		{ "packets", required_argument, NULL, 'n' },
 		{ "payload", required_argument, NULL, 'm' },
@@ -326,9 +325,6 @@ int main(int argc, char **argv)
 			break;
 		case 'p':
 			o.port = parse_port(optarg);
-			break;
-		case 'c':
-			pin_to("--cpu", optarg);
 			break;
 		case 't':
 			o.seconds_ns = (uint64_t)(parse_seconds("--seconds", optarg) * 1e9);

@@ -4,7 +4,7 @@
  *
  * Usage: udp_pingpong --serve [--bind ADDRESS]
  *	  udp_pingpong HOST [--count N] [--size SIZE] [--poll | --sleep]
- *	  both: [--port N] [--cpu N]
+ *	  both: [--port N]
  *
  * A packet is as large as Godwit's with the same payload. Polling, an end asks its socket again
  * and again; sleeping, it blocks and the kernel wakes it. The client says which, and both ends do
@@ -165,15 +165,10 @@ static void measure(const struct options *o)
 int main(int argc, char **argv)
 {
 	static const struct option known[] = {
-		{ "serve", no_argument, NULL, 's' },
-		{ "bind", required_argument, NULL, 'b' },
-		{ "port", required_argument, NULL, 'p' },
-		{ "cpu", required_argument, NULL, 'c' },
-		{ "count", required_argument, NULL, 'n' },
-		{ "size", required_argument, NULL, 'm' },
-		{ "poll", no_argument, NULL, 'P' },
-		{ "sleep", no_argument, NULL, 'S' },
-		{ 0 },
+		{ "serve", no_argument, NULL, 's' },	  { "bind", required_argument, NULL, 'b' },
+		{ "port", required_argument, NULL, 'p' }, { "count", required_argument, NULL, 'n' },
+		{ "size", required_argument, NULL, 'm' }, { "poll", no_argument, NULL, 'P' },
+		{ "sleep", no_argument, NULL, 'S' },	  { 0 },
 	};
 	struct options o = { .port = PORT_DEFAULT, .count = 10000, .size = 64, .poll = true };
 	bool server = false;
@@ -189,9 +184,6 @@ int main(int argc, char **argv)
 			break;
 		case 'p':
 			o.port = parse_port(optarg);
-			break;
-		case 'c':
-			pin_to("--cpu", optarg);
 			break;
 		case 'n':
 			o.count = parse_size("--count", optarg);
