@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The contenders: how each is started at either end, how it is tuned, and what its output means.
 
-A measurement is a namespace with test (bw, lat, many), mtu, seconds, message, working_set, wait (poll, sleep), queue_pairs,
-build. A contender answers with command lines, and turns what its two ends printed and used into the same few fields:
+A measurement has a test (bw, lat, many), mtu, seconds, message (None: the contender's choice), messages, working_set, wait
+(poll, sleep), queue_pairs, build and godwit. A contender answers with command lines, and turns what its two ends printed and used into the same few fields:
 bytes, seconds, sender_cpu_s and receiver_cpu_s, or half_round_trip_us.
 """
 import json
@@ -16,6 +16,7 @@ DEVICES = ("v0", "v1")  # the client's, the server's
 # IPv4 and UDP, and what a RoCEv2 write with immediate adds within: BTH, RETH, immediate, ICRC.
 IP_UDP_BYTES, ROCE_BYTES = 28, 36
 MIB = 1 << 20
+LATENCY_BYTES = 64
 
 
 class Failure(Exception):
@@ -71,15 +72,24 @@ class Contender:
         return last_json(client.output, self.name)
 
 
-class TcpStream(Contender):
-    program = "tcp_stream"
+class Stream(Contender):
+    """Messages from one working set into another. How large a message is best is a contender's own affair; the working
+    sets are equal."""
 
     def client(self, m):
-        return super().client(m) + ["--seconds", str(m.seconds), "--message", str(m.message),
+        message = m.message or self.message(m)
+        return super().client(m) + ["--seconds", str(m.seconds), "--message", str(message),
                                     "--working-set", str(m.working_set)]
 
+    def message(self, m):
+        return min(MIB, m.working_set)
 
-class FabricStream(TcpStream):
+
+class TcpStream(Stream):
+    program = "tcp_stream"
+
+
+class FabricStream(Stream):
     program = "fabric_stream"
 
     def missing(self, m):
@@ -107,63 +117,56 @@ class UdpPingpong(Contender):
     tests = ("lat",)
 
     def client(self, m):
-        return super().client(m) + ["--size", str(m.message), "--count", str(m.messages), "--" + m.wait]
+        return super().client(m) + ["--size", str(m.message or LATENCY_BYTES), "--count", str(m.messages), "--" + m.wait]
 
 
-class Ucx(Contender):
-    """ucx_perftest sends one buffer again and again, so that its message is its working set. It takes a number of
-    messages and no time; its processor time includes its start and its warm-up, which count as carried."""
-    tests = ("bw", "lat")
-    GUESS_BYTES_A_SECOND = 4e9
-
-    def missing(self, m):
-        return None if shutil.which("ucx_perftest") else "ucx_perftest is not installed (package ucx-utils)"
+class Ucx:
+    """Over TCP on the veth. As an expert would have it: nothing but the transport and the device is set, for UCX's own
+    choice of rendezvous and buffers carried most here."""
 
     def version(self, m):
+        if shutil.which("ucx_info") is None:
+            return "unknown"
         return "UCX " + version_of(["ucx_info", "-v"], r"ersion[:=]? *(\d\S*)")
 
     def environment(self, end):
         return {"UCX_TLS": "tcp", "UCX_NET_DEVICES": DEVICES[end == "server"], "UCX_WARN_UNUSED_ENV_VARS": "n"}
 
-    def work(self, m):
-        if m.test == "lat":
-            return ["-t", "tag_lat", "-s", str(m.message), "-n", str(m.messages), "-w", "200"]
-        count = max(8, int(m.seconds * self.GUESS_BYTES_A_SECOND / m.working_set))
-        return ["-t", "tag_bw", "-s", str(m.working_set), "-n", str(count), "-w", str(self.warm_up(m))]
 
-    def warm_up(self, m):
-        return max(1, 64 * MIB // m.working_set)
+class UcxStream(Ucx, Stream):
+    program = "ucx_stream"
+
+    def missing(self, m):
+        return super().missing(m) and "ucx_stream is not built: it wants libucx-dev"
+
+
+class UcxPerftest(Ucx, Contender):
+    tests = ("lat",)
+
+    def missing(self, m):
+        return None if shutil.which("ucx_perftest") else "ucx_perftest is not installed (package ucx-utils)"
 
     def server(self, m):
-        # Asleep it waits for events of its endpoints' descriptors.
-        return ["ucx_perftest", *self.work(m), *self.wait(m)]
-
-    def wait(self, m):
-        return ["-E", "sleep"] if m.test == "lat" and m.wait == "sleep" else []
+        return ["ucx_perftest", "-t", "tag_lat", "-s", str(m.message or LATENCY_BYTES), "-n", str(m.messages), "-w", "200",
+                *(["-E", "sleep"] if m.wait == "sleep" else [])]
 
     def client(self, m):
-        return ["ucx_perftest", SERVER, *self.work(m), *self.wait(m), "-f", "-v"]
+        return [*self.server(m), SERVER, "-f", "-v"]
 
     def result(self, m, client, server):
-        found = re.search(r"^ *(\d+),([\d.]+),([\d.]+),([\d.]+),([\d.]+),([\d.]+),", client.output, re.M)
+        found = re.search(r"^ *(\d+),([\d.]+),([\d.]+),([\d.]+),", client.output, re.M)
         if not found:
             raise Failure(f"ucx_perftest printed no result: {client.output[-300:]!r}")
-        count, median_us, _, overall_us = int(found.group(1)), *map(float, found.groups()[1:4])
-        if m.test == "lat":
-            return {"half_round_trip_us": {"p50": median_us, "mean": overall_us}, "messages": count}
-        size, warm_up = m.working_set, self.warm_up(m)
-        seconds = count * overall_us / 1e6
-        carried = (count + warm_up) / count
-        return {"bytes": count * size, "seconds": seconds, "message_bytes": size,
-                "sender_cpu_s": client.cpu_s / carried, "receiver_cpu_s": server.cpu_s / carried,
-                "sender_resident_bytes": client.resident_bytes}
+        median_us, _, mean_us = map(float, found.groups()[1:])
+        return {"half_round_trip_us": {"p50": median_us, "mean": mean_us}, "messages": int(found.group(1))}
 
 
 class Godwit(Contender):
+    """Its own figures: goodput as the receiver saw it, processor time of either end from the first message to the last."""
     tests = ("bw", "lat", "many")
 
     def path(self, m):
-        return os.path.join(m.build, "godwit")
+        return m.godwit or os.path.join(m.build, "godwit")
 
     def missing(self, m):
         done = subprocess.run([self.path(m), "perf", "--help"], capture_output=True, text=True, check=False)
@@ -183,13 +186,34 @@ class Godwit(Contender):
 
     def client(self, m):
         command = [self.path(m), "perf", SERVER, "--bind", CLIENT, "--test", "lat" if m.test == "lat" else "bw",
-                   *self.options, "--size", str(m.message), "--duration", str(m.seconds), "--json"]
+                   *self.options, "--json"]
         if m.test == "lat":
-            return command + ["--" + m.wait]
-        return command + ["--working-set", str(m.working_set), "--qps", str(m.queue_pairs)]
+            return command + ["--size", str(m.message or LATENCY_BYTES), "--count", str(m.messages), "--" + m.wait]
+        message = m.message or (64 << 10 if m.test == "many" else min(MIB, m.working_set // 4))
+        depth = min(16 if m.queue_pairs == 1 else 4, m.working_set // message // m.queue_pairs)
+        return command + ["--size", str(message), "--depth", str(depth), "--duration", str(m.seconds),
+                          "--working-set", str(m.working_set), "--qps", str(m.queue_pairs)]
 
     def result(self, m, client, server):
-        return last_json(client.output, self.name)
+        whole = last_json(client.output, self.name)
+        row = whole["results"][0]
+        if m.test == "lat":
+            times = row["half_round_trip"]
+            named = {"least": "min_us", "p50": "median_us", "p99": "p99_us", "p999": "p99_9_us", "most": "max_us"}
+            return {"half_round_trip_us": {ours: times[theirs] for ours, theirs in named.items()
+                                           if times[theirs] is not None},
+                    "messages": times["samples"], "lost": times["lost_pings"]}
+        way = row["directions"][0]
+        return {"bytes": way["bytes"], "seconds": way["seconds"], "message_bytes": row["size_bytes"], "depth": row["depth"],
+                "working_set_bytes": row["working_set_bytes"], "queue_pairs": whole["qps"],
+                "sender_cpu_s": cpu_s(row["client"]), "receiver_cpu_s": cpu_s(row["server"]),
+                "packets_sent": row["client"]["packets_sent"],
+                "packets_retransmitted": row["client"]["packets_retransmitted"],
+                "dropped": row["server"]["dropped"], "fairness": way.get("fairness")}
+
+
+def cpu_s(end):
+    return end["cpu_user_seconds"] + end["cpu_system_seconds"]
 
 
 def contenders():
@@ -199,10 +223,11 @@ def contenders():
         Godwit("godwit-no-icrc", "the same without ICRC", "--icrc off", "--icrc", "off"),
         TcpStream("tcp-cubic", "TCP, one flow, cubic", tcp, "--congestion", "cubic"),
         TcpStream("tcp-bbr", "TCP, one flow, bbr", tcp, "--congestion", "bbr"),
-        Ucx("ucx", "UCX over TCP, tag matching",
-            "UCX_TLS=tcp on the veth, cubic, rendezvous and socket buffers as UCX chooses; message = working set"),
-        FabricStream("libfabric", "libfabric's tcp provider, FI_EP_MSG",
-                     "cubic, 4 sends outstanding", "--depth", "4"),
+        UcxStream("ucx", "UCX over TCP, tagged messages", "UCX_TLS=tcp, cubic, 4 messages of 1 MiB under way",
+                  "--depth", "4"),
+        UcxPerftest("ucx-perftest", "UCX over TCP, tag_lat of its own ucx_perftest", "UCX_TLS=tcp; asleep: -E sleep"),
+        FabricStream("libfabric", "libfabric's tcp provider, FI_EP_MSG", "cubic, 4 messages of 1 MiB under way",
+                     "--depth", "4"),
         UdpBlast("udp-blast", "bare UDP, no reliability: the floor",
                  "UDP_SEGMENT, UDP_GRO, recvmmsg, 1 MiB of credit"),
         UdpPingpong("udp-pingpong", "bare UDP, one packet each way", "connected sockets"),

@@ -22,14 +22,12 @@ LATENCY_MESSAGES = 20000
 MANY_QUEUE_PAIRS = 1000
 
 
+def pair(options):
+    return [PAIR, "--build", options.build, *(["--godwit", options.godwit] if options.godwit else [])]
+
+
 def spread(values):
     return {"median": statistics.median(values), "least": min(values), "most": max(values), "runs": len(values)}
-
-
-def jain(shares):
-    """1 when all are equal, 1/n when one has everything."""
-    squares = sum(share * share for share in shares)
-    return sum(shares) ** 2 / (len(shares) * squares) if squares else 0.0
 
 
 class Case:
@@ -39,7 +37,7 @@ class Case:
         self.samples = {each: [] for each in contenders}
 
     def sample(self, contender, options):
-        command = [PAIR, "--build", options.build, "--test", self.test, "--seconds", str(options.seconds),
+        command = [*pair(options), "--test", self.test, "--seconds", str(options.seconds),
                    *self.arguments.get(contender, self.arguments.get(None, [])), contender.partition("/")[0]]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode == 77:
@@ -66,7 +64,7 @@ def goodput(sample):
 
 
 def who_is_there(options):
-    listed = subprocess.run([PAIR, "--build", options.build, "--list"], capture_output=True, text=True, check=True)
+    listed = subprocess.run([*pair(options), "--list"], capture_output=True, text=True, check=True)
     return {each.pop("name"): each for each in map(json.loads, listed.stdout.splitlines())}
 
 
@@ -132,7 +130,7 @@ def run_veth(options):
 
 def run_latency(options):
     there = who_is_there(options)
-    cases = [Case({"poll": "polling", "sleep": "sleeping"}[wait], "lat", median_us, ["godwit", "udp-pingpong", "ucx"],
+    cases = [Case({"poll": "polling", "sleep": "sleeping"}[wait], "lat", median_us, ["godwit", "udp-pingpong", "ucx-perftest"],
                   {None: ["--wait", wait, "--messages", str(LATENCY_MESSAGES)]})
              for wait in ("poll", "sleep")]
     run_cases(cases, there, options)
@@ -147,8 +145,7 @@ def run_many(options):
     case = Case("MTU 9000", "many", goodput, [one, many], {one: [*common, "1"], many: [*common, str(MANY_QUEUE_PAIRS)]})
     run_cases([case], there, options)
     result = result_of([case], there, options, [many], queue_pairs=MANY_QUEUE_PAIRS)
-    shares = [jain(each["queue_pair_bytes"]) for each in case.good(many) if "queue_pair_bytes" in each] \
-        if many in case.contenders else []
+    shares = [each["fairness"]["jain_index"] for each in case.good(many)]
     result["fairness"] = spread(shares) if shares else None
     return result
 

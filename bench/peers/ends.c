@@ -274,6 +274,14 @@ bool hear(int connection, uint64_t *words, size_t count)
 	return (size_t)n == size;
 }
 
+void check_still_there(int connection)
+{
+	char byte;
+
+	if (recv(connection, &byte, 1, MSG_DONTWAIT | MSG_PEEK) == 0)
+		die_text("the other end", "went away");
+}
+
 void print_seconds(const char *name, uint64_t ns)
 {
 	printf(", \"%s\": %.6f", name, (double)ns / 1e9);

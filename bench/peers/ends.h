@@ -50,6 +50,9 @@ void tell(int connection, const uint64_t *words, size_t count);
 /* false at the end of the stream. */
 bool hear(int connection, uint64_t *words, size_t count);
 
+/* Ends the program if the other end has gone. Not for every turn: it is a system call. */
+void check_still_there(int connection);
+
 void set_buffer(int fd, int option, int bytes);
 void set_timeout(int fd, uint64_t timeout_ms);
 

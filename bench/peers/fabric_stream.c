@@ -27,12 +27,13 @@
 
 #include "ends.h"
 
-#define DEPTH_MAX  1024
-#define API	   FI_VERSION(1, 14)
-#define EVENT_MS   5000
-#define WAIT_MS	   100
-#define BATCH	   16
-#define TAIL_BYTES 8 /* a message of this size is the last */
+#define DEPTH_MAX    1024
+#define API	     FI_VERSION(1, 14)
+#define EVENT_MS     5000
+#define WAIT_MS	     100
+#define BATCH	     16
+#define TURNS_A_LOOK 100000
+#define TAIL_BYTES   8 /* a message of this size is the last */
 
 struct options {
 	const char *host; /* NULL: serve */
@@ -156,7 +157,7 @@ static void serve(const struct options *o)
 {
 	int control = tcp_accept(tcp_listen(o->bind, o->port, 0));
 	struct end e = { .o = o, .info = find(o, o->bind, FI_SOURCE) };
-	uint64_t hello[HELLO_WORDS], posted = 0, free_places, bytes = 0, cpu;
+	uint64_t hello[HELLO_WORDS], posted = 0, turns = 0, free_places, bytes = 0, cpu;
 	struct fid_pep *listener;
 	bool ended = false;
 
@@ -191,6 +192,8 @@ static void serve(const struct options *o)
 			free_places--;
 		}
 		free_places += reap(&e, &bytes, &ended);
+		if (!(++turns % TURNS_A_LOOK))
+			check_still_there(control);
 	}
 	tell(control,
 	     (uint64_t[REPORT_WORDS]){

@@ -66,8 +66,7 @@ static void serve(const struct options *o)
 		ssize_t n = receive(udp, packet, sizeof(packet), hello[HELLO_POLL]);
 
 		if (n < 0) {
-			if (recv(control, &number, 1, MSG_DONTWAIT | MSG_PEEK) == 0)
-				die_text("the other end", "went away");
+			check_still_there(control);
 			continue;
 		}
 		if (send(udp, packet, (size_t)n, 0) < 0)
