@@ -169,6 +169,8 @@ class Godwit(Contender):
         return m.godwit or os.path.join(m.build, "godwit")
 
     def missing(self, m):
+        if not os.access(self.path(m), os.X_OK):
+            return "godwit is not built"
         done = subprocess.run([self.path(m), "perf", "--help"], capture_output=True, text=True, check=False)
         text = done.stdout + done.stderr
         if done.returncode or "perf" not in text:
