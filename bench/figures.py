@@ -77,4 +77,39 @@ def many(kept):
     return "\n\n".join(part for part in parts if part)
 
 
-TABLES = {"veth": veth, "latency": latency, "many": many}
+def late(samples):
+    worst = max(each["overrun"] for each in samples)
+    said = [f"late in {sum(each['was_late'] for each in samples)} of {len(samples)}"] if any(
+        each["was_late"] for each in samples) else []
+    return ", ".join(said + ([f"up to {worst} overrun"] if worst else []))
+
+
+def lab(kept):
+    result = kept["result"]
+    rows = [["forwarded between two hosts", "Gbit/s of payload", "thousand packets/s", "marks"]]
+    for name, one in result["forwarding"].items():
+        thousands = {key: value / 1000 for key, value in one["packets_a_second"].items()}
+        rows.append([name, spread(one["gbps"]), spread(thousands), late(one["samples"])])
+    times = result["latency"]
+    error = result["round_trip"]
+    rows_time = [["time", "us"],
+                 ["half a round trip without delay", spread(times["lab_us"])],
+                 ["the same over a veth", spread(times["veth_us"])],
+                 ["what the lab adds", spread(times["added_us"])],
+                 [f"a round trip of {error['asked_ms']} ms: off by", spread(error["error_us"])]]
+    rows_loss = [["loss asked for", "seed", "lost", "of", "99 % interval", "lost in two runs"]]
+    for one in result["losses"]:
+        low, high = one["interval_99"]
+        rows_loss.append([f"{one['asked']:g}", str(one["seed"]), f"{one['lost']:.6f}", str(one["packets"]),
+                          f"{low:.6f} to {high:.6f}{'' if one['within'] else ': outside'}",
+                          " and ".join(map(str, one["lost_twice"]))])
+    rows_left = [["killed with SIGKILL", "processes, namespaces made", "processes, namespaces, interfaces left"]]
+    for part, one in result["remains"].items():
+        rows_left.append([part, f"{one['processes_made']}, {one['namespaces_made']}",
+                          f"{one['processes_left']}, {one['namespaces_left']}, {one['interfaces_more']}"])
+    source = (f"{kept['processor']}, {result['processors']} processors, Linux {result['kernel']}, {kept['compiler']}; median "
+              f"of {result['rounds']} (least to most), *lab*. `{kept['command']}`")
+    return "\n\n".join([*map(table, (rows, rows_time, rows_loss, rows_left)), source])
+
+
+TABLES = {"veth": veth, "latency": latency, "many": many, "lab": lab}

@@ -20,7 +20,7 @@
 #include "ends.h"
 
 #define SIZE_MAX_BYTES 1400
-#define WARM_UP	       200	 /* round trips that are not counted */
+#define WARM_UP	       200	 /* round trips that are not counted, or a tenth if that is less */
 #define LOST_NS	       200000000 /* and so is an answer after this long */
 #define COUNT_MAX      10000000
 #define END	       UINT64_MAX /* the number that ends the server */
@@ -118,6 +118,7 @@ static void measure(const struct options *o)
 	};
 	uint64_t *times = calloc(o->count, sizeof(*times));
 	uint64_t word, cpu, counted = 0, lost = 0;
+	uint64_t warm_up = o->count / 10 < WARM_UP ? o->count / 10 : WARM_UP;
 	uint8_t packet[ROCE_OVERHEAD + SIZE_MAX_BYTES] = { 0 }, answer[sizeof(packet)];
 	size_t length = ROCE_OVERHEAD + o->size;
 
@@ -145,7 +146,7 @@ static void measure(const struct options *o)
 		} while (n >= 0 && heard != number);
 		if (n < 0)
 			lost++;
-		else if (number >= WARM_UP)
+		else if (number >= warm_up)
 			times[counted++] = now_ns() - begin;
 		if (lost > o->count)
 			die_text(o->host, "does not answer");
