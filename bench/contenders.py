@@ -2,8 +2,8 @@
 """The contenders: how each is started at either end, how it is tuned, and what its output means.
 
 A measurement has a test (bw, lat, many), mtu, seconds, message (None: the contender's choice), messages, working_set, wait
-(poll, sleep), queue_pairs, build and godwit. A contender answers with command lines, and turns what its two ends printed and used into the same few fields:
-bytes, seconds, sender_cpu_s and receiver_cpu_s, or half_round_trip_us.
+(poll, sleep), queue_pairs, build and godwit. A contender answers with command lines, and turns what its two ends printed
+and used into the same few fields: bytes, seconds, sender_cpu_s and receiver_cpu_s, or half_round_trip_us.
 """
 import json
 import os

@@ -35,6 +35,7 @@ class Case:
         self.name, self.test, self.contenders, self.arguments = name, test, contenders, arguments
         self.value = value  # of a sample: what ratios are formed of
         self.samples = {each: [] for each in contenders}
+        self.repeated = 0  # rounds thrown away because somebody was disturbed
 
     def sample(self, contender, options):
         command = [*pair(options), "--test", self.test, "--seconds", str(options.seconds),
@@ -69,12 +70,18 @@ def who_is_there(options):
 
 
 def run_cases(cases, there, options):
+    """A round in which somebody was disturbed is taken again, all of it, as often as the options allow."""
     for case in cases:
         case.contenders = [name for name in case.contenders if not there[name.partition("/")[0]]["missing"]]
         for number in range(options.rounds):
             turn = number % max(1, len(case.contenders))
-            for name in case.contenders[turn:] + case.contenders[:turn]:
-                case.samples[name].append(case.sample(name, options))
+            for chance in range(options.again, -1, -1):
+                taken = {name: case.sample(name, options) for name in case.contenders[turn:] + case.contenders[:turn]}
+                if not chance or not any(each.get("disturbed") for each in taken.values()):
+                    break
+                case.repeated += 1
+            for name, each in taken.items():
+                case.samples[name].append(each)
 
 
 def summary_of(case):
@@ -112,7 +119,7 @@ def result_of(cases, there, options, ours, **more):
         "seconds": options.seconds, **more,
         "contenders": {name: each for name, each in there.items() if name in named},
         "cases": [{"name": case.name, "arguments": {str(key): value for key, value in case.arguments.items()},
-                   "summary": summary_of(case), "ratios": ratios_of(case, ours),
+                   "rounds_repeated": case.repeated, "summary": summary_of(case), "ratios": ratios_of(case, ours),
                    "samples": {name: samples for name, samples in case.samples.items() if samples}}
                   for case in cases],
     }
