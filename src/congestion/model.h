@@ -50,9 +50,9 @@ void model_cnp(struct model *model);
 
 /*
  * After a round: `probing` is set every few seconds in which the least round trip was not seen, for two round trips, in
- * which the sender sends less so that the queue drains. Flows that share a queue see it drain together, and so come to do
- * this together. What was found replaces the least when that is half a minute old: the path became longer. While others
- * fill the queue (`crowded`) it takes two minutes, for then it is likely a queue.
+ * which the sender sends less so that the queue drains. Flows that share a queue see it drain together, and so come to
+ * do this together. What was found replaces the least when that is half a minute old: the path became longer. While
+ * others fill the queue (`crowded`) it takes two minutes, for then it is likely a queue.
  */
 void model_probe(struct model *model, bool crowded, uint64_t now_ns);
 
