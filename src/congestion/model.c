@@ -88,7 +88,7 @@ static void end_round(struct model *m, uint64_t now_ns)
 	m->round_at = now_ns;
 	m->round_least_ns = 0;
 	m->bytes = m->packets = m->lost = m->ce = 0;
-	m->halved = m->unused = m->noticed = false;
+	m->unused = m->noticed = false;
 }
 
 bool model_report(struct model *m, const struct cc_report *report, double window, uint64_t now_ns)
@@ -104,10 +104,6 @@ bool model_report(struct model *m, const struct cc_report *report, double window
 	m->unused |= report->app_limited && (double)report->in_flight_bytes < window / 2;
 	if (m->least_ns <= 0)
 		return false;
-	if (!m->halved && passed >= m->rtt_ns / 2) {
-		m->halved = true;
-		m->round_least_ns = (double)report->rtt_ns;
-	}
 	if (m->round_least_ns <= 0 || passed < m->rtt_ns)
 		return false;
 	end_round(m, now_ns);
