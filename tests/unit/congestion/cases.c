@@ -206,13 +206,13 @@ double case_others(const struct loop_case *one, const struct loop_result *result
 
 void case_header(void)
 {
-	printf("%-20s %6s %6s %6s %8s %8s %8s %8s %9s %8s\n", "case", "used %", "Jain", "queue",
-	       "p95", "most ms", "loss %", "overfl %", "own", "others");
+	printf("%-20s %6s %6s %7s %7s %7s %7s %9s %6s %6s\n", "case", "used %", "Jain", "queue",
+	       "p95", "most ms", "loss %", "no room %", "own", "others");
 }
 
 void case_print(const struct loop_case *one, const struct loop_result *r)
 {
-	printf("%-20s %6.1f %6.3f %6.2f %8.2f %8.2f %8.3f %8.3f %9.2f %8.2f\n", one->name,
+	printf("%-20s %6.1f %6.3f %7.2f %7.2f %7.2f %7.3f %9.3f %6.2f %6.2f\n", one->name,
 	       100 * r->utilisation, r->jain, r->queue_median_ns / 1e6, r->queue_p95_ns / 1e6,
 	       r->queue_max_ns / 1e6, 100 * r->loss, 100 * r->overflow, case_own(one, r),
 	       case_others(one, r));
