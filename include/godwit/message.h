@@ -85,6 +85,9 @@ GW_API int gw_qp_close(struct gw_qp *qp);
 /* 0 while usable, -ENOTCONN before connect, or the status that `gone` was given. */
 GW_API int gw_qp_status(const struct gw_qp *qp);
 
+/* The peer's address for a person, "" before it is connected. Returns its length; cut if it does not fit. */
+GW_API int gw_qp_peer(const struct gw_qp *qp, char *text, size_t size);
+
 /* Bytes in a full packet that this end sends. -ENOTCONN before it is connected; may shrink before the first send is
  * granted, where a link on the path carries less than the interfaces at its ends. */
 GW_API int gw_qp_payload(const struct gw_qp *qp, uint32_t *out);

@@ -244,50 +244,6 @@ int gw_qp_status(const struct gw_qp *qp)
 	return qp_usable(qp);
 }
 
-int gw_qp_payload(const struct gw_qp *qp, uint32_t *out)
-{
-	if (!qp || !out)
-		return -EINVAL;
-	if (!qp_valid(qp))
-		return -ESTALE;
-	if (qp->state == QP_CREATED)
-		return -ENOTCONN;
-	*out = qp->tx_payload;
-	return 0;
-}
-
-int gw_qp_next_grant(const struct gw_qp *qp, struct gw_grant *out)
-{
-	const struct list *item;
-	const struct grant *grant;
-	uint32_t msn;
-	int error = qp_usable(qp);
-
-	if (error)
-		return error;
-	if (!out)
-		return -EINVAL;
-	/* Those of sends already posted are spoken for. */
-	item = qp->grants.next;
-	for (msn = qp->send_matched; msn != qp->send_posted && item != &qp->grants; msn++)
-		item = item->next;
-	if (item == &qp->grants)
-		return -EAGAIN;
-	grant = container_of(item, struct grant, link);
-	*out = (struct gw_grant){ .capacity = grant->capacity, .tag = grant->tag };
-	return 0;
-}
-
-int gw_qp_timer(struct gw_qp *qp, uint64_t at)
-{
-	if (!qp)
-		return -EINVAL;
-	if (!qp_valid(qp))
-		return -ESTALE;
-	timer_set(qp->ctx, &qp->user_timer, at ? at : NEVER);
-	return 0;
-}
-
 uint64_t gw_qp_now_ns(const struct gw_qp *qp)
 {
 	return qp_valid(qp) ? gw_now_ns(qp->ctx) : 0;
