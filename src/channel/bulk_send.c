@@ -64,7 +64,6 @@ static void part_done(void *arg, const struct gw_transfer_result *result, uint64
 			op_end(op, op->failure);
 		if (op)
 			op_check(op);
-		bulk_bind(ch);
 	}
 	settle(ch);
 }

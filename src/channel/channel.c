@@ -69,7 +69,6 @@ static void timer(struct gw_qp *qp, void *arg, uint64_t now)
 		if (bounce_post(ch))
 			channel_retry(ch);
 		bulk_post(ch);
-		bulk_bind(ch);
 	}
 	settle(ch);
 }

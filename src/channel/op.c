@@ -128,6 +128,7 @@ void settle(struct gw_channel *ch)
 	struct list *item;
 
 	ch->closed = &closed;
+	bulk_bind(ch); /* one that ended may have stood before others */
 	pack_fill(ch);
 	while ((item = list_first(&ch->ended))) {
 		struct gw_op *op = container_of(item, struct gw_op, end);
