@@ -159,8 +159,8 @@ void feedback_stalled(struct gw_qp *qp)
 	struct feedback *f = &qp->feedback;
 
 	count(qp->ctx, COUNT_STALLS);
-	if (++f->stalls >= STALLS_FATAL && qp->ctx->now - qp->heard_at < stall_ns(qp)) {
-		/* The peer speaks, and has got nothing of all those windows. */
+	if (++f->stalls >= STALLS_FATAL && qp->ctx->now - f->answered_at < stall_ns(qp)) {
+		/* The peer answers, and has got nothing of all those windows. */
 		log_error(
 			"data no longer reaches the peer, though small packets do: has the path's MTU shrunk?");
 		qp_gone(qp, -EMSGSIZE);

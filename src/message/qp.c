@@ -18,8 +18,11 @@
 #define MAX_SLOT_BITS		16 /* a grant's slot is 16 bits */
 #define PROBES_BEFORE_GONE                                                                         \
 	3 /* asked in vain before silence counts: we may have been the one who slept */
-#define CLOSE_COPIES 3
-#define MAX_BACKOFF  6
+#define CLOSE_COPIES  3
+#define SOON_NS	      UINT64_C(200000)
+#define GRANT_NS      UINT64_C(500000)
+#define GRANTS_PLENTY 4
+#define MAX_BACKOFF   6
 
 static const struct fabric_split published_split = { 10, 18, 4 };
 
@@ -227,6 +230,7 @@ int gw_qp_connect(struct gw_qp *qp, const struct gw_qp_info *peer)
 	qp->state = QP_CONNECTED;
 	qp->status = 0;
 	qp->repeat_at = NEVER;
+	qp->soon_at = NEVER;
 	qp->heard_at = ctx->now;
 	qp->feedback.window = info.window ? info.window : 1;
 	qp->feedback.report_at = NEVER;
@@ -287,6 +291,37 @@ void qp_owe(struct gw_qp *qp, uint32_t what)
 		list_add_tail(&qp->ctx->talkers, &qp->talker);
 }
 
+static void owe_within(struct gw_qp *qp, uint32_t what, uint64_t ns)
+{
+	uint64_t at = qp->ctx->now + ns;
+
+	if (qp->state != QP_CONNECTED)
+		return;
+	qp->owed_soon |= what;
+	if (at < qp->soon_at) {
+		qp->soon_at = at;
+		qp_arm(qp);
+	}
+}
+
+void qp_owe_soon(struct gw_qp *qp, uint32_t what)
+{
+	uint64_t wait = qp->feedback.rtt_min_ns / 4;
+
+	owe_within(qp, what, wait < SOON_NS ? wait : SOON_NS);
+}
+
+/* A peer that has many left can wait a little for more. */
+void qp_owe_grant(struct gw_qp *qp)
+{
+	uint32_t unused = qp->recv_granted - qp->announced;
+
+	if (unused > (qp->recv_granted - qp->results_acked) / 2 && unused >= GRANTS_PLENTY)
+		owe_within(qp, OWE_GRANT, GRANT_NS);
+	else
+		qp_owe(qp, OWE_GRANT);
+}
+
 static uint64_t earlier(uint64_t a, uint64_t b)
 {
 	return a < b ? a : b;
@@ -310,6 +345,7 @@ void qp_arm(struct gw_qp *qp)
 
 	if (qp->state == QP_CONNECTED) {
 		at = earlier(qp->repeat_at, rest_ends(qp));
+		at = earlier(at, qp->soon_at);
 		at = earlier(at, qp->feedback.report_at);
 		at = earlier(at, qp->feedback.stall_at);
 		at = earlier(at, qp->feedback.gate_at);
@@ -363,6 +399,8 @@ void qp_timer(struct gw_qp *qp)
 			qp_owe(qp, OWE_REPORT);
 		}
 	}
+	if (now >= qp->soon_at)
+		qp_owe(qp, qp->owed_soon);
 	if (now >= feedback->report_at) {
 		feedback->report_at = NEVER;
 		qp_owe(qp, OWE_REPORT);
