@@ -30,7 +30,7 @@ struct bench {
 	struct coding_group group;
 	struct rs *rs;
 	uint8_t tables[32 * K * M];
-	uint8_t memory[K + 2 * M][PAYLOAD_MAX];
+	uint8_t memory[(K + 2 * M) * PAYLOAD_MAX] __attribute__((aligned(64)));
 	void *data[K];
 	void *parity[M];
 	void *spare[M];
@@ -143,10 +143,10 @@ static void prepare(size_t payload)
 	bench.payload = payload;
 	bench.group = (struct coding_group){ .count = K, .length = payload, .last = payload };
 	for (unsigned i = 0; i < K; i++)
-		bench.data[i] = bench.memory[i];
+		bench.data[i] = bench.memory + i * payload;
 	for (unsigned i = 0; i < M; i++) {
-		bench.parity[i] = bench.memory[K + i];
-		bench.spare[i] = bench.memory[K + M + i];
+		bench.parity[i] = bench.memory + (K + i) * payload;
+		bench.spare[i] = bench.memory + (K + M + i) * payload;
 		cauchy_row(i, K, matrix + (size_t)i * K);
 	}
 	ec_init_tables(K, M, matrix, bench.tables);

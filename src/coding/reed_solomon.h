@@ -33,8 +33,8 @@ int rs_encode(struct rs *rs, const struct coding_group *group, const void *const
 
 /*
  * Folds data symbol `index`, of `length` bytes, into parity[0] to parity[m - 1], which started as zeros. Once every
- * symbol of a group was folded in, in any order, they are the group's first m parity symbols. About a third dearer than
- * encoding at once, but it reads each packet while it is warm from being sent.
+ * symbol of a group was folded in, in any order, they are the group's first m parity symbols. It costs about what
+ * encoding at once does, and reads each packet while it is warm from being sent.
  */
 int rs_fold(struct rs *rs, unsigned index, const void *data, size_t length, void *const parity[]);
 

@@ -1,73 +1,83 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Sources are taken four at a time, so that the result is loaded and stored once for four of them. ISA-L has an
- * exclusive or as well, but it wants every buffer aligned, and packets of a user's message are not.
+ * A row's symbols are gathered and summed in one pass. ISA-L does that as fast as memory allows, but wants every buffer
+ * aligned. Packets of a user's message often are not; then a loop of our own does it.
  */
 #include "coding/xor.h"
 
 #include <errno.h>
 #include <string.h>
 
+#include <isa-l.h>
+
 /* As wide as pays on any machine; the compiler makes what it has of it. */
 typedef uint64_t lane __attribute__((vector_size(64), aligned(1), may_alias));
 
-#define SOURCES 4
+#define ALIGNMENT 32 /* what ISA-L wants */
 
-static void xor_into(uint8_t *out, const uint8_t *const in[], unsigned count, size_t length)
+static bool all_aligned(void *const vectors[], unsigned count)
+{
+	uintptr_t bits = 0;
+
+	for (unsigned i = 0; i < count; i++)
+		bits |= (uintptr_t)vectors[i];
+	return bits % ALIGNMENT == 0;
+}
+
+/* vectors[count] = vectors[0] + ... + vectors[count - 1]. The pointers move on behind what was summed. */
+static void sum(void *vectors[], unsigned count, size_t length)
 {
 	size_t at = 0;
 
-	switch (count) {
-	case 1:
-		for (; at + sizeof(lane) <= length; at += sizeof(lane))
-			*(lane *)(out + at) ^= *(const lane *)(in[0] + at);
-		break;
-	case 2:
-		for (; at + sizeof(lane) <= length; at += sizeof(lane))
-			*(lane *)(out + at) ^=
-				*(const lane *)(in[0] + at) ^ *(const lane *)(in[1] + at);
-		break;
-	case 3:
-		for (; at + sizeof(lane) <= length; at += sizeof(lane))
-			*(lane *)(out + at) ^= *(const lane *)(in[0] + at) ^
-					       *(const lane *)(in[1] + at) ^
-					       *(const lane *)(in[2] + at);
-		break;
-	default:
-		for (; at + sizeof(lane) <= length; at += sizeof(lane))
-			*(lane *)(out + at) ^=
-				*(const lane *)(in[0] + at) ^ *(const lane *)(in[1] + at) ^
-				*(const lane *)(in[2] + at) ^ *(const lane *)(in[3] + at);
-		break;
+	if (count >= 2 && all_aligned(vectors, count + 1)) {
+		at = length / ALIGNMENT * ALIGNMENT;
+		xor_gen((int)count + 1, (int)at, vectors);
+	}
+	for (; at + sizeof(lane) <= length; at += sizeof(lane)) {
+		lane total = { 0 };
+
+		for (unsigned i = 0; i < count; i++)
+			total ^= *(const lane *)((const uint8_t *)vectors[i] + at);
+		*(lane *)((uint8_t *)vectors[count] + at) = total;
 	}
 	for (; at < length; at++) {
+		uint8_t total = 0;
+
 		for (unsigned i = 0; i < count; i++)
-			out[at] ^= in[i][at];
+			total ^= ((const uint8_t *)vectors[i])[at];
+		((uint8_t *)vectors[count])[at] = total;
 	}
+	for (unsigned i = 0; i <= count; i++)
+		vectors[i] = (uint8_t *)vectors[i] + length;
 }
 
-/* Adds the symbols of a row, all but `without`, to what out holds. Only the group's last symbol can be shorter. */
-static void add_row(const struct coding_group *group, unsigned m, unsigned row,
-		    const void *const data[], unsigned without, uint8_t *out, size_t length)
+/* out = the row's data symbols but for `without`, and `parity` unless it is NULL, as far as `length`. */
+static void sum_row(const struct coding_group *group, unsigned m, unsigned row,
+		    const void *const data[], unsigned without, const void *parity, void *out,
+		    size_t length)
 {
-	const uint8_t *in[SOURCES];
-	unsigned waiting = 0;
+	void *vectors[XOR_SYMBOLS_MAX + 2];
+	unsigned count = 0, last = group->count - 1;
 
-	for (unsigned j = row; j < group->count; j += m) {
-		if (j == without)
-			continue;
-		if (j == group->count - 1 && group->last < length) {
-			xor_into(out, (const uint8_t *const[]){ data[j] }, 1, group->last);
-			continue;
-		}
-		in[waiting++] = data[j];
-		if (waiting == SOURCES) {
-			xor_into(out, in, waiting, length);
-			waiting = 0;
-		}
+	if (parity)
+		vectors[count++] = (void *)parity;
+	for (unsigned j = row; j < last; j += m) {
+		if (j != without)
+			vectors[count++] = (void *)data[j];
 	}
-	if (waiting > 0)
-		xor_into(out, in, waiting, length);
+	if (last % m != row || last == without || group->last >= length) {
+		if (last % m == row && last != without)
+			vectors[count++] = (void *)data[last];
+		vectors[count] = out;
+		sum(vectors, count, length);
+		return;
+	}
+	/* The group's last symbol is short: with it as far as it goes, and on without it. */
+	vectors[count] = (void *)data[last];
+	vectors[count + 1] = out;
+	sum(vectors, count + 1, group->last);
+	vectors[count] = vectors[count + 1];
+	sum(vectors, count, length - group->last);
 }
 
 static bool shape_valid(const struct coding_group *group, unsigned m)
@@ -80,10 +90,8 @@ int xor_encode(const struct coding_group *group, unsigned m, const void *const d
 {
 	if (!shape_valid(group, m))
 		return -EINVAL;
-	for (unsigned row = 0; row < m; row++) {
-		memset(parity[row], 0, group->length);
-		add_row(group, m, row, data, group->count, parity[row], group->length);
-	}
+	for (unsigned row = 0; row < m; row++)
+		sum_row(group, m, row, data, group->count, NULL, parity[row], group->length);
 	return 0;
 }
 
@@ -113,8 +121,8 @@ int xor_decode(const struct coding_group *group, unsigned m, void *const data[],
 		unsigned j = erased[i];
 		size_t length = j == group->count - 1 ? group->last : group->length;
 
-		memcpy(data[j], parity[j % m], length);
-		add_row(group, m, j % m, (const void *const *)data, j, data[j], length);
+		sum_row(group, m, j % m, (const void *const *)data, j, parity[j % m], data[j],
+			length);
 	}
 	return 0;
 }

@@ -3,10 +3,12 @@
 
 #define GUARD	    0xa5
 #define GUARD_BYTES 80
-#define ROOM	    (LENGTH_MAX + GUARD_BYTES + 1)
+#define ROOM	    9120 /* a multiple of 32, so that a whole group can be aligned */
 
-static uint8_t data_memory[SYMBOLS][ROOM];
-static uint8_t parity_memory[SYMBOLS][ROOM];
+static uint8_t data_memory[SYMBOLS][ROOM] __attribute__((aligned(32)));
+static uint8_t parity_memory[SYMBOLS][ROOM] __attribute__((aligned(32)));
+
+_Static_assert(ROOM > LENGTH_MAX + GUARD_BYTES, "a guard behind the longest symbol");
 
 uint8_t slow_times(uint8_t a, uint8_t b)
 {
@@ -37,13 +39,15 @@ static size_t size_of(const struct symbols *symbols, unsigned index)
 
 void symbols_make(struct symbols *symbols, unsigned count, size_t length, size_t last)
 {
+	bool odd = rng_chance(&symbols->rng, 0.5);
+
 	symbols->group = (struct coding_group){ .count = count, .length = length, .last = last };
 	for (unsigned i = 0; i < SYMBOLS; i++) {
 		memset(symbols->truth[i], 0, length);
 		memset(data_memory[i], GUARD, length + GUARD_BYTES + 1);
 		memset(parity_memory[i], GUARD, length + GUARD_BYTES + 1);
-		symbols->data[i] = data_memory[i] + i % 2;
-		symbols->parity[i] = parity_memory[i] + (i + 1) % 2;
+		symbols->data[i] = data_memory[i] + (odd ? i % 2 : 0);
+		symbols->parity[i] = parity_memory[i] + (odd ? (i + 1) % 2 : 0);
 		if (i >= count) {
 			/* Touching what is not there must show. */
 			symbols->data[i] = NULL;

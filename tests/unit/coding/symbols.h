@@ -22,7 +22,7 @@ struct symbols {
 	struct rng rng;
 	struct coding_group group;
 	uint8_t truth[SYMBOLS][LENGTH_MAX]; /* the data, zeros where there is none */
-	void *data[SYMBOLS];		    /* what the code sees; odd addresses */
+	void *data[SYMBOLS]; /* what the code sees; in every other group at odd addresses */
 	void *parity[SYMBOLS];
 };
 
