@@ -15,6 +15,7 @@ struct command {
 };
 
 extern const struct command command_lab;
+extern const struct command command_plan;
 extern const struct command command_recv;
 extern const struct command command_send;
 

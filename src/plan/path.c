@@ -36,6 +36,11 @@
 #define SYMBOLS_MAX    256
 #define INTERLEAVE_MAX 256
 
+double plan_report_share(uint32_t packet_bytes)
+{
+	return fmin(REPORT_MOST, (double)REPORT_BYTES / REPORT_PACKETS / packet_bytes);
+}
+
 void plan_path_init(struct plan_path *path, uint64_t rtt_ns, uint64_t rate_bps, double loss)
 {
 	*path = (struct plan_path){
@@ -55,8 +60,7 @@ void plan_path_init(struct plan_path *path, uint64_t rtt_ns, uint64_t rate_bps, 
 	};
 	if (path->patience_ns < PATIENCE_MIN_NS)
 		path->patience_ns = PATIENCE_MIN_NS;
-	path->report_share = fmin(REPORT_MOST, (double)REPORT_BYTES / REPORT_PACKETS /
-						       (path->payload + path->overhead));
+	path->report_share = plan_report_share(path->payload + path->overhead);
 }
 
 void plan_path_paper(struct plan_path *path, uint64_t rtt_ns, uint64_t rate_bps, double loss)

@@ -64,6 +64,9 @@ struct plan_path {
 /* A path with our own defaults for everything that is not named here. */
 void plan_path_init(struct plan_path *path, uint64_t rtt_ns, uint64_t rate_bps, double loss);
 
+/* What reports take of the rate when packets have this many bytes on the wire. */
+double plan_report_share(uint32_t packet_bytes);
+
 /* The path of SDR-RDMA's figures: chunks of 64 KiB with this loss, nothing else on the wire, coding for free. */
 void plan_path_paper(struct plan_path *path, uint64_t rtt_ns, uint64_t rate_bps, double loss);
 
