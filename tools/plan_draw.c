@@ -58,7 +58,9 @@ static const char *tick_text(enum plan_quantity quantity, double value, char buf
 {
 	switch (quantity) {
 	case PLAN_LOSS:
-		snprintf(buffer, TEXT_SIZE, "%.0e", value);
+		/* 1e-3 and not 1e-03 */
+		snprintf(buffer, TEXT_SIZE, "%.0fe%.0f",
+			 value / pow(10, floor(log10(value) + 1e-9)), floor(log10(value) + 1e-9));
 		return buffer;
 	case PLAN_RTT:
 		return short_time(value, buffer);

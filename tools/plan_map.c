@@ -16,7 +16,8 @@
 
 /* Parity against data, up to these shares. */
 static const double levels[LEVELS] = { 0.05, 0.15, 0.3, INFINITY };
-static const char *const level_names[LEVELS] = { "up to 5 %", "up to 15 %", "up to 30 %", "more" };
+static const char *const level_names[LEVELS] = { "parity to 5 %", "parity to 15 %",
+						 "parity to 30 %", "more parity" };
 
 static const char repeat_colour[] = "#9ec9e8";
 static const char *const mds_colours[LEVELS] = { "#fdd9a8", "#f5a95f", "#df7426", "#9c4310" };
@@ -126,18 +127,33 @@ static int print_json(const struct plan_job *job, const struct plan_choice *choi
 			  "x_values", json_values(x), "y_values", json_values(y), "chosen", rows));
 }
 
-static void draw_keys(struct svg *svg)
+static bool drawn(const struct plan_job *job, const struct plan_choice *choices, const char *colour)
+{
+	size_t places = (size_t)job->sweeps[0].points * job->sweeps[1].points;
+
+	for (size_t i = 0; i < places; i++) {
+		if (colour_of(&choices[i].params) == colour)
+			return true;
+	}
+	return false;
+}
+
+/* Only for colours that are there. */
+static void draw_keys(const struct plan_job *job, const struct plan_choice *choices,
+		      struct svg *svg)
 {
 	char name[64];
 
-	svg_key(svg, "selective repeat", repeat_colour);
-	for (unsigned i = 0; i < LEVELS; i++) {
-		snprintf(name, sizeof(name), "mds, parity %s", level_names[i]);
-		svg_key(svg, name, mds_colours[i]);
-	}
-	for (unsigned i = 0; i < LEVELS; i++) {
-		snprintf(name, sizeof(name), "xor, parity %s", level_names[i]);
-		svg_key(svg, name, xor_colours[i]);
+	if (drawn(job, choices, repeat_colour))
+		svg_key(svg, "selective repeat", repeat_colour);
+	for (unsigned i = 0; i < 2 * LEVELS; i++) {
+		bool mds = i < LEVELS;
+		const char *colour = mds ? mds_colours[i] : xor_colours[i - LEVELS];
+
+		snprintf(name, sizeof(name), "%s, %s", mds ? "mds" : "xor",
+			 level_names[i % LEVELS]);
+		if (drawn(job, choices, colour))
+			svg_key(svg, name, colour);
 	}
 }
 
@@ -175,7 +191,7 @@ static int draw(const struct plan_job *job, const struct plan_choice *choices)
 	plan_subtitle(job, subtitle);
 	svg_begin(&svg, title, subtitle);
 	draw_cells(job, choices, &svg);
-	draw_keys(&svg);
+	draw_keys(job, choices, &svg);
 	svg_end(&svg);
 	return plan_draw_close(job, svg.file);
 }

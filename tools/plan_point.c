@@ -51,10 +51,10 @@ json_t *plan_json_path(const struct plan_point *point)
 {
 	const struct plan_path *path = &point->path;
 
-	return json_pack("{s:f, s:f, s:f, s:f, s:f, s:i, s:i, s:i, s:f, s:f, s:f}", "rtt_s",
-			 seconds((double)path->rtt_ns), "rate_bps", (double)path->rate_bps, "loss",
-			 path->loss, "burst", path->burst, "size", (double)point->size, "payload",
-			 (int)path->payload, "overhead", (int)path->overhead, "chunk",
+	return json_pack("{s:f, s:I, s:f, s:f, s:I, s:i, s:i, s:i, s:f, s:f, s:f}", "rtt_s",
+			 seconds((double)path->rtt_ns), "rate_bps", (json_int_t)path->rate_bps,
+			 "loss", path->loss, "burst", path->burst, "size", (json_int_t)point->size,
+			 "payload", (int)path->payload, "overhead", (int)path->overhead, "chunk",
 			 (int)path->chunk, "report_share", path->report_share, "rs_bytes_a_second",
 			 path->rs_bytes_a_second, "xor_bytes_a_second", path->xor_bytes_a_second);
 }
@@ -65,7 +65,7 @@ int plan_json_print(json_t *object)
 		plan_complain("no memory");
 		return -ENOMEM;
 	}
-	json_dumpf(object, stdout, JSON_REAL_PRECISION(8));
+	json_dumpf(object, stdout, JSON_REAL_PRECISION(10));
 	putchar('\n');
 	json_decref(object);
 	return 0;

@@ -113,7 +113,7 @@ struct plan_choice {
 };
 
 /*
- * The scheme for a message, by closed forms, among the exact ones. Of two that differ by less than one per cent the one
+ * The scheme for a message, by closed forms, among the exact ones that this library has: not PLAN_SR_RTO. Of two that differ by less than one per cent the one
  * that sends less is taken. -EINVAL.
  */
 int plan_choose(const struct plan_path *path, uint64_t size, enum plan_goal goal,
