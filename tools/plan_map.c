@@ -157,7 +157,7 @@ static void draw_keys(const struct plan_job *job, const struct plan_choice *choi
 	}
 }
 
-/* A cell reaches half-way to its neighbours. */
+/* A cell reaches half-way to its neighbours; those of one colour in a row are drawn as one. */
 static void draw_cells(const struct plan_job *job, const struct plan_choice *choices,
 		       const struct svg *svg)
 {
@@ -166,11 +166,18 @@ static void draw_cells(const struct plan_job *job, const struct plan_choice *cho
 	double y_half = sqrt(plan_sweep_value(y, 1) / plan_sweep_value(y, 0));
 
 	for (unsigned row = 0; row < y->points; row++) {
-		for (unsigned column = 0; column < x->points; column++) {
-			double across = plan_sweep_value(x, column), up = plan_sweep_value(y, row);
+		const struct plan_choice *line = &choices[(size_t)row * x->points];
+		double up = plan_sweep_value(y, row);
 
-			svg_cell(svg, colour_of(&choices[row * x->points + column].params),
-				 fmax(x->low, across / x_half), fmin(x->high, across * x_half),
+		for (unsigned first = 0, next; first < x->points; first = next) {
+			const char *colour = colour_of(&line[first].params);
+
+			for (next = first + 1; next < x->points; next++) {
+				if (colour_of(&line[next].params) != colour)
+					break;
+			}
+			svg_cell(svg, colour, fmax(x->low, plan_sweep_value(x, first) / x_half),
+				 fmin(x->high, plan_sweep_value(x, next - 1) * x_half),
 				 fmax(y->low, up / y_half), fmin(y->high, up * y_half));
 		}
 	}
