@@ -136,8 +136,10 @@ static struct figures compare(void (*ours)(void), void (*peer)(void))
 static void prepare(size_t payload)
 {
 	uint8_t matrix[K * M];
+	struct cauchy cauchy;
 	struct rng rng;
 
+	cauchy_init(&cauchy);
 	rng_seed(&rng, 1);
 	rng_fill(&rng, bench.memory, sizeof(bench.memory));
 	bench.payload = payload;
@@ -147,7 +149,7 @@ static void prepare(size_t payload)
 	for (unsigned i = 0; i < M; i++) {
 		bench.parity[i] = bench.memory + (K + i) * payload;
 		bench.spare[i] = bench.memory + (K + M + i) * payload;
-		cauchy_row(i, K, matrix + (size_t)i * K);
+		cauchy_row(&cauchy, i, K, matrix + (size_t)i * K);
 	}
 	ec_init_tables(K, M, matrix, bench.tables);
 	encode_ours();

@@ -13,43 +13,60 @@
 
 #include <isa-l.h>
 
+#define ORDER 255 /* of the powers of 2, which are all elements but 0 */
+
+void cauchy_init(struct cauchy *cauchy)
+{
+	uint8_t element = 1;
+
+	for (unsigned exponent = 0; exponent < ORDER; exponent++) {
+		cauchy->power[exponent] = element;
+		cauchy->log[element] = (uint8_t)exponent;
+		element = gf_mul(element, 2);
+	}
+	cauchy->power[ORDER] = 1;
+	cauchy->log[0] = cauchy->inverse[0] = 0;
+	for (unsigned i = 1; i < CAUCHY_SIZE; i++)
+		cauchy->inverse[i] = cauchy->power[ORDER - cauchy->log[i]];
+}
+
 static uint8_t point(unsigned row)
 {
 	return (uint8_t)(CAUCHY_SIZE - 1 - row);
 }
 
-void cauchy_row(unsigned row, unsigned columns, uint8_t *out)
+void cauchy_row(const struct cauchy *cauchy, unsigned row, unsigned columns, uint8_t *out)
 {
 	assert(row + columns < CAUCHY_SIZE);
 	for (unsigned j = 0; j < columns; j++)
-		out[j] = gf_inv((uint8_t)(point(row) ^ j));
+		out[j] = cauchy_element(cauchy, row, j);
 }
 
-void cauchy_inverse(const uint8_t *rows, const uint8_t *columns, unsigned n, uint8_t *out)
+void cauchy_inverse(const struct cauchy *cauchy, const uint8_t *rows, const uint8_t *columns,
+		    unsigned n, uint8_t *out)
 {
-	uint8_t a[CAUCHY_SIZE], b[CAUCHY_SIZE];
+	const uint8_t *log = cauchy->log;
+	unsigned a[CAUCHY_SIZE / 2], b[CAUCHY_SIZE / 2];
 
 	assert(n <= CAUCHY_SIZE / 2);
 	for (unsigned i = 0; i < n; i++) {
 		uint8_t x = point(rows[i]), y = columns[i];
-		uint8_t above_a = 1, below_a = 1, above_b = 1, below_b = 1;
+		/* Dividing is subtracting; a multiple of the order keeps the sum above 0. log[0] is 0: i itself adds nothing. */
+		unsigned sum_a = n * ORDER, sum_b = n * ORDER;
 
 		for (unsigned other = 0; other < n; other++) {
-			above_a = gf_mul(above_a, x ^ columns[other]);
-			above_b = gf_mul(above_b, point(rows[other]) ^ y);
-			if (other == i)
-				continue;
-			below_a = gf_mul(below_a, x ^ point(rows[other]));
-			below_b = gf_mul(below_b, y ^ columns[other]);
+			uint8_t other_x = point(rows[other]), other_y = columns[other];
+
+			sum_a += log[x ^ other_y] - log[x ^ other_x];
+			sum_b += log[other_x ^ y] - log[y ^ other_y];
 		}
-		a[i] = gf_mul(above_a, gf_inv(below_a));
-		b[i] = gf_mul(above_b, gf_inv(below_b));
+		a[i] = sum_a % ORDER;
+		b[i] = sum_b % ORDER;
 	}
 	for (unsigned i = 0; i < n; i++) {
-		for (unsigned j = 0; j < n; j++) {
-			uint8_t element = gf_inv(point(rows[j]) ^ columns[i]);
-
-			out[i * n + j] = gf_mul(gf_mul(a[j], b[i]), element);
-		}
+		for (unsigned j = 0; j < n; j++)
+			out[i * n + j] = cauchy->power[(a[j] + b[i] + ORDER -
+							log[point(rows[j]) ^ columns[i]]) %
+						       ORDER];
 	}
 }

@@ -28,6 +28,7 @@
 struct rs {
 	unsigned k;
 	unsigned m;
+	struct cauchy cauchy;
 	uint8_t *tables; /* of the first m rows, all k columns */
 
 	/* Room to work in. */
@@ -70,7 +71,7 @@ static int prepare(struct rs *rs)
 	if (!matrix)
 		return -ENOMEM;
 	for (unsigned row = 0; row < rs->m; row++)
-		cauchy_row(row, rs->k, matrix + (size_t)row * rs->k);
+		cauchy_row(&rs->cauchy, row, rs->k, matrix + (size_t)row * rs->k);
 	ec_init_tables((int)rs->k, (int)rs->m, matrix, rs->tables);
 	free(matrix);
 	return 0;
@@ -87,6 +88,7 @@ int rs_create(unsigned k, unsigned m, struct rs **out)
 		return -ENOMEM;
 	rs->k = k;
 	rs->m = m;
+	cauchy_init(&rs->cauchy);
 	if (allocate(rs) || prepare(rs)) {
 		rs_destroy(rs);
 		return -ENOMEM;
@@ -146,7 +148,8 @@ static void encode_region(struct rs *rs, unsigned count, const void *const data[
 		unsigned batch = rows - done < BATCH_ROWS ? rows - done : BATCH_ROWS;
 
 		for (unsigned row = 0; row < batch; row++)
-			cauchy_row(first + done + row, count, rs->coefficients + row * rs->stride);
+			cauchy_row(&rs->cauchy, first + done + row, count,
+				   rs->coefficients + row * rs->stride);
 		multiply(rs, rs->coefficients, rs->stride, count, batch, rs->input,
 			 rs->output + done, to - from);
 	}
@@ -192,14 +195,12 @@ static void decode_region(struct rs *rs, unsigned count, void *const data[], siz
 			next++;
 			continue;
 		}
-		for (unsigned i = 0; i < erasures; i++) {
-			uint8_t sum = (uint8_t)((CAUCHY_SIZE - 1 - rows[i]) ^ j);
-
-			rs->coefficients[i * rs->stride + present] = gf_inv(sum);
-		}
+		for (unsigned i = 0; i < erasures; i++)
+			rs->coefficients[i * rs->stride + present] =
+				cauchy_element(&rs->cauchy, rows[i], j);
 		rs->input[present++] = (uint8_t *)data[j] + from;
 	}
-	cauchy_inverse(rows, erased, erasures, rs->inverse);
+	cauchy_inverse(&rs->cauchy, rows, erased, erasures, rs->inverse);
 	if (present > 0) {
 		uint8_t *left[RS_SYMBOLS_MAX], *right[RS_SYMBOLS_MAX];
 

@@ -125,6 +125,7 @@ static void send_fresh(struct run *run, const struct queue *queue)
 {
 	const struct process *p = run->process;
 	uint64_t units = p->units - run->sent, block_end = run->block_first + run->block_units;
+	uint64_t group;
 
 	if (run->losses.arriving < units)
 		units = run->losses.arriving;
@@ -145,9 +146,8 @@ static void send_fresh(struct run *run, const struct queue *queue)
 		if (run->sent >= block_end)
 			open_block(run);
 		loss_stream_next(&run->losses);
-		run->lost[(run->sent - run->block_first) % run->block_groups]++;
-		run->hurt |=
-			run->lost[(run->sent - run->block_first) % run->block_groups] > p->spare;
+		group = (run->sent - run->block_first) % run->block_groups;
+		run->hurt |= ++run->lost[group] > p->spare;
 		run->sent++;
 		run->now_ns += p->unit_ns;
 	}

@@ -11,13 +11,15 @@
 #include "base/rng.h"
 #include "coding/cauchy.h"
 
+static struct cauchy cauchy;
+
 static void test_rows_are_inverses_of_sums(void **state)
 {
 	uint8_t row[CAUCHY_SIZE];
 
 	(void)state;
 	for (unsigned r = 0; r < CAUCHY_SIZE; r++) {
-		cauchy_row(r, CAUCHY_SIZE - 1 - r, row);
+		cauchy_row(&cauchy, r, CAUCHY_SIZE - 1 - r, row);
 		for (unsigned j = 0; r + j < CAUCHY_SIZE - 1; j++)
 			assert_int_equal(gf_mul(row[j], (uint8_t)((255 - r) ^ j)), 1);
 	}
@@ -28,9 +30,9 @@ static void check_inverse(const uint8_t *rows, const uint8_t *columns, unsigned 
 	static uint8_t inverse[128 * 128];
 	uint8_t row[CAUCHY_SIZE];
 
-	cauchy_inverse(rows, columns, n, inverse);
+	cauchy_inverse(&cauchy, rows, columns, n, inverse);
 	for (unsigned i = 0; i < n; i++) {
-		cauchy_row(rows[i], CAUCHY_SIZE - 1 - rows[i], row);
+		cauchy_row(&cauchy, rows[i], CAUCHY_SIZE - 1 - rows[i], row);
 		for (unsigned j = 0; j < n; j++) {
 			uint8_t sum = 0;
 
@@ -84,5 +86,6 @@ int main(void)
 		cmocka_unit_test(test_every_part_has_its_inverse),
 	};
 
+	cauchy_init(&cauchy);
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
