@@ -58,21 +58,19 @@ static const struct option long_options[] = {
 	{ NULL, 0, NULL, 0 },
 };
 
-/* Plain numbers, their bounds, and where they go. */
-static const struct {
+/* Plain numbers and their bounds. */
+static const struct number_option {
 	const char *name;
 	double min;
 	double max;
 	bool whole;
-	size_t offset;
 } number_options[] = {
-	{ "burst", 1, 1e6, false, offsetof(struct plan_job, burst) },
-	{ "chunk", 1, 65536, true, offsetof(struct plan_job, chunk) },
-	{ "cores", 1, 1024, true, offsetof(struct plan_job, cores) },
-	{ "overhead", 0, 65536, true, offsetof(struct plan_job, overhead) },
-	{ "payload", 1, 1 << 24, true, offsetof(struct plan_job, payload) },
-	{ "rto", 0.01, 1000, false, offsetof(struct plan_job, rto_rtts) },
+	{ "burst", 1, 1e6, false },	 { "chunk", 1, 65536, true },
+	{ "cores", 1, 1024, true },	 { "overhead", 0, 65536, true },
+	{ "payload", 1, 1 << 24, true }, { "rto", 0.01, 1000, false },
 };
+
+#define NUMBER_OPTIONS (sizeof(number_options) / sizeof(number_options[0]))
 
 static const char *const quantity_names[PLAN_QUANTITIES] = { "loss", "size", "rtt", "rate" };
 static const char *const quantity_examples[PLAN_QUANTITIES] = { "a share such as 1e-3 or 0.1%",
@@ -218,17 +216,22 @@ static int read_scheme(const char *text, struct plan_job *job)
 
 static int read_number(const char *name, struct plan_job *job)
 {
-	for (unsigned i = 0; i < sizeof(number_options) / sizeof(number_options[0]); i++) {
-		double value, min = number_options[i].min, max = number_options[i].max;
+	/* In the order of number_options. */
+	double *const fields[NUMBER_OPTIONS] = { &job->burst,	 &job->chunk,	&job->cores,
+						 &job->overhead, &job->payload, &job->rto_rtts };
 
-		if (strcmp(number_options[i].name, name) != 0)
+	for (unsigned i = 0; i < NUMBER_OPTIONS; i++) {
+		const struct number_option *option = &number_options[i];
+		double value;
+
+		if (strcmp(option->name, name) != 0)
 			continue;
-		if (units_decimal(optarg, min, max, &value) ||
-		    (number_options[i].whole && value != floor(value)))
+		if (units_decimal(optarg, option->min, option->max, &value) ||
+		    (option->whole && value != floor(value)))
 			return plan_complain("--%s \"%s\" is not a %snumber from %g to %g", name,
-					     optarg, number_options[i].whole ? "whole " : "", min,
-					     max);
-		*(double *)((char *)job + number_options[i].offset) = value;
+					     optarg, option->whole ? "whole " : "", option->min,
+					     option->max);
+		*fields[i] = value;
 		return 0;
 	}
 	return -EINVAL;
