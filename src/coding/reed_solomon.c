@@ -109,7 +109,7 @@ void rs_destroy(struct rs *rs)
 	free(rs);
 }
 
-/* output = matrix times input, over bytes [from, to): `rows` rows of `columns`, each `stride` after the one before. */
+/* output = matrix times input, for `length` bytes: `rows` rows of `columns`, each `stride` after the one before. */
 static void multiply(struct rs *rs, const uint8_t *matrix, size_t stride, unsigned columns,
 		     unsigned rows, uint8_t *input[], uint8_t *output[], size_t length)
 {

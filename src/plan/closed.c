@@ -89,7 +89,8 @@ static void add_batch(struct closed *closed, const struct process *p, unsigned s
 		return;
 	assert(closed->count < BATCHES_MAX);
 	batch = &closed->batches[closed->count++];
-	batch->groups = fmax(1, groups / together);
+	/* At least one burst's worth, but no more groups than there are: a batch may have part of one. */
+	batch->groups = fmax(fmin(1, groups), groups / together);
 	batch->weight = groups;
 	batch->first_ns = first_ns;
 	batch->last_ns = last_ns;

@@ -103,8 +103,8 @@ int plan_check(const struct plan_params *params, const struct plan_path *path, u
 		return 0;
 	case PLAN_MDS:
 	case PLAN_XOR:
-		if (params->k < 1 || params->m < 1 || params->k + params->m > SYMBOLS_MAX ||
-		    params->k > SYMBOLS_MAX || params->interleave > INTERLEAVE_MAX)
+		if (params->k < 1 || params->m < 1 || params->k > SYMBOLS_MAX ||
+		    params->m > SYMBOLS_MAX - params->k || params->interleave > INTERLEAVE_MAX)
 			return -EINVAL;
 		return params->scheme == PLAN_XOR && params->k % params->m ? -EINVAL : 0;
 	default:

@@ -151,7 +151,7 @@ static void test_nonsense_is_refused(void **state)
 	static const struct plan_params bad[] = {
 		{ PLAN_MDS, 0, 1, 1 },	  { PLAN_MDS, 1, 0, 1 },	  { PLAN_MDS, 250, 7, 1 },
 		{ PLAN_XOR, 32, 5, 1 },	  { PLAN_MDS, UINT32_MAX, 2, 1 }, { PLAN_SCHEMES, 1, 1, 1 },
-		{ PLAN_MDS, 8, 2, 1000 },
+		{ PLAN_MDS, 8, 2, 1000 }, { PLAN_MDS, 2, UINT32_MAX, 1 },
 	};
 	for (unsigned i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
 		params = bad[i];
