@@ -19,7 +19,7 @@
 
 #define ROUNDS_MAX  512
 #define BATCHES_MAX 4
-#define POINTS_MAX  (BATCHES_MAX * 2 * ROUNDS_MAX + 1)
+#define POINTS_MAX  ((BATCHES_MAX + 1) * 2 * ROUNDS_MAX + 1)
 #define NEGLIGIBLE  1e-9 /* chance that a message needs more rounds than are looked at */
 
 struct batch {
@@ -36,7 +36,8 @@ struct batch {
 struct closed {
 	struct batch batches[BATCHES_MAX];
 	unsigned count;
-	double start_ns; /* no message is over before */
+	struct batch result; /* not a group: the sender hears of the end as if it were one */
+	double start_ns;     /* no message is over before */
 };
 
 static double cost(const struct batch *batch, unsigned rounds)
@@ -49,9 +50,11 @@ static double cost(const struct batch *batch, unsigned rounds)
  * lack of d is mended after n rounds with (1 - p^n)^d. In bursts a round works if none begins among its units: those of
  * one group, and of the others that the same burst hit.
  */
-static double not_done(const struct loss_model *loss, const double *counts, unsigned size,
-		       unsigned spare, double alike, unsigned rounds)
+static double not_done(const struct process *p, const double *counts, unsigned size, double alike,
+		       unsigned rounds)
 {
+	const struct loss_model *loss = &p->loss;
+	unsigned spare = p->spare;
 	double chance = 0, all_lost = pow(loss->mean, rounds);
 
 	for (unsigned b = spare + 1; b <= size; b++) {
@@ -79,10 +82,11 @@ static double groups_alike(const struct process *p, unsigned size)
 	return fmax(fmax(1, burst / size), burst * (1 - pow(1 - 1 / burst, p->spread)));
 }
 
+/* With this chance the first request is lost, and there is a round less. */
 static void add_batch(struct closed *closed, const struct process *p, unsigned size, double groups,
-		      double first_ns, double last_ns, double repair_ns)
+		      double first_ns, double last_ns, double repair_ns, double unheard)
 {
-	double counts[LOSS_UNITS_MAX + 1], together = groups_alike(p, size);
+	double counts[LOSS_UNITS_MAX + 1], together = groups_alike(p, size), before = 1;
 	struct batch *batch;
 
 	if (groups <= 0)
@@ -98,13 +102,33 @@ static void add_batch(struct closed *closed, const struct process *p, unsigned s
 	batch->again_ns = p->again_ns + p->unit_ns;
 	loss_counts(&p->loss, size, p->spread, counts);
 	for (batch->rounds = 0; batch->rounds < ROUNDS_MAX; batch->rounds++) {
-		double fails = not_done(&p->loss, counts, size, p->spare, together, batch->rounds);
+		double now = not_done(p, counts, size, together, batch->rounds);
+		double fails = batch->rounds ? (1 - unheard) * now + unheard * before : now;
 
+		before = now;
 		if (fails * batch->groups < NEGLIGIBLE && batch->rounds > 0)
 			break;
 		batch->log_done[batch->rounds] = log1p(-fmin(fails, 1 - 1e-16));
 	}
 	closed->start_ns = fmax(closed->start_ns, last_ns);
+}
+
+/*
+ * The result may be lost and is repeated. Its delay adds to that of the groups; for the quantiles it is taken as one more
+ * group, right but where both are late. The mean is exact.
+ */
+static void add_result(struct closed *closed, const struct process *p)
+{
+	struct batch *result = &closed->result;
+	double lost = p->control_loss;
+
+	*result = (struct batch){ .first_ns = closed->start_ns,
+				  .last_ns = closed->start_ns,
+				  .groups = 1,
+				  .repair_ns = p->again_ns,
+				  .again_ns = p->again_ns };
+	for (; lost > NEGLIGIBLE && result->rounds < ROUNDS_MAX; lost *= p->control_loss)
+		result->log_done[result->rounds++] = log1p(-lost);
 }
 
 /* Units of repair for each fresh one. */
@@ -136,14 +160,15 @@ static void make_batches(const struct process *p, struct closed *closed)
 	if (body_ns > p->first_ns)
 		quiet = body * quiet_ns / body_ns;
 	end_ns = quiet_ns + (body_ns - quiet_ns) * (1 + load);
-	add_batch(closed, p, p->size, quiet, fmin(spread_ns, quiet_ns), quiet_ns, p->first_ns);
-	add_batch(closed, p, p->size, body - quiet, quiet_ns, end_ns, p->first_ns);
+	add_batch(closed, p, p->size, quiet, fmin(spread_ns, quiet_ns), quiet_ns, p->first_ns, 0);
+	add_batch(closed, p, p->size, body - quiet, quiet_ns, end_ns, p->first_ns, 0);
 	end_ns += (double)tail * step;
-	add_batch(closed, p, p->size, (double)tail, end_ns, end_ns, p->tail_ns);
+	add_batch(closed, p, p->size, (double)tail, end_ns, end_ns, p->tail_ns, p->control_loss);
 	if (p->last_groups > 0) {
 		end_ns += p->last_groups * p->last_size * p->unit_ns;
-		add_batch(closed, p, p->last_size, p->last_groups, end_ns, end_ns, p->first_ns);
+		add_batch(closed, p, p->last_size, p->last_groups, end_ns, end_ns, p->first_ns, 0);
 	}
+	add_result(closed, p);
 }
 
 /*
@@ -160,22 +185,26 @@ static double fitting_by(const struct batch *batch, unsigned rounds, double at_n
 	return at_ns > last_ns || (at_ns >= last_ns && !just_before) ? batch->groups : 0;
 }
 
+static double log_batch_by(const struct batch *batch, double at_ns, bool just_before)
+{
+	double sum = 0, fitting = batch->groups;
+
+	for (unsigned n = 0; n < batch->rounds; n++) {
+		double more = fitting_by(batch, n + 1, at_ns, just_before);
+
+		/* Exactly n rounds fit for those that had time for n but not for n + 1. */
+		sum += (fitting - more) * batch->log_done[n];
+		fitting = more;
+	}
+	return sum;
+}
+
 static double log_over_by(const struct closed *closed, double at_ns, bool just_before)
 {
 	double sum = 0;
 
-	for (unsigned i = 0; i < closed->count; i++) {
-		const struct batch *batch = &closed->batches[i];
-		double fitting = batch->groups;
-
-		for (unsigned n = 0; n < batch->rounds; n++) {
-			double more = fitting_by(batch, n + 1, at_ns, just_before);
-
-			/* Exactly n rounds fit for those that had time for n but not for n + 1. */
-			sum += (fitting - more) * batch->log_done[n];
-			fitting = more;
-		}
-	}
+	for (unsigned i = 0; i < closed->count; i++)
+		sum += log_batch_by(&closed->batches[i], at_ns, just_before);
 	return sum;
 }
 
@@ -192,8 +221,9 @@ static unsigned breakpoints(const struct closed *closed, double *points)
 	unsigned count = 0;
 
 	points[count++] = closed->start_ns;
-	for (unsigned i = 0; i < closed->count; i++) {
-		const struct batch *batch = &closed->batches[i];
+	for (unsigned i = 0; i <= closed->count; i++) {
+		const struct batch *batch =
+			i < closed->count ? &closed->batches[i] : &closed->result;
 
 		for (unsigned n = 1; n <= batch->rounds; n++) {
 			double ends[2] = { batch->first_ns + cost(batch, n),
@@ -236,19 +266,21 @@ static void walk(const struct closed *closed, const double *wanted, struct figur
 	for (unsigned i = 0; i < QUANTILES; i++)
 		out->quantile_ns[i] = points[count - 1];
 	for (unsigned i = 0; i < count; i++) {
-		double at_ns = points[i], from = log_over_by(closed, at_ns, false), to, length_ns;
+		double at_ns = points[i], from = log_over_by(closed, at_ns, false);
+		double known = from + log_batch_by(&closed->result, at_ns, false), to, length_ns;
 
 		/* The chance may jump at the point itself. */
-		while (next < QUANTILES && log(wanted[next]) <= from)
+		while (next < QUANTILES && log(wanted[next]) <= known)
 			out->quantile_ns[next++] = at_ns;
 		if (i + 1 == count)
 			break;
 		length_ns = points[i + 1] - at_ns;
 		to = log_over_by(closed, points[i + 1], true);
 		out->mean_ns += mean_of_piece(from, to, length_ns);
-		for (; next < QUANTILES && log(wanted[next]) < to; next++)
+		/* The result's own chance is constant between points. */
+		for (; next < QUANTILES && log(wanted[next]) < known + to - from; next++)
 			out->quantile_ns[next] =
-				at_ns + length_ns * (log(wanted[next]) - from) / (to - from);
+				at_ns + length_ns * (log(wanted[next]) - known) / (to - from);
 	}
 }
 
@@ -272,7 +304,7 @@ static void add_fallback(const struct process *p, double chance, const double *w
 	struct figures more;
 
 	loss_counts(&p->loss, p->size, p->spread, counts);
-	fails = not_done(&p->loss, counts, p->size, p->spare, 1, 0);
+	fails = not_done(p, counts, p->size, 1, 0);
 	groups = fails * ((double)p->groups + p->last_groups);
 	figures->mean_ns = start_ns;
 	for (unsigned i = 0; i < QUANTILES; i++)
@@ -311,6 +343,8 @@ void process_closed(const struct process *process, struct plan_result *out)
 		add_fallback(process, out->repair_chance, wanted, &figures);
 	else
 		walk(&closed, wanted, &figures);
+	/* As often as the result is lost. */
+	figures.mean_ns += process->again_ns * process->control_loss / (1 - process->control_loss);
 	out->mean = sure(figures.mean_ns + end_ns);
 	out->p50 = sure(figures.quantile_ns[0] + end_ns);
 	out->p99 = sure(figures.quantile_ns[1] + end_ns);

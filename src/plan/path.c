@@ -14,9 +14,14 @@
 #define OVERHEAD 102
 #define PAYLOAD	 4096
 
-/* Where src/reliability starts from, and the least patience of src/message. */
+/*
+ * Where src/reliability starts from, and the least patience of src/message, which is a round trip and four deviations. A
+ * sender measures often and finds hardly any deviation. A receiver has few round trips to go by and the first counts half
+ * of itself as one, so it waits for three; but a sender that has fallen silent asks earlier, after two in all.
+ */
 #define SLACK		3
 #define PATIENCE_MIN_NS (1 * NS_A_MS)
+#define PATIENCE_RTTS	2.5
 
 /* A report of about this many bytes on the wire for every 32 packets, and never more than one per cent. */
 #define REPORT_BYTES   200
@@ -52,14 +57,17 @@ void plan_path_init(struct plan_path *path, uint64_t rtt_ns, uint64_t rate_bps, 
 		.overhead = OVERHEAD,
 		.chunk = 1,
 		.slack = SLACK,
-		/* The round trip and four deviations, each taken as a thirty-second of it. */
-		.patience_ns = rtt_ns + rtt_ns / 8,
+		.patience_ns = (uint64_t)(PATIENCE_RTTS * (double)rtt_ns),
+		.probe_ns = rtt_ns,
+		.control_loss = loss,
 		.rto_rtts = PAPER_RTO_RTTS,
 		.rs_bytes_a_second = RS_BYTES_A_SECOND,
 		.xor_bytes_a_second = XOR_BYTES_A_SECOND,
 	};
 	if (path->patience_ns < PATIENCE_MIN_NS)
 		path->patience_ns = PATIENCE_MIN_NS;
+	if (path->probe_ns < PATIENCE_MIN_NS)
+		path->probe_ns = PATIENCE_MIN_NS;
 	path->report_share = plan_report_share(path->payload + path->overhead);
 }
 
@@ -73,6 +81,7 @@ void plan_path_paper(struct plan_path *path, uint64_t rtt_ns, uint64_t rate_bps,
 		.payload = PAPER_CHUNK,
 		.chunk = 1,
 		.patience_ns = rtt_ns,
+		.probe_ns = rtt_ns,
 		.rto_rtts = PAPER_RTO_RTTS,
 		.fallback = true,
 		.fallback_rtts = 1,
@@ -87,8 +96,9 @@ static bool path_valid(const struct plan_path *path)
 	       path->burst >= 0 && path->burst <= 1e9 && path->payload >= 1 &&
 	       path->payload <= PAYLOAD_MAX && path->overhead <= PAYLOAD_MAX && path->chunk >= 1 &&
 	       path->chunk <= PAYLOAD_MAX && path->patience_ns <= TIME_MAX_NS &&
-	       path->rto_rtts > 0 && path->rto_rtts <= 1000 && path->report_share >= 0 &&
-	       path->report_share < 1 && path->rs_bytes_a_second >= 0 &&
+	       path->probe_ns <= TIME_MAX_NS && path->control_loss >= 0 &&
+	       path->control_loss < PLAN_LOSS_MAX && path->rto_rtts > 0 && path->rto_rtts <= 1000 &&
+	       path->report_share >= 0 && path->report_share < 1 && path->rs_bytes_a_second >= 0 &&
 	       path->xor_bytes_a_second >= 0 && path->fallback_rtts >= 0 &&
 	       path->fallback_rtts <= 1000;
 }

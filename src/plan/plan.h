@@ -45,9 +45,12 @@ struct plan_path {
 	uint32_t
 		chunk; /* packets that count as one, lost if any of them is; 1 here, 16 in SDR-RDMA */
 	uint32_t slack;	      /* packets behind a hole before it is provable */
-	uint64_t patience_ns; /* from asking for a repair to asking again */
-	double rto_rtts;      /* the timer of PLAN_SR_RTO */
-	double report_share;  /* of the rate, kept free for the reports of the other direction */
+	uint64_t patience_ns; /* from a request for repair to the next */
+	uint64_t probe_ns;    /* the sender's, from its last packet to asking whether it arrived */
+	/* Of results, and of questions about the tail; other requests are repeated by reports. Not of PLAN_SR_RTO. */
+	double control_loss;
+	double rto_rtts;     /* the timer of PLAN_SR_RTO */
+	double report_share; /* of the rate, kept free for the reports of the other direction */
 	double rs_bytes_a_second; /* data bytes times parity rows that are coded; 0: coding takes no time */
 	double xor_bytes_a_second; /* data bytes */
 	/*
@@ -85,7 +88,7 @@ struct plan_result {
 	struct plan_estimate p99;
 	struct plan_estimate p999;
 	unsigned samples;     /* 0: closed form */
-	bool exact;	      /* a closed form that approximates nothing but single packets */
+	bool exact;	      /* a closed form whose mean approximates nothing but single packets */
 	double ideal_ns;      /* without loss and without parity: what a slowdown is measured by */
 	double sent_share;    /* units sent before any repair, against units of data */
 	double repair_chance; /* that a message needs any repair */

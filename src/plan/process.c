@@ -27,7 +27,8 @@ static void set_times(const struct plan_params *params, const struct plan_path *
 	}
 	out->first_ns = rtt_ns + path->slack * out->unit_ns / path->chunk;
 	out->again_ns = (double)path->patience_ns;
-	out->tail_ns = rtt_ns + (double)path->patience_ns;
+	out->tail_ns = rtt_ns + (double)path->probe_ns;
+	out->control_loss = path->control_loss;
 	/* With nothing to prove (SDR-RDMA's best case) the tail is like the rest. */
 	out->tail = path->slack ? (path->slack + path->chunk - 1) / path->chunk : 0;
 }
@@ -106,6 +107,7 @@ struct process process_of_fallback(const struct process *process, uint64_t units
 	out.data = units;
 	out.first_ns = out.again_ns = process->rto_ns;
 	out.fallback = false;
+	out.control_loss = 0;
 	out.last_groups = 0;
 	out.spare = 0;
 	shape_repeat(&out);

@@ -29,6 +29,7 @@ struct process {
 
 	double first_ns; /* from a block's last unit having left to the first repair leaving */
 	double again_ns; /* from a repair having left to the next */
+	double control_loss;
 	unsigned tail; /* so many units at the end have nothing behind them that proves them lost */
 	double tail_ns; /* their first_ns */
 

@@ -38,10 +38,11 @@ struct run {
 	uint64_t block_first;
 	uint64_t block_units;
 	unsigned block_groups;
-	bool hurt;	  /* some group of this block lost more than it can spare */
-	uint64_t failed;  /* groups that did, in all */
-	uint64_t repairs; /* units */
-	uint16_t *lost;	  /* of each group of the block */
+	bool hurt;	    /* some group of this block lost more than it can spare */
+	uint64_t failed;    /* groups that did, in all */
+	uint64_t repairs;   /* units */
+	uint16_t *lost;	    /* of each group of the block */
+	struct rng control; /* what becomes of control messages */
 	int error;
 };
 
@@ -162,6 +163,12 @@ static void send_repair(struct run *run, struct queue *queue)
 	struct repair repair = queue->repairs[queue->head++];
 	uint32_t lost = 0;
 
+	/* The question about the tail was lost, and nothing leaves before it is put again. */
+	if (queue == &run->queues[DELAY_TAIL] && rng_chance(&run->control, p->control_loss)) {
+		push(run, DELAY_AGAIN, fmax(run->now_ns, repair.due_ns) + p->again_ns,
+		     repair.units);
+		return;
+	}
 	if (run->now_ns < repair.due_ns)
 		run->now_ns = repair.due_ns;
 	for (uint32_t i = 0; i < repair.units; i++)
@@ -209,11 +216,15 @@ int process_sample(const struct process *process, uint64_t seed, unsigned sample
 	if (!run.lost)
 		return -ENOMEM;
 	loss_stream_start(&run.losses, &process->loss, seed);
+	run.control = rng_split(&run.losses.rng);
 	*repaired = 0;
 	for (unsigned i = 0; i < samples && !run.error; i++) {
 		loss_stream_renew(&run.losses);
 		times[i] = play(&run, process) + process->end_ns;
 		*repaired += run.failed > 0;
+		/* The result, until it gets through. */
+		while (rng_chance(&run.control, process->control_loss))
+			times[i] += process->again_ns;
 		if (process->fallback && run.failed > 0) {
 			struct process again =
 				process_of_fallback(process, run.failed * process->group_data);

@@ -51,7 +51,10 @@ static void test_bounds_hold_the_truth_nearly_always(void **state)
 	assert_in_range(tail_held, 360, 400);
 }
 
-/* One packet: sent until it arrives; the first repeat waits for the tail probe, the others for patience. */
+/*
+ * One packet: sent until it arrives. The first repeat waits for the sender to ask, which may be lost once; the others for
+ * patience, and so does a result that is lost.
+ */
 static void test_one_packet(void **state)
 {
 	struct plan_path path;
@@ -60,11 +63,13 @@ static void test_one_packet(void **state)
 
 	(void)state;
 	plan_path_init(&path, RTT_NS, 10 * GBIT, 0.2);
+	path.control_loss = 0.1;
 	result = predict(&nack, &path, 4096, 200000);
 	unit_ns = result.ideal_ns - RTT_NS;
 	mean = unit_ns + RTT_NS +
-	       0.2 * (RTT_NS + (double)path.patience_ns + unit_ns +
-		      0.2 / 0.8 * ((double)path.patience_ns + unit_ns));
+	       0.2 * (RTT_NS + (double)path.probe_ns + unit_ns + 0.1 * (double)path.patience_ns +
+		      0.2 / 0.8 * ((double)path.patience_ns + unit_ns)) +
+	       0.1 / 0.9 * (double)path.patience_ns;
 	close_to(result.mean.ns, mean, 0.01, "sampled");
 	close_to(predict(&nack, &path, 4096, 0).mean.ns, mean, 0.001, "closed");
 	close_to(result.repair_chance, 0.2, 0.02, "repair");
@@ -80,7 +85,7 @@ static void test_one_group(void **state)
 
 	(void)state;
 	plan_path_init(&path, RTT_NS, 10 * GBIT, 0.3);
-	path.rs_bytes_a_second = 0;
+	path.rs_bytes_a_second = path.control_loss = 0;
 	result = predict(&mds, &path, 4096, 200000);
 	unit_ns = result.ideal_ns - RTT_NS;
 	mean = 2 * unit_ns + RTT_NS +
@@ -146,6 +151,7 @@ static void test_nonsense_is_refused(void **state)
 	REFUSED(chunk = 0);
 	REFUSED(report_share = 1);
 	REFUSED(rto_rtts = 0);
+	REFUSED(control_loss = 1);
 	REFUSED(rs_bytes_a_second = NAN);
 	REFUSED(rtt_ns = UINT64_MAX);
 	static const struct plan_params bad[] = {
