@@ -6,6 +6,7 @@
 #include "base/log.h"
 #include "fabric/open.h"
 #include "fabric/roce/roce.h"
+#include "fabric/verbs/verbs.h"
 
 static const char *const names[FABRIC_COUNTERS] = {
 	[FABRIC_TX_DATA] = "tx_data_packets",
@@ -33,6 +34,7 @@ static const char *const names[FABRIC_COUNTERS] = {
 	[FABRIC_DROP_RKEY] = "drop_rkey",
 	[FABRIC_DROP_OFFSET] = "drop_offset",
 	[FABRIC_DROP_LENGTH] = "drop_length",
+	[FABRIC_QP_HEALED] = "qp_healed",
 };
 
 const char *fabric_counter_name(enum fabric_counter counter)
@@ -52,6 +54,8 @@ int fabric_open(const char *name, const struct fabric_faults *faults, struct fab
 		return -EINVAL;
 	if (name && !strncmp(name, "roce:", 5))
 		return roce_open(name + 5, faults, out);
+	if (name && !strncmp(name, "verbs:", 6))
+		return verbs_open(name + 6, out);
 	log_error("unknown fabric \"%s\": use roce:ADDRESS or roce:ADDRESS@PORT", name ? name : "");
 	return -EINVAL;
 }
