@@ -13,7 +13,7 @@ static size_t ip_size(uint8_t family)
 	return family == 4 ? 4 : 16;
 }
 
-size_t address_encode(const struct address *address, uint8_t out[FABRIC_ADDRESS_MAX])
+size_t address_encode(const struct roce_address *address, uint8_t out[FABRIC_ADDRESS_MAX])
 {
 	memset(out, 0, ADDRESS_NIC_SIZE);
 	out[0] = address->kind;
@@ -31,7 +31,7 @@ size_t address_encode(const struct address *address, uint8_t out[FABRIC_ADDRESS_
 	return ADDRESS_NIC_SIZE;
 }
 
-static int decode_nic(const uint8_t *bytes, size_t length, struct address *address)
+static int decode_nic(const uint8_t *bytes, size_t length, struct roce_address *address)
 {
 	if (length < ADDRESS_NIC_SIZE)
 		return -EINVAL;
@@ -48,9 +48,9 @@ static int decode_nic(const uint8_t *bytes, size_t length, struct address *addre
 	return 0;
 }
 
-int address_decode(const uint8_t *bytes, size_t length, struct address *out)
+int address_decode(const uint8_t *bytes, size_t length, struct roce_address *out)
 {
-	struct address address = { .mode = ADDRESS_UC, .lanes = 1 };
+	struct roce_address address = { .mode = ADDRESS_UC, .lanes = 1 };
 
 	if (length < ADDRESS_USER_SPACE_SIZE)
 		return -EINVAL;

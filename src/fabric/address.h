@@ -32,7 +32,7 @@ enum address_mode {
 	ADDRESS_UD = 2, /* software places them, from datagrams */
 };
 
-struct address {
+struct roce_address {
 	uint8_t kind;
 	uint8_t family;
 	uint16_t port;
@@ -46,9 +46,9 @@ struct address {
 };
 
 /* A NIC's; returns its length. */
-size_t address_encode(const struct address *address, uint8_t out[FABRIC_ADDRESS_MAX]);
+size_t address_encode(const struct roce_address *address, uint8_t out[FABRIC_ADDRESS_MAX]);
 
 /* Either kind's. -EPROTONOSUPPORT: of a kind from the future. -EINVAL: nonsense. */
-int address_decode(const uint8_t *bytes, size_t length, struct address *out);
+int address_decode(const uint8_t *bytes, size_t length, struct roce_address *out);
 
 #endif

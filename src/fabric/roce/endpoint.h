@@ -66,6 +66,7 @@ struct roce_qp {
 	uint32_t peer_control_qpn;
 	uint32_t peer_qkey;
 	uint32_t peer_max_id; /* the largest IPv4 identification the peer sends */
+	bool peer_nic; /* a NIC: one packet a datagram, for it checks the identification too */
 	union address peer;
 	struct icrc_flow to_peer;
 	struct icrc_flow from_peer; /* from its usual port */

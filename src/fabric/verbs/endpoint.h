@@ -123,7 +123,7 @@ struct verbs_qp {
 	uint32_t payload; /* 0: not connected */
 	uint32_t qkey;	  /* of all its datagram queues */
 	struct cq *cq;
-	struct address peer;
+	struct roce_address peer;
 	unsigned lanes; /* in use, once connected */
 	struct queue *lane[VERBS_LANES_MAX];
 	struct queue *control;
@@ -274,7 +274,7 @@ void queue_spend(struct queue *queue, uint32_t cell);
 void queue_break(struct queue *queue, const char *what);
 /* Sets up anew what fell into error. */
 void queues_heal(struct endpoint *endpoint);
-struct ibv_ah_attr route_to(const struct endpoint *endpoint, const struct address *peer);
+struct ibv_ah_attr route_to(const struct endpoint *endpoint, const struct roce_address *peer);
 
 /* ---- qp.c ----------------------------------------------------------------------------------------------------- */
 int verbs_qp_create(struct fabric *fabric, const struct fabric_qp_attr *attr,

@@ -171,7 +171,7 @@ static bool try_windows(struct endpoint *endpoint)
 
 static int open_binder(struct endpoint *endpoint)
 {
-	struct address self = { .family = 6 };
+	struct roce_address self = { .family = 6 };
 	struct ibv_ah_attr route;
 	int error;
 

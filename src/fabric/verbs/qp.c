@@ -123,7 +123,7 @@ size_t verbs_qp_address(const struct fabric_qp *fabric_qp, uint8_t *out)
 	const struct verbs_qp *qp = verbs_qp(fabric_qp);
 	const struct endpoint *endpoint = qp->endpoint;
 	bool v4 = gid_is_ipv4(endpoint->gid.raw);
-	struct address address = {
+	struct roce_address address = {
 		.kind = ADDRESS_NIC,
 		.family = v4 ? 4 : 6,
 		.port = ADDRESS_PORT,
@@ -144,7 +144,7 @@ size_t verbs_qp_address(const struct fabric_qp *fabric_qp, uint8_t *out)
 }
 
 /* Null when the two can be connected, else why not. */
-static const char *obstacle(const struct endpoint *endpoint, const struct address *peer)
+static const char *obstacle(const struct endpoint *endpoint, const struct roce_address *peer)
 {
 	if (peer->family != (gid_is_ipv4(endpoint->gid.raw) ? 4 : 6))
 		return "one end has an IPv4 GID and the other an IPv6 one: choose with verbs:DEVICE@GIDINDEX";
@@ -157,7 +157,7 @@ static const char *obstacle(const struct endpoint *endpoint, const struct addres
 	return NULL;
 }
 
-static int connect_lanes(struct verbs_qp *qp, const struct address *peer,
+static int connect_lanes(struct verbs_qp *qp, const struct roce_address *peer,
 			 const struct ibv_ah_attr *route, uint32_t path_mtu)
 {
 	struct endpoint *endpoint = qp->endpoint;
@@ -181,7 +181,7 @@ int verbs_qp_connect(struct fabric_qp *fabric_qp, const uint8_t *bytes, size_t l
 	struct endpoint *endpoint = qp->endpoint;
 	uint32_t path_mtu = size_path_mtu(payload + (endpoint->ud ? KEY_SIZE : 0));
 	struct ibv_ah_attr route;
-	struct address peer;
+	struct roce_address peer;
 	const char *why;
 	int error = address_decode(bytes, length, &peer);
 

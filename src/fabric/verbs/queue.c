@@ -252,7 +252,7 @@ int queue_prepare(struct queue *queue)
 	return error;
 }
 
-struct ibv_ah_attr route_to(const struct endpoint *endpoint, const struct address *peer)
+struct ibv_ah_attr route_to(const struct endpoint *endpoint, const struct roce_address *peer)
 {
 	struct ibv_ah_attr route = {
 		.is_global = 1,
