@@ -26,7 +26,7 @@
 #define RELEASED_BYTE 0xee
 #define IN_FLIGHT     24
 #define WAIT_NS	      UINT64_C(5000000)
-#define DEADLINE_S    60
+#define DEADLINE_S    30
 #define QUIET_NS      UINT64_C(200000000)
 #define LENGTHS	      10
 
