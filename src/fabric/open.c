@@ -5,8 +5,11 @@
 
 #include "base/log.h"
 #include "fabric/open.h"
+#include "fabric/roce/interface.h"
 #include "fabric/roce/roce.h"
 #include "fabric/verbs/verbs.h"
+
+#define SYSFS "/sys"
 
 static const char *const names[FABRIC_COUNTERS] = {
 	[FABRIC_TX_DATA] = "tx_data_packets",
@@ -47,15 +50,111 @@ static bool probability(double p)
 	return p >= 0 && p <= 1;
 }
 
+static bool faulty(const struct fabric_faults *faults)
+{
+	return faults && (faults->drop > 0 || faults->duplicate > 0 || faults->reorder > 0);
+}
+
+/* Whether `where` asks for the one port that RDMA devices know. */
+static bool usual_port(const char *where)
+{
+	const char *at = strchr(where, '@');
+
+	return !at || !strcmp(at, "@4791");
+}
+
+/* ADDRESS[@PORT] as it is; of INTERFACE[@PORT] the address takes the interface's place. */
+static int resolve(const char *where, char *out, size_t size)
+{
+	size_t length = strcspn(where, "@");
+	char name[INTERFACE_ADDRESS_MAX], address[INTERFACE_ADDRESS_MAX];
+	int error;
+
+	if (length >= sizeof(name) || strlen(where) >= size)
+		return -EINVAL;
+	memcpy(name, where, length);
+	name[length] = '\0';
+	error = interface_address(name, address);
+	if (error == -EADDRNOTAVAIL)
+		log_error("roce:%s: interface %s has no IP address", where, name);
+	if (error == -ENODEV) {
+		strcpy(out, where);
+		return 0;
+	}
+	if (error || strlen(address) + strlen(where + length) >= size)
+		return error ? error : -EINVAL;
+	strcpy(out, address);
+	strcat(out, where + length);
+	return 0;
+}
+
+static int open_roce(const char *where, const struct fabric_faults *faults, struct fabric **out)
+{
+	char text[2 * INTERFACE_ADDRESS_MAX], address[2 * INTERFACE_ADDRESS_MAX], device[64];
+	int error = resolve(where, text, sizeof(text));
+
+	if (error)
+		return error;
+	strcpy(address, text);
+	address[strcspn(address, "@")] = '\0';
+	if (usual_port(text) && interface_owner(SYSFS, address, device, sizeof(device))) {
+		log_error(
+			"roce:%s: RDMA device %s takes UDP port 4791 of this address before any socket sees it; use verbs:%s, or another port (roce:%s@4792) between user-space ends",
+			where, device, device, address);
+		return -EADDRINUSE;
+	}
+	return roce_open(text, faults, out);
+}
+
+static int open_verbs(const char *where, const struct fabric_faults *faults, struct fabric **out)
+{
+	if (faulty(faults)) {
+		log_error(
+			"verbs:%s: faults on purpose are made in user space only: use roce:ADDRESS",
+			where);
+		return -ENOTSUP;
+	}
+	return verbs_open(where, out);
+}
+
+static int open_auto(const struct fabric_faults *faults, struct fabric **out)
+{
+	char device[VERBS_DEVICE_MAX], address[INTERFACE_ADDRESS_MAX];
+	char why[128] = "faults on purpose are made in user space only";
+	int error;
+
+	if (!faulty(faults) && verbs_find(device, why, sizeof(why))) {
+		error = verbs_open(device, out);
+		if (!error) {
+			log_info("auto: verbs:%s, for a device that places packets itself is there",
+				 device);
+			return 0;
+		}
+		strcpy(why, "the RDMA device did not open");
+	}
+	error = interface_usual(SYSFS, address);
+	if (error) {
+		log_error(
+			"auto: no fabric: %s, and no interface that is up has an IP address whose UDP port 4791 is free for user space",
+			why);
+		return error;
+	}
+	log_info("auto: roce:%s, in user space, for %s", address, why);
+	return roce_open(address, faults, out);
+}
+
 int fabric_open(const char *name, const struct fabric_faults *faults, struct fabric **out)
 {
 	if (faults && (!probability(faults->drop) || !probability(faults->duplicate) ||
 		       !probability(faults->reorder)))
 		return -EINVAL;
 	if (name && !strncmp(name, "roce:", 5))
-		return roce_open(name + 5, faults, out);
+		return open_roce(name + 5, faults, out);
 	if (name && !strncmp(name, "verbs:", 6))
-		return verbs_open(name + 6, out);
-	log_error("unknown fabric \"%s\": use roce:ADDRESS or roce:ADDRESS@PORT", name ? name : "");
+		return open_verbs(name + 6, faults, out);
+	if (name && !strcmp(name, "auto"))
+		return open_auto(faults, out);
+	log_error("unknown fabric \"%s\": use roce:ADDRESS, roce:INTERFACE, verbs:DEVICE or auto",
+		  name ? name : "");
 	return -EINVAL;
 }

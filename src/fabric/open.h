@@ -12,7 +12,8 @@ struct fabric_faults {
 	uint64_t seed;
 };
 
-/* "roce:ADDRESS[@PORT]". Says why it failed in the log; -EINVAL, or as gw_context_open(). Faults may be null. */
+/* "roce:ADDRESS[@PORT]", "roce:INTERFACE[@PORT]", "verbs:DEVICE..." (verbs.h) or "auto". Says why it failed in the log;
+ * -EINVAL, or as gw_context_open(). Faults may be null. */
 int fabric_open(const char *name, const struct fabric_faults *faults, struct fabric **out);
 
 #endif
