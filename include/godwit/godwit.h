@@ -45,9 +45,10 @@ struct gw_context_attr {
 	/* "roce:ADDRESS" or "roce:ADDRESS@PORT": user-space RoCEv2 on a UDP socket. The address is one of this
 	 * host's, IPv4 or IPv6, or the name of an interface; the port is 4791 unless given, and 0 asks the system for a
 	 * free one.
-	 * "verbs:DEVICE[/PORT][@GIDINDEX][,ud][,lanes=N]": an RDMA NIC, or the kernel's soft-RoCE, through libibverbs. The
-	 * port is the first that is up, the GID a routable RoCE v2 one unless given; ",ud" has software place datagrams
-	 * where the device could do more. Faults cannot be asked for.
+	 * "verbs:DEVICE[/PORT][@GIDINDEX][,OPTION...]": an RDMA NIC, or the kernel's soft-RoCE, through libibverbs. The port
+	 * is the first that is up, the GID a routable RoCE v2 one unless given. Options: "ud" has software place datagrams
+	 * where the device could do more; "lanes=N" (to 8) queue pairs to a peer; "tc=N" the IP header's traffic class;
+	 * "sl=N" the service level. Faults cannot be asked for.
 	 * "auto": verbs where a device is ready, else user space; the log says which and why. */
 	const char *fabric;
 	uint32_t max_qps;   /* queue pairs open at once; default 16384 */

@@ -2,13 +2,14 @@
 /*
  * One end of the matrix: the whole message layer and Selective Repeat on any fabric, by its name.
  *
- *	fabric_peer FABRIC DIRECTORY OWN PEER [payload=N] [messages=N] [slots=N] [break=N]
+ *	fabric_peer FABRIC DIRECTORY OWN PEER [payload=N] [messages=N] [slots=N] [break=N] [rounds=N] [limit=SECONDS]
  *
  * Two of these find each other by files DIRECTORY/OWN and DIRECTORY/PEER, then send each other the same number of
  * messages at the same time, of odd lengths that both compute. Whoever receives knows every byte. Each receive has
  * memory of its own between guards; once released and found right it is overwritten, and looked at again at the end, when
  * all is quiet: nothing may have landed there since. With break=N the end pushes its own data queue pairs into error
- * after N messages, verbs only: they have to come back.
+ * after N messages, verbs only: they have to come back. With rounds=N the same memory serves N times over: then what is
+ * late would land in a later round's receive, and show as a wrong byte there.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -39,6 +40,7 @@ struct message {
 	uint8_t *memory;
 	struct gw_send *send;
 	struct gw_recv *recv;
+	bool busy; /* others may overtake it */
 };
 
 struct peer {
@@ -48,9 +50,10 @@ struct peer {
 	struct gw_qp *qp;
 	uint8_t *memory;
 	size_t memory_size, stride;
-	uint32_t payload, messages, slots, break_after;
+	uint32_t payload, places, messages, slots, break_after,
+		limit_s; /* places for messages, used in turn */
 	uint32_t sends_posted, recvs_posted, sends_done, recvs_done;
-	uint32_t bad_status, bad_length, bad_bytes, bad_guards;
+	uint32_t bad_status, bad_length, bad_bytes, touched;
 	uint64_t bytes;
 	struct message *out, *in;
 };
@@ -98,11 +101,21 @@ static bool guards_whole(const struct message *message)
 	return true;
 }
 
+/* Since its release: nothing may have landed. */
+static bool untouched(const struct message *message)
+{
+	for (uint32_t i = 0; i < message->length; i++)
+		if (message->memory[i] != RELEASED_BYTE)
+			return false;
+	return guards_whole(message);
+}
+
 static void sent(void *arg, const struct gw_transfer_result *result, uint64_t now)
 {
 	struct message *message = arg;
 
 	(void)now;
+	message->busy = false;
 	message->peer->sends_done++;
 	message->peer->bad_status += result->status != 0;
 	gw_send_close(message->send);
@@ -114,6 +127,7 @@ static void received(void *arg, const struct gw_transfer_result *result, uint64_
 	struct peer *peer = message->peer;
 
 	(void)now;
+	message->busy = false;
 	peer->recvs_done++;
 	peer->bad_status += result->status != 0;
 	peer->bad_length += result->status == 0 && result->length != message->length;
@@ -131,26 +145,38 @@ static void post(struct peer *peer)
 {
 	while (peer->recvs_posted < peer->messages &&
 	       peer->recvs_posted - peer->recvs_done < IN_FLIGHT) {
-		struct message *message = &peer->in[peer->recvs_posted];
+		struct message *message = &peer->in[peer->recvs_posted % peer->places];
 		struct gw_transfer_attr attr = { .addr = message->memory,
 						 .length = message->length,
 						 .mr = peer->mr,
 						 .done = received,
 						 .arg = message };
 
+		if (message->busy)
+			break;
+		message->busy = true;
+		if (peer->recvs_posted >= peer->places)
+			peer->touched += !untouched(message);
+		message->number = peer->recvs_posted;
 		if (gw_transfer_recv(peer->qp, &gw_selective_repeat, &attr, &message->recv))
 			report_fatal("%s: cannot post a receive", peer->label);
 		peer->recvs_posted++;
 	}
 	while (peer->sends_posted < peer->messages &&
 	       peer->sends_posted - peer->sends_done < IN_FLIGHT) {
-		struct message *message = &peer->out[peer->sends_posted];
+		struct message *message = &peer->out[peer->sends_posted % peer->places];
 		struct gw_transfer_attr attr = { .addr = message->memory,
 						 .length = message->length,
 						 .mr = peer->mr,
 						 .done = sent,
 						 .arg = message };
 
+		if (message->busy)
+			break;
+		message->busy = true;
+		message->number = peer->sends_posted;
+		for (uint32_t i = 0; i < message->length; i++)
+			message->memory[i] = byte_of(peer->own, message->number, i);
 		if (gw_transfer_send(peer->qp, &gw_selective_repeat, &attr, &message->send))
 			report_fatal("%s: cannot post a send", peer->label);
 		peer->sends_posted++;
@@ -165,26 +191,22 @@ static void prepare_memory(struct peer *peer)
 	if (gw_qp_payload(peer->qp, &payload))
 		report_fatal("%s: no payload", peer->label);
 	peer->stride = (2 * GUARD + length_of(payload, LENGTHS - 1) + 63) / 64 * 64;
-	peer->memory_size = 2 * (size_t)peer->messages * peer->stride;
+	peer->memory_size = 2 * (size_t)peer->places * peer->stride;
 	peer->memory = aligned_alloc(4096, (peer->memory_size + 4095) / 4096 * 4096);
-	peer->in = calloc(peer->messages, sizeof(*peer->in));
-	peer->out = calloc(peer->messages, sizeof(*peer->out));
+	peer->in = calloc(peer->places, sizeof(*peer->in));
+	peer->out = calloc(peer->places, sizeof(*peer->out));
 	if (!peer->memory || !peer->in || !peer->out)
 		report_fatal("%s: no memory", peer->label);
 	place = peer->memory + GUARD + 1; /* off every boundary */
-	for (uint32_t i = 0; i < peer->messages; i++) {
+	for (uint32_t i = 0; i < peer->places; i++) {
 		struct message *in = &peer->in[i], *out = &peer->out[i];
 
-		*in = *out = (struct message){ .peer = peer,
-					       .number = i,
-					       .length = length_of(payload, i) };
+		*in = *out = (struct message){ .peer = peer, .length = length_of(payload, i) };
 		in->memory = place;
 		out->memory = place + peer->stride;
 		place += 2 * peer->stride;
 		memset(in->memory, 0, in->length);
 		fill_guards(in);
-		for (uint32_t b = 0; b < out->length; b++)
-			out->memory[b] = byte_of(peer->own, i, b);
 	}
 	if (gw_mr_register(peer->ctx, peer->memory, peer->memory_size, &peer->mr))
 		report_fatal("%s: cannot register memory: %s", peer->label,
@@ -249,7 +271,7 @@ static void connect_to_peer(struct peer *peer, const char *fabric)
 
 static void transfer(struct peer *peer)
 {
-	time_t until = time(NULL) + DEADLINE_S;
+	time_t until = time(NULL) + peer->limit_s;
 
 	while ((peer->sends_done < peer->messages || peer->recvs_done < peer->messages) &&
 	       time(NULL) < until) {
@@ -279,19 +301,10 @@ static void linger(struct peer *peer)
 		gw_wait(peer->ctx, WAIT_NS);
 }
 
-static uint32_t touched(const struct peer *peer)
+static void look_again(struct peer *peer)
 {
-	uint32_t count = 0;
-
-	for (uint32_t i = 0; i < peer->recvs_done; i++) {
-		const struct message *message = &peer->in[i];
-		bool clean = guards_whole(message);
-
-		for (uint32_t b = 0; b < message->length && clean; b++)
-			clean = message->memory[b] == RELEASED_BYTE;
-		count += !clean;
-	}
-	return count;
+	for (uint32_t i = 0; i < peer->places && i < peer->recvs_done; i++)
+		peer->touched += !untouched(&peer->in[i]);
 }
 
 static uint64_t counter(const struct gw_context *ctx, const char *name)
@@ -326,8 +339,8 @@ static void judge(struct peer *peer, uint32_t breaks)
 	report(peer->recvs_done == peer->messages && !peer->bad_length && !peer->bad_bytes,
 	       "%s: %u of %u messages received, %u of wrong length, %u with wrong bytes",
 	       peer->label, peer->recvs_done, peer->messages, peer->bad_length, peer->bad_bytes);
-	report(!touched(peer), "%s: %u released buffers or their guards were touched", peer->label,
-	       touched(peer));
+	report(!peer->touched, "%s: %u released buffers or their guards were touched", peer->label,
+	       peer->touched);
 	if (breaks)
 		report(counter(peer->ctx, "qp_healed") > 0, "%s: %llu queue pairs came back",
 		       peer->label, (unsigned long long)counter(peer->ctx, "qp_healed"));
@@ -357,7 +370,11 @@ int main(int argc, char **argv)
 	snprintf(label, sizeof(label), "%s/%s", basename(argv[2]), argv[3]);
 	peer.label = label;
 	peer.payload = option(argc, argv, "payload", 0);
-	peer.messages = option(argc, argv, "messages", 100);
+	peer.places = option(argc, argv, "messages", 100);
+	if (peer.places < IN_FLIGHT)
+		report_fatal("%s: fewer messages than are in flight", label);
+	peer.messages = peer.places * option(argc, argv, "rounds", 1);
+	peer.limit_s = option(argc, argv, "limit", DEADLINE_S);
 	peer.slots = option(argc, argv, "slots", 16);
 	breaks = peer.break_after = option(argc, argv, "break", 0);
 	if (getenv("GODWIT_LOG"))
@@ -366,6 +383,7 @@ int main(int argc, char **argv)
 	prepare_memory(&peer);
 	transfer(&peer);
 	linger(&peer);
+	look_again(&peer);
 	tell(&peer);
 	judge(&peer, breaks);
 	gw_context_close(peer.ctx);

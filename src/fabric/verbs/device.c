@@ -74,7 +74,8 @@ static size_t read_gids(struct ibv_context *context, unsigned port, struct gid_e
 	for (ssize_t i = 0; i < count; i++) {
 		char interface[IF_NAMESIZE] = "";
 
-		if (table[i].port_num != port)
+		/* A queue pair names its GID in eight bits. */
+		if (table[i].port_num != port || table[i].gid_index > UINT8_MAX)
 			continue;
 		out[n] = (struct gid_entry){ .index = table[i].gid_index,
 					     .roce_v2 = table[i].gid_type == IBV_GID_TYPE_ROCE_V2 };

@@ -209,7 +209,9 @@ int verbs_open(const char *where, struct fabric **out)
 	list_init(&endpoint->windows_tell);
 	error = verbs_name_parse(where, &endpoint->name);
 	if (error) {
-		log_error("\"verbs:%s\": use verbs:DEVICE[/PORT][@GIDINDEX][,ud][,lanes=N]", where);
+		log_error(
+			"\"verbs:%s\": use verbs:DEVICE[/PORT][@GIDINDEX][,ud][,lanes=N][,tc=N][,sl=N]",
+			where);
 		goto close_endpoint;
 	}
 	error = device_open(endpoint);

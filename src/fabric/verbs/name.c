@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What comes behind "verbs:", taken apart: DEVICE[/PORT][@GIDINDEX][,ud][,lanes=N]. Pure; needs no libibverbs. */
+/* What comes behind "verbs:", taken apart; see verbs.h. Pure: needs no libibverbs. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,6 +27,14 @@ static bool option(const char **text, struct verbs_name *name)
 	if (!strncmp(*text, "lanes=", 6)) {
 		*text += 6;
 		return number(text, VERBS_LANES_MAX, &name->lanes) && name->lanes;
+	}
+	if (!strncmp(*text, "tc=", 3)) {
+		*text += 3;
+		return number(text, 255, &name->traffic_class);
+	}
+	if (!strncmp(*text, "sl=", 3)) {
+		*text += 3;
+		return number(text, 15, &name->service_level);
 	}
 	if (!strncmp(*text, "ud", 2)) {
 		*text += 2;

@@ -257,7 +257,10 @@ struct ibv_ah_attr route_to(const struct endpoint *endpoint, const struct roce_a
 	struct ibv_ah_attr route = {
 		.is_global = 1,
 		.port_num = endpoint->port,
-		.grh = { .sgid_index = endpoint->gid_index, .hop_limit = HOP_LIMIT },
+		.sl = (uint8_t)endpoint->name.service_level,
+		.grh = { .sgid_index = endpoint->gid_index,
+			 .hop_limit = HOP_LIMIT,
+			 .traffic_class = (uint8_t)endpoint->name.traffic_class },
 	};
 
 	if (peer->family == 4) {
@@ -359,7 +362,7 @@ void queues_heal(struct endpoint *endpoint)
 	struct list *item, *after;
 	uint64_t now;
 
-	if (list_empty(&endpoint->broken))
+	if (list_empty(&endpoint->broken) || endpoint->dead)
 		return;
 	now = verbs_now_ns(&endpoint->fabric);
 	list_for_each_safe (item, after, &endpoint->broken) {

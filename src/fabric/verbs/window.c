@@ -140,6 +140,7 @@ static void post_queued(struct endpoint *endpoint)
 static void queue_up(struct endpoint *endpoint, struct window *window, enum window_state state)
 {
 	window->state = (uint8_t)state;
+	list_del(&window->link);
 	list_add_tail(&endpoint->windows_queued, &window->link);
 	post_queued(endpoint);
 }

@@ -30,6 +30,9 @@ static void names(void **state)
 	assert_int_equal(name.gid_index, 0);
 	assert_int_equal(name.lanes, 8);
 	assert_true(name.ud);
+	assert_int_equal(verbs_name_parse("rxe0,tc=106,sl=3", &name), 0);
+	assert_int_equal(name.traffic_class, 106);
+	assert_int_equal(name.service_level, 3);
 	assert_int_equal(verbs_name_parse("rxe0@17", &name), 0);
 	assert_int_equal(name.gid_index, 17);
 }
@@ -57,6 +60,8 @@ static void bad_names(void **state)
 		"rxe0,lanes=0",
 		"rxe0,lanes=9",
 		"rxe0@65536",
+		"rxe0,tc=256",
+		"rxe0,sl=16",
 		"0123456789012345678901234567890123456789012345678901234567890123"
 	};
 	struct verbs_name name;
