@@ -41,6 +41,7 @@ struct message {
 	struct gw_send *send;
 	struct gw_recv *recv;
 	bool busy; /* others may overtake it */
+	bool released;
 };
 
 struct peer {
@@ -131,7 +132,8 @@ static void received(void *arg, const struct gw_transfer_result *result, uint64_
 	peer->recvs_done++;
 	peer->bad_status += result->status != 0;
 	peer->bad_length += result->status == 0 && result->length != message->length;
-	for (uint32_t i = 0; i < message->length; i++)
+	message->released = true;
+	for (uint32_t i = 0; i < message->length && !result->status; i++)
 		if (message->memory[i] != byte_of(peer->other, message->number, i)) {
 			peer->bad_bytes++;
 			break;
@@ -155,8 +157,9 @@ static void post(struct peer *peer)
 		if (message->busy)
 			break;
 		message->busy = true;
-		if (peer->recvs_posted >= peer->places)
+		if (message->released)
 			peer->touched += !untouched(message);
+		message->released = false;
 		message->number = peer->recvs_posted;
 		if (gw_transfer_recv(peer->qp, &gw_selective_repeat, &attr, &message->recv))
 			report_fatal("%s: cannot post a receive", peer->label);
@@ -303,8 +306,8 @@ static void linger(struct peer *peer)
 
 static void look_again(struct peer *peer)
 {
-	for (uint32_t i = 0; i < peer->places && i < peer->recvs_done; i++)
-		peer->touched += !untouched(&peer->in[i]);
+	for (uint32_t i = 0; i < peer->places; i++)
+		peer->touched += peer->in[i].released && !untouched(&peer->in[i]);
 }
 
 static uint64_t counter(const struct gw_context *ctx, const char *name)
