@@ -2,14 +2,16 @@
 /*
  * One end of the matrix: the whole message layer and Selective Repeat on any fabric, by its name.
  *
- *	fabric_peer FABRIC DIRECTORY OWN PEER [payload=N] [messages=N] [slots=N] [break=N] [rounds=N] [limit=SECONDS]
+ *	fabric_peer FABRIC DIRECTORY OWN PEER [payload=N] [messages=N] [slots=N] [break=N] [rounds=N] [limit=SECONDS] [qps=N]
+ *	fabric_peer FABRIC
  *
  * Two of these find each other by files DIRECTORY/OWN and DIRECTORY/PEER, then send each other the same number of
  * messages at the same time, of odd lengths that both compute. Whoever receives knows every byte. Each receive has
  * memory of its own between guards; once released and found right it is overwritten, and looked at again at the end, when
  * all is quiet: nothing may have landed there since. With break=N the end pushes its own data queue pairs into error
  * after N messages, verbs only: they have to come back. With rounds=N the same memory serves N times over: then what is
- * late would land in a later round's receive, and show as a wrong byte there.
+ * late would land in a later round's receive, and show as a wrong byte there. With qps=N messages go over N queue pairs
+ * in turn. With nothing but a fabric it is opened and closed: the log says what became of it.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -30,6 +32,7 @@
 #define DEADLINE_S    30
 #define QUIET_NS      UINT64_C(200000000)
 #define LENGTHS	      10
+#define QPS_MAX	      64
 
 struct peer;
 
@@ -48,7 +51,8 @@ struct peer {
 	const char *label, *directory, *own, *other;
 	struct gw_context *ctx;
 	struct gw_mr *mr;
-	struct gw_qp *qp;
+	struct gw_qp *qp[QPS_MAX];
+	uint32_t qps;
 	uint8_t *memory;
 	size_t memory_size, stride;
 	uint32_t payload, places, messages, slots, break_after,
@@ -161,7 +165,8 @@ static void post(struct peer *peer)
 			peer->touched += !untouched(message);
 		message->released = false;
 		message->number = peer->recvs_posted;
-		if (gw_transfer_recv(peer->qp, &gw_selective_repeat, &attr, &message->recv))
+		if (gw_transfer_recv(peer->qp[peer->recvs_posted % peer->qps], &gw_selective_repeat,
+				     &attr, &message->recv))
 			report_fatal("%s: cannot post a receive", peer->label);
 		peer->recvs_posted++;
 	}
@@ -180,7 +185,8 @@ static void post(struct peer *peer)
 		message->number = peer->sends_posted;
 		for (uint32_t i = 0; i < message->length; i++)
 			message->memory[i] = byte_of(peer->own, message->number, i);
-		if (gw_transfer_send(peer->qp, &gw_selective_repeat, &attr, &message->send))
+		if (gw_transfer_send(peer->qp[peer->sends_posted % peer->qps], &gw_selective_repeat,
+				     &attr, &message->send))
 			report_fatal("%s: cannot post a send", peer->label);
 		peer->sends_posted++;
 	}
@@ -191,7 +197,7 @@ static void prepare_memory(struct peer *peer)
 	uint32_t payload;
 	uint8_t *place;
 
-	if (gw_qp_payload(peer->qp, &payload))
+	if (gw_qp_payload(peer->qp[0], &payload))
 		report_fatal("%s: no payload", peer->label);
 	peer->stride = (2 * GUARD + length_of(payload, LENGTHS - 1) + 63) / 64 * 64;
 	peer->memory_size = 2 * (size_t)peer->places * peer->stride;
@@ -243,33 +249,59 @@ static bool find(const struct peer *peer, const char *what, void *bytes, size_t 
 	return good;
 }
 
+static void create_qps(struct peer *peer, struct gw_qp_info *infos)
+{
+	struct gw_qp_attr attr = { .payload = peer->payload, .slots = peer->slots };
+
+	for (uint32_t i = 0; i < peer->qps; i++) {
+		int error = gw_qp_create(peer->ctx, &attr, &peer->qp[i]);
+
+		if (error)
+			report_fatal("%s: no queue pair: %s (%s)", peer->label, strerror(-error),
+				     gw_context_error(peer->ctx));
+		gw_qp_info(peer->qp[i], &infos[i]);
+	}
+}
+
 static void connect_to_peer(struct peer *peer, const char *fabric)
 {
-	struct gw_context_attr attr = { .fabric = fabric, .max_qps = 16 };
-	struct gw_qp_attr qp = { .payload = peer->payload, .slots = peer->slots };
+	struct gw_context_attr attr = { .fabric = fabric, .max_qps = QPS_MAX };
 	const struct timespec nap = { .tv_nsec = 10000000 };
-	struct gw_qp_info info;
+	struct gw_qp_info infos[QPS_MAX];
 	time_t until = time(NULL) + DEADLINE_S;
+	size_t size = peer->qps * sizeof(infos[0]);
 	int error = gw_context_open(&attr, &peer->ctx);
+	char byte;
 
 	if (error)
 		report_fatal("%s: cannot open %s: %s", peer->label, fabric, strerror(-error));
-	error = gw_qp_create(peer->ctx, &qp, &peer->qp);
-	if (error)
-		report_fatal("%s: no queue pair: %s (%s)", peer->label, strerror(-error),
-			     gw_context_error(peer->ctx));
-	gw_qp_info(peer->qp, &info);
-	leave(peer, "info", &info, sizeof(info));
-	while (!find(peer, "info", &info, sizeof(info)) && time(NULL) < until)
+	create_qps(peer, infos);
+	leave(peer, "info", infos, size);
+	while (!find(peer, "info", infos, size) && time(NULL) < until)
 		nanosleep(&nap, NULL);
-	error = gw_qp_connect(peer->qp, &info);
-	if (error)
-		report_fatal("%s: cannot connect: %s (%s)", peer->label, strerror(-error),
-			     gw_context_error(peer->ctx));
+	for (uint32_t i = 0; i < peer->qps; i++) {
+		error = gw_qp_connect(peer->qp[i], &infos[i]);
+		if (error)
+			report_fatal("%s: cannot connect: %s (%s)", peer->label, strerror(-error),
+				     gw_context_error(peer->ctx));
+	}
 	/* Neither may write before the other is ready: a lost first packet is fine, but says nothing. */
 	leave(peer, "ready", "y", 1);
-	while (!find(peer, "ready", &info, 1) && time(NULL) < until)
+	while (!find(peer, "ready", &byte, 1) && time(NULL) < until)
 		nanosleep(&nap, NULL);
+}
+
+static int only_open(const char *fabric)
+{
+	struct gw_context_attr attr = { .fabric = fabric };
+	struct gw_context *ctx;
+	int error;
+
+	gw_log_set(GW_LOG_INFO, NULL, NULL);
+	error = gw_context_open(&attr, &ctx);
+	if (!error)
+		gw_context_close(ctx);
+	return error ? EXIT_FAILURE : EXIT_SUCCESS;
 }
 
 static void transfer(struct peer *peer)
@@ -283,7 +315,7 @@ static void transfer(struct peer *peer)
 #ifdef HAVE_VERBS
 		if (peer->break_after && peer->recvs_done >= peer->break_after) {
 			peer->break_after = 0;
-			break_lanes(peer->qp);
+			break_lanes(peer->qp[0]);
 		}
 #endif
 	}
@@ -365,6 +397,8 @@ int main(int argc, char **argv)
 	char label[128];
 	uint32_t breaks;
 
+	if (argc == 2)
+		return only_open(argv[1]);
 	if (argc < 5)
 		report_fatal("usage: fabric_peer fabric directory own peer [name=value...]");
 	peer.directory = argv[2];
@@ -377,6 +411,9 @@ int main(int argc, char **argv)
 	if (peer.places < IN_FLIGHT)
 		report_fatal("%s: fewer messages than are in flight", label);
 	peer.messages = peer.places * option(argc, argv, "rounds", 1);
+	peer.qps = option(argc, argv, "qps", 1);
+	if (!peer.qps || peer.qps > QPS_MAX)
+		report_fatal("%s: 1 to %d queue pairs", label, QPS_MAX);
 	peer.limit_s = option(argc, argv, "limit", DEADLINE_S);
 	peer.slots = option(argc, argv, "slots", 16);
 	breaks = peer.break_after = option(argc, argv, "break", 0);
