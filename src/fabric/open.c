@@ -63,47 +63,22 @@ static bool usual_port(const char *where)
 	return !at || !strcmp(at, "@4791");
 }
 
-/* ADDRESS[@PORT] as it is; of INTERFACE[@PORT] the address takes the interface's place. */
-static int resolve(const char *where, char *out, size_t size)
-{
-	size_t length = strcspn(where, "@");
-	char name[INTERFACE_ADDRESS_MAX], address[INTERFACE_ADDRESS_MAX];
-	int error;
-
-	if (length >= sizeof(name) || strlen(where) >= size)
-		return -EINVAL;
-	memcpy(name, where, length);
-	name[length] = '\0';
-	error = interface_address(name, address);
-	if (error == -EADDRNOTAVAIL)
-		log_error("roce:%s: interface %s has no IP address", where, name);
-	if (error == -ENODEV) {
-		strcpy(out, where);
-		return 0;
-	}
-	if (error || strlen(address) + strlen(where + length) >= size)
-		return error ? error : -EINVAL;
-	strcpy(out, address);
-	strcat(out, where + length);
-	return 0;
-}
-
 static int open_roce(const char *where, const struct fabric_faults *faults, struct fabric **out)
 {
-	char text[2 * INTERFACE_ADDRESS_MAX], address[2 * INTERFACE_ADDRESS_MAX], device[64];
-	int error = resolve(where, text, sizeof(text));
+	char address[INTERFACE_ADDRESS_MAX], device[64];
+	int error = interface_resolve(where, address);
 
+	if (error == -EADDRNOTAVAIL)
+		log_error("roce:%s: this interface has no IP address", where);
 	if (error)
 		return error;
-	strcpy(address, text);
-	address[strcspn(address, "@")] = '\0';
-	if (usual_port(text) && interface_owner(SYSFS, address, device, sizeof(device))) {
+	if (usual_port(address) && interface_owner(SYSFS, address, device, sizeof(device))) {
 		log_error(
-			"roce:%s: RDMA device %s takes UDP port 4791 of this address before any socket sees it; use verbs:%s, or another port (roce:%s@4792) between user-space ends",
-			where, device, device, address);
+			"roce:%s: RDMA device %s takes UDP port 4791 of this address before any socket sees it; use verbs:%s, or another port (roce:ADDRESS@4792) between user-space ends",
+			where, device, device);
 		return -EADDRINUSE;
 	}
-	return roce_open(text, faults, out);
+	return roce_open(address, faults, out);
 }
 
 static int open_verbs(const char *where, const struct fabric_faults *faults, struct fabric **out)
@@ -119,18 +94,20 @@ static int open_verbs(const char *where, const struct fabric_faults *faults, str
 
 static int open_auto(const struct fabric_faults *faults, struct fabric **out)
 {
-	char device[VERBS_DEVICE_MAX], address[INTERFACE_ADDRESS_MAX];
-	char why[128] = "faults on purpose are made in user space only";
+	char device[VERBS_DEVICE_MAX], address[INTERFACE_ADDRESS_MAX], found[128];
+	const char *why = "faults on purpose are made in user space only";
 	int error;
 
-	if (!faulty(faults) && verbs_find(device, why, sizeof(why))) {
+	if (!faulty(faults) && !verbs_find(device, found, sizeof(found))) {
+		why = found;
+	} else if (!faulty(faults)) {
 		error = verbs_open(device, out);
 		if (!error) {
 			log_info("auto: verbs:%s, for a device that places packets itself is there",
 				 device);
 			return 0;
 		}
-		strcpy(why, "the RDMA device did not open");
+		why = "the RDMA device did not open";
 	}
 	error = interface_usual(SYSFS, address);
 	if (error) {

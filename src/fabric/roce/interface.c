@@ -69,6 +69,26 @@ int interface_address(const char *name, char out[INTERFACE_ADDRESS_MAX])
 	return best ? 0 : -EADDRNOTAVAIL;
 }
 
+int interface_resolve(const char *where, char out[INTERFACE_ADDRESS_MAX])
+{
+	size_t length = strcspn(where, "@");
+	char name[IF_NAMESIZE], address[INTERFACE_ADDRESS_MAX];
+	int error = -ENODEV, written;
+
+	if (length < sizeof(name)) {
+		memcpy(name, where, length);
+		name[length] = '\0';
+		error = interface_address(name, address);
+	}
+	if (error && error != -ENODEV)
+		return error;
+	if (error)
+		written = snprintf(out, INTERFACE_ADDRESS_MAX, "%s", where);
+	else
+		written = snprintf(out, INTERFACE_ADDRESS_MAX, "%s%s", address, where + length);
+	return written < INTERFACE_ADDRESS_MAX ? 0 : -EINVAL;
+}
+
 int interface_usual(const char *sysfs, char out[INTERFACE_ADDRESS_MAX])
 {
 	struct ifaddrs *all, *item;
@@ -146,13 +166,15 @@ static bool device_has(const char *device, const struct in6_addr *wanted)
 bool interface_owner(const char *sysfs, const char *address, char *device, size_t size)
 {
 	struct in6_addr wanted = { .s6_addr = { [10] = 0xff, [11] = 0xff } };
-	char devices[256], path[400];
+	char devices[256], path[400], text[INTERFACE_ADDRESS_MAX];
 	struct dirent *entry;
 	bool found = false;
 	DIR *directory;
 
-	if (inet_pton(AF_INET, address, wanted.s6_addr + 12) != 1 &&
-	    inet_pton(AF_INET6, address, &wanted) != 1)
+	snprintf(text, sizeof(text), "%s", address);
+	text[strcspn(text, "@%")] = '\0'; /* without port and scope */
+	if (inet_pton(AF_INET, text, wanted.s6_addr + 12) != 1 &&
+	    inet_pton(AF_INET6, text, &wanted) != 1)
 		return false;
 	snprintf(devices, sizeof(devices), "%s/class/infiniband", sysfs);
 	directory = opendir(devices);

@@ -20,13 +20,13 @@ int cq_open(struct endpoint *endpoint, uint32_t entries, struct cq **out)
 	cq = calloc(1, sizeof(*cq));
 	if (!cq)
 		return -ENOMEM;
-	errno = ENOMEM; /* not every provider says */
+	errno = 0;
 	cq->ibv = ibv_create_cq(endpoint->context, (int)entries, cq, endpoint->channel, 0);
 	if (!cq->ibv) {
-		int error = -errno;
+		int error = errno;
 
 		free(cq);
-		return error;
+		return error > 0 ? -error : -ENOMEM; /* not every provider says */
 	}
 	cq->size = entries;
 	endpoint->cqs[endpoint->cq_count++] = cq;

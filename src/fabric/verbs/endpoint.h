@@ -281,7 +281,7 @@ int verbs_qp_create(struct fabric *fabric, const struct fabric_qp_attr *attr,
 		    struct fabric_qp **out);
 void verbs_qp_destroy(struct fabric_qp *qp);
 size_t verbs_qp_address(const struct fabric_qp *qp, uint8_t *out);
-int verbs_qp_connect(struct fabric_qp *qp, const uint8_t *address, size_t length, uint32_t payload);
+int verbs_qp_connect(struct fabric_qp *qp, const uint8_t *bytes, size_t length, uint32_t payload);
 /* Destroys control queues that have nothing more to say, or took too long. */
 void leavers_see_off(struct endpoint *endpoint, uint64_t now_ns);
 
@@ -301,7 +301,7 @@ int windows_poll(struct endpoint *endpoint, struct fabric_event *events, int mos
 /* ---- write.c -------------------------------------------------------------------------------------------------- */
 int verbs_write(struct fabric_qp *qp, unsigned lane, const struct fabric_target *target,
 		const struct fabric_write *writes, unsigned count);
-void write_done(struct verbs_qp *qp, uint32_t batch);
+void write_done(struct verbs_qp *qp, uint32_t number);
 /* The lane was reset: whatever it had is done with, one way or another. */
 void write_abandon(struct verbs_qp *qp, unsigned lane);
 

@@ -86,11 +86,11 @@ static bool take(struct endpoint *endpoint, const struct ibv_wc *wc, struct fabr
 
 void poll_binder(struct endpoint *endpoint)
 {
+	struct fabric_event none; /* nothing arrives there */
 	struct ibv_wc *wc;
 
-	/* Nothing arrives there after the probe, so that there are no events. */
 	while ((wc = cq_next(endpoint->cqs[0])))
-		take(endpoint, wc, NULL);
+		take(endpoint, wc, &none);
 }
 
 static int poll_cq(struct endpoint *endpoint, struct cq *cq, struct fabric_event *events, int most)

@@ -173,7 +173,7 @@ static int post_receives(struct queue *queue)
 			uint32_t cell = 0;
 
 			requests[i] = (struct ibv_recv_wr){ 0 };
-			if (is_datagram(queue)) {
+			if (queue->spent_cells) {
 				cell = queue->spent_cells[queue->spent - 1 - i];
 				cells[i].addr =
 					(uintptr_t)queue->memory + (size_t)cell * queue->cell_size;

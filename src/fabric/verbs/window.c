@@ -85,7 +85,6 @@ static struct window *window_get(struct endpoint *endpoint)
 
 static void window_put(struct endpoint *endpoint, struct window *window)
 {
-	window->qp = NULL;
 	list_del(&window->link);
 	list_add_tail(&endpoint->windows_free, &window->link);
 	endpoint->windows_idle++;
