@@ -11,7 +11,7 @@
 
 #include "fabric/verbs/endpoint.h"
 
-int cq_open(struct endpoint *endpoint, uint32_t entries, struct cq **out)
+int cq_open(struct endpoint *endpoint, uint32_t entries)
 {
 	struct cq *cq;
 
@@ -30,7 +30,6 @@ int cq_open(struct endpoint *endpoint, uint32_t entries, struct cq **out)
 	}
 	cq->size = entries;
 	endpoint->cqs[endpoint->cq_count++] = cq;
-	*out = cq;
 	return 0;
 }
 
@@ -50,9 +49,10 @@ int cq_reserve(struct endpoint *endpoint, uint32_t entries, struct cq **out)
 	}
 	if (entries > endpoint->sizes.cq)
 		return -ENOBUFS;
-	error = cq_open(endpoint, endpoint->sizes.cq, &cq);
+	error = cq_open(endpoint, endpoint->sizes.cq);
 	if (error)
 		return error;
+	cq = endpoint->cqs[endpoint->cq_count - 1];
 	cq->reserved = entries;
 	*out = cq;
 	return 0;

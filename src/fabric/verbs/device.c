@@ -116,8 +116,6 @@ static int fail(const struct endpoint *endpoint, int error, const char *why)
 static int open_objects(struct endpoint *endpoint)
 {
 	struct ibv_context *context = endpoint->context;
-	struct cq *first;
-	int error;
 
 	endpoint->pd = ibv_alloc_pd(context);
 	endpoint->channel = ibv_create_comp_channel(context);
@@ -127,8 +125,7 @@ static int open_objects(struct endpoint *endpoint)
 	    fcntl(context->async_fd, F_SETFL, O_NONBLOCK))
 		return -errno;
 	/* The binder's: opened also where there is none, so that the others start behind it. */
-	error = cq_open(endpoint, 2 * endpoint->sizes.binds, &first);
-	return error;
+	return cq_open(endpoint, 2 * endpoint->sizes.binds);
 }
 
 int device_open(struct endpoint *endpoint)

@@ -252,7 +252,8 @@ int probe_mode(struct endpoint *endpoint);
 /* ---- cq.c ----------------------------------------------------------------------------------------------------- */
 /* A queue with room for so many more; opens one if need be. */
 int cq_reserve(struct endpoint *endpoint, uint32_t entries, struct cq **out);
-int cq_open(struct endpoint *endpoint, uint32_t entries, struct cq **out);
+/* One more; it is the last of the endpoint's. */
+int cq_open(struct endpoint *endpoint, uint32_t entries);
 void cq_release(struct cq *cq, uint32_t entries);
 void cqs_close(struct endpoint *endpoint);
 /* The next completion, null when there is none now. */
