@@ -39,6 +39,7 @@ static unsigned fill(struct gw_qp *qp, const struct gw_send *send, struct fabric
 		uint32_t packet = put->packet + i;
 
 		writes[i].data = data;
+		writes[i].mr = put->mr->fabric_mr;
 		writes[i].length = i + 1 == put->packets ? put->tail : qp->tx_payload;
 		writes[i].packet = packet;
 		writes[i].user = user_bits(qp, send, packet);

@@ -156,12 +156,13 @@ int gw_qp_info(const struct gw_qp *qp, struct gw_qp_info *out)
 	info.split = qp->split;
 	info.generation_bits = fabric->caps.generation_bits;
 	info.payload = qp->payload;
+	info.reaches = fabric->caps.rungs[0] != 0;
 	info.slots = qp->slots_mask + 1;
 	info.token = qp->token;
 	info.first_msn = qp->first_msn; /* also when asked for after receives were posted */
 	info.window = window_initial(qp->ctx);
 	info.control_max = fabric->caps.max_control;
-	strncpy(info.fabric, fabric->ops->name, sizeof(info.fabric) - 1);
+	strncpy(info.fabric, fabric_wire(fabric), sizeof(info.fabric) - 1);
 	info.address_length = (uint32_t)fabric->ops->qp_address(qp->fabric_qp, info.address);
 	info_encode(&info, out);
 	return 0;
@@ -198,7 +199,7 @@ int gw_qp_connect(struct gw_qp *qp, const struct gw_qp_info *peer)
 		return explain(
 			ctx, error,
 			"the peer's description is none of Godwit's, or was cut or changed on its way");
-	if (strcmp(info.fabric, ctx->fabric->ops->name) != 0)
+	if (strcmp(info.fabric, fabric_wire(ctx->fabric)) != 0)
 		return explain(ctx, -EPROTONOSUPPORT, "the peer is on another kind of fabric");
 	if (memcmp(&info.split, &qp->split, sizeof(info.split)) != 0)
 		return explain(ctx, -EMSGSIZE, "the two ends split the immediate differently");
@@ -206,10 +207,13 @@ int gw_qp_connect(struct gw_qp *qp, const struct gw_qp_info *peer)
 	sends = calloc(info.slots, sizeof(*sends));
 	if (!sends)
 		return -ENOMEM;
+	ctx->fabric->error[0] = '\0';
 	error = ctx->fabric->ops->qp_connect(qp->fabric_qp, info.address, info.address_length,
 					     payload);
 	if (error) {
 		free(sends);
+		if (ctx->fabric->error[0]) /* the fabric knows better */
+			return error;
 		return explain(ctx, error,
 			       "there is no way from this fabric's address to the peer's");
 	}
@@ -222,7 +226,7 @@ int gw_qp_connect(struct gw_qp *qp, const struct gw_qp_info *peer)
 	qp->control_max = info.control_max < ctx->fabric->caps.max_control
 				  ? info.control_max
 				  : ctx->fabric->caps.max_control;
-	reach_connect(qp);
+	reach_connect(qp, info.reaches);
 	qp->sends = sends;
 	qp->sends_mask = info.slots - 1;
 	qp->send_posted = qp->send_matched = qp->grants_seen = info.first_msn;

@@ -148,7 +148,8 @@ struct slot {
 #define OWE_REACHED  128u
 
 struct sent_record; /* reach.c */
-void reach_connect(struct gw_qp *qp);
+/* `both`: the peer does it too. */
+void reach_connect(struct gw_qp *qp, bool both);
 void reach_begin(struct gw_qp *qp);
 void reach_timer(struct gw_qp *qp);
 void reach_heard(struct gw_qp *qp);
@@ -424,7 +425,8 @@ void talk(struct gw_qp *qp);
 void talk_close(struct gw_qp *qp, int reason, const char *text);
 
 /* reach.c */
-void reach_connect(struct gw_qp *qp);
+/* `both`: the peer does it too. */
+void reach_connect(struct gw_qp *qp, bool both);
 void reach_begin(struct gw_qp *qp);
 void reach_timer(struct gw_qp *qp);
 void reach_heard(struct gw_qp *qp);
@@ -465,6 +467,7 @@ void gate_cnp(struct gw_qp *qp);
 struct peer_info {
 	struct fabric_split split;
 	uint8_t generation_bits;
+	bool reaches; /* answers REACH, and takes smaller packets if need be */
 	uint32_t payload, slots, token, first_msn, window, control_max;
 	uint8_t address[FABRIC_ADDRESS_MAX];
 	uint32_t address_length;

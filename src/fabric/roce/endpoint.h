@@ -69,6 +69,7 @@ struct roce_qp {
 	uint16_t peer_ports[FABRIC_LANES_MAX]; /* that it sends from, by lane; 0: no such lane */
 	bool skip_icrc;
 	uint64_t cnp_ns; /* when the last notice of marks left */
+	bool peer_nic;	 /* one packet a datagram, for it checks the identification too */
 	union address peer;
 	struct icrc_flow to_peer;
 	struct icrc_flow from_peer; /* from its usual port */
