@@ -122,8 +122,13 @@ uint32_t feedback_allow(struct gw_qp *qp, uint32_t want)
 		if (want > allowed)
 			want = allowed;
 		/* Waiting for the gate, in vain: what would open it may have been lost with all that was in flight. */
-		if (!want && in_flight && f->stall_at == NEVER)
-			f->stall_at = qp->ctx->now + stall_ns(qp);
+		if (!want && in_flight && f->gate_at == NEVER) {
+			if (f->stall_at == NEVER)
+				f->stall_at = qp->ctx->now + stall_ns(qp);
+			/* Its window may be smaller than what pays for a report: ask for one. */
+			if (!f->probes_unanswered)
+				qp_owe(qp, OWE_PROBE);
+		}
 	}
 	return want;
 }
@@ -159,8 +164,8 @@ void feedback_stalled(struct gw_qp *qp)
 	struct feedback *f = &qp->feedback;
 
 	count(qp->ctx, COUNT_STALLS);
-	if (++f->stalls >= STALLS_FATAL && qp->ctx->now - qp->heard_at < stall_ns(qp)) {
-		/* The peer speaks, and has got nothing of all those windows. */
+	if (++f->stalls >= STALLS_FATAL && qp->ctx->now - f->answered_at < stall_ns(qp)) {
+		/* The peer answers, and has got nothing of all those windows. */
 		log_error(
 			"data no longer reaches the peer, though small packets do: has the path's MTU shrunk?");
 		qp_gone(qp, -EMSGSIZE);
