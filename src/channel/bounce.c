@@ -108,7 +108,7 @@ static int read_about_send(struct bounce *bounce, const struct record *record)
 		return 0;
 	}
 	if (record->kind == RECORD_ENDED) {
-		if (op && !op->matched)
+		if (op && !(op->matched && op->ended))
 			send_ended(op, record->status);
 		return 0;
 	}

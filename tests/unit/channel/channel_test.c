@@ -180,7 +180,7 @@ static void small_ones_are_packed(void **state)
 	act_send(&two, 0, 8, 1, &send);
 	two_until(&two, S, recv.ended && send.ended);
 	assert_in_range(recv.at - start, wire.delay_ns, wire.delay_ns + 50 * US);
-	assert_in_range(send.at - start, 2 * wire.delay_ns, 2 * wire.delay_ns + 100 * US);
+	assert_in_range(send.at - start, 2 * wire.delay_ns, 2 * wire.delay_ns + 300 * US);
 	act_check(&send, 0);
 	act_check_bytes(&recv, 8, 1);
 	for (int i = 0; i < MANY; i++)

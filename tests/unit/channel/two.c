@@ -48,8 +48,10 @@ void two_open(struct two *two, const struct two_attr *attr)
 			0);
 		assert_int_equal(gw_channel_info(two->channel[end], &info[end]), 0);
 	}
-	for (int end = 0; end < 2; end++)
+	for (int end = 0; end < 2; end++) {
 		assert_int_equal(gw_channel_connect(two->channel[end], &info[!end]), 0);
+		world_touch(&two->world, (uint32_t)end);
+	}
 }
 
 static void check_pools(const struct gw_context *ctx)
