@@ -273,8 +273,8 @@ int gw_channel_create(struct gw_context *ctx, const struct gw_channel_attr *attr
 	ch->status = -ENOTCONN;
 	ch->ask_at = ch->retry_at = NEVER;
 	list_init(&ch->ended);
-	list_init(&ch->records);
-	list_init(&ch->notices);
+	for (int i = 0; i < GROUPS; i++)
+		list_init(&ch->lines[i]);
 	list_init(&ch->parts);
 	list_init(&ch->bulk_sends);
 	list_init(&ch->bulk_recvs);

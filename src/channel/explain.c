@@ -137,7 +137,7 @@ int gw_channel_explain(const struct gw_channel *ch, char *out, size_t size)
 		say_open(&text, ch);
 		if (!list_empty(&ch->bulk_sends))
 			say(&text, "; large sends wait for the peer to post receives");
-		if (ch->packs_busy[GROUP_DATA] + 1 >= ch->packs_max)
+		if (!list_empty(&ch->lines[GROUP_DATA]))
 			say(&text, "; small sends wait for the peer to post receives");
 		if (!ch->cap_bps)
 			say(&text, "; stopped: the rate is set to 0");

@@ -12,18 +12,24 @@
 #define GROUP_BYTES                                                                                \
 	(32u                                                                                       \
 	 << 10) /* bulk waits for so many tokens at once, as far as the bucket holds them: batches are cheap */
-#define OTHER_NS                                                                                   \
-	UINT64_C(500000) /* the other queue pair fills the window: look again after so long */
-#define TOKENS_A_BYTE 8000000000
+#define PACKETS_A_SECOND 10 /* at least */
+#define TOKENS_A_BYTE	 8000000000
 
 static uint64_t least(uint64_t a, uint64_t b)
 {
 	return a < b ? a : b;
 }
 
+/* A controller that sees delay where there is no queue may take the rate down without end: some packets a second still
+ * have to leave for it to see anything else. */
 void pace_set(struct gw_channel *ch, uint64_t now)
 {
-	pacer_set_rate(&ch->pacer, least(cc_limits(&ch->cc).rate_bps, ch->cap_bps), now);
+	uint64_t floor_bps = (uint64_t)ch->pacer.packet_bytes * 8 * PACKETS_A_SECOND;
+	uint64_t rate_bps = cc_limits(&ch->cc).rate_bps;
+
+	if (rate_bps < floor_bps)
+		rate_bps = floor_bps;
+	pacer_set_rate(&ch->pacer, least(rate_bps, ch->cap_bps), now);
 }
 
 void pace_open(struct gw_channel *ch, uint64_t now)
@@ -58,8 +64,9 @@ static uint32_t window_allows(const struct side *side, uint32_t in_flight, uint3
 	uint64_t used = in_flight_bytes(ch);
 	uint64_t packets = window > used ? (window - used) / payload : 0;
 
-	if (!used && !packets)
-		packets = 1; /* nothing would ever open it */
+	/* The report of its own packets is what opens the gate again, also where the other's fill the window. */
+	if (!in_flight && !packets)
+		packets = 1;
 	if (side->small && in_flight < SMALL_SHARE && packets < SMALL_SHARE - in_flight)
 		packets = SMALL_SHARE - in_flight;
 	return (uint32_t)least(packets, UINT32_MAX);
@@ -79,11 +86,8 @@ static uint32_t allow(void *arg, uint32_t in_flight, uint32_t payload, uint64_t 
 	if (!side->ch->cap_bps)
 		return 0;
 	packets = window_allows(side, in_flight, payload);
-	if (!packets) {
-		if (!in_flight)
-			*again_ns = now + OTHER_NS;
+	if (!packets)
 		return 0;
-	}
 	if (side->small || wanted < payload)
 		wanted = payload;
 	bytes = pacer_allow(pacer, now);

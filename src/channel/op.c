@@ -88,10 +88,7 @@ void op_fail(struct gw_op *op, int status)
 		op_end(op, status);
 		return;
 	}
-	if (op->owes & OWES(RECORD_DATA)) {
-		op->owes &= ~OWES(RECORD_DATA);
-		list_del(&op->record);
-	}
+	op->owes &= ~OWES(RECORD_DATA);
 	pack_owe(op, RECORD_ENDED);
 	bulk_abort(op);
 	if (list_empty(&op->parts))

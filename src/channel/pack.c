@@ -2,11 +2,11 @@
 /*
  * Packs: small sends and notices share buffers of the channel's own, each sent as one message under Selective Repeat.
  *
- * An operation that owes the peer a record stands in line (ch->records for data, ch->notices for all else) until a pack
- * has room, then in that pack's list until the peer has read it. While fewer than two packs are on their way the next
+ * An operation that owes the peer a record stands in line (ch->lines) until a pack has room, then in that pack's list
+ * until the peer has read it. While fewer than two packs are on their way the next
  * one leaves at once, so that a lone small send waits for nothing; otherwise records gather until it is full or an
  * earlier one is answered. A pack of data is answered when every record in it has met its receive: that is how a send
- * ends. Data leaves one pack to the notices, so that a receiver that posts nothing can still be told things.
+ * ends. Data leaves packs to the other groups, so that a receiver that posts nothing can still be told things.
  */
 #include <errno.h>
 
@@ -14,28 +14,35 @@
 
 #define AT_ONCE 2
 
-static enum pack_group group_of(const struct gw_op *op)
+static struct list *line(struct gw_op *op)
 {
-	return op->owes & OWES(RECORD_DATA) ? GROUP_DATA : GROUP_NOTICE;
-}
+	enum pack_group group = GROUP_NOTICE;
 
-static struct list *line(struct gw_channel *ch, enum pack_group group)
-{
-	return group == GROUP_DATA ? &ch->records : &ch->notices;
+	if (op->owes & OWES(RECORD_DATA))
+		group = GROUP_DATA;
+	else if (op->owes & OWES(RECORD_ENDED) && !op->bound)
+		group = GROUP_ENDED;
+	return &op->ch->lines[group];
 }
 
 void pack_owe(struct gw_op *op, enum record_kind kind)
 {
+	if (kind == RECORD_ENDED)
+		op->owes &= ~OWES(RECORD_ASK);
 	op->owes |= OWES(kind);
-	if (list_empty(&op->record)) /* else it is in line, or will be when its pack is answered */
-		list_add_tail(line(op->ch, group_of(op)), &op->record);
+	if (op->packed)
+		return; /* in line again when its pack is answered */
+	list_del(&op->record);
+	list_add_tail(line(op), &op->record);
 }
 
 static struct pack *take_pack(struct gw_channel *ch, enum pack_group group)
 {
-	uint32_t busy = ch->packs_busy[GROUP_DATA] + ch->packs_busy[GROUP_NOTICE];
+	uint32_t busy = (uint32_t)(GROUP_NOTICE - group); /* left to those that come first */
 
-	if (busy + (group == GROUP_DATA) >= ch->packs_max)
+	for (int i = 0; i < GROUPS; i++)
+		busy += ch->packs_busy[i];
+	if (busy >= ch->packs_max)
 		return NULL;
 	for (uint32_t i = 0; i < ch->pack_count; i++) {
 		struct pack *pack = &ch->packs[i];
@@ -68,7 +75,7 @@ static void answered(struct gw_op *op)
 		bounce_done(bounce);
 	}
 	if (op->owes)
-		list_add_tail(line(op->ch, group_of(op)), &op->record);
+		list_add_tail(line(op), &op->record);
 	op_check(op);
 }
 
@@ -152,7 +159,7 @@ static void fill_group(struct gw_channel *ch, enum pack_group group)
 {
 	struct list *item;
 
-	while ((item = list_first(line(ch, group)))) {
+	while ((item = list_first(&ch->lines[group]))) {
 		struct gw_op *op = container_of(item, struct gw_op, record);
 		size_t bytes = (size_t)__builtin_popcount(op->owes) * RECORD_HEADER;
 		struct pack *pack;
@@ -178,8 +185,8 @@ void pack_fill(struct gw_channel *ch)
 {
 	if (!ch->qp[SMALL] || !ch->connected)
 		return;
-	fill_group(ch, GROUP_NOTICE);
-	fill_group(ch, GROUP_DATA);
+	for (int group = GROUP_NOTICE; group >= GROUP_DATA; group--)
+		fill_group(ch, (enum pack_group)group);
 }
 
 /* The receiver of one of our sends says what became of it. */

@@ -10,7 +10,7 @@
  * of the next grant before it posts anything (bulk_send.c): it is the turn of the first large send, or belongs to an
  * operation that went small or ended and is answered with an empty message, or to one that is still to come.
  *
- *	send   bulk: ch->bulk_sends until all of it is bound to parts        small: ch->records until it is in a pack
+ *	send   bulk: ch->bulk_sends until all of it is bound to parts        small: in line until it is in a pack
  *	recv   bulk: ch->bulk_recvs until all its parts are posted
  *	what comes for a receive that is not posted yet waits in its bounce, and ch->early[seq] points at it
  *
@@ -49,7 +49,7 @@
 struct gw_op {
 	struct gw_channel *ch;
 	struct list link;   /* ch->bulk_sends or ch->bulk_recvs */
-	struct list record; /* ch->records, ch->notices, or a pack's list */
+	struct list record; /* one of ch->lines, or a pack's list */
 	struct list end;    /* ch->ended */
 	struct list parts;  /* that are open */
 	struct heap_node deadline;
@@ -120,8 +120,9 @@ struct bounce {
 	bool read;
 };
 
-/* Data and notices travel in packs of their own: data waits for its receive, and a notice must not wait with it. */
-enum pack_group { GROUP_DATA, GROUP_NOTICE, GROUPS };
+/* Packs of their own, for what has to wait for its receive (data, and a send that ended before it had a buffer) must not
+ * hold up what need not. */
+enum pack_group { GROUP_DATA, GROUP_ENDED, GROUP_NOTICE, GROUPS };
 
 enum { BULK, SMALL, QPS };
 
@@ -168,8 +169,7 @@ struct gw_channel {
 	uint32_t recv_next, recv_oldest;
 	struct list ended;
 
-	struct list records; /* operations that owe DATA */
-	struct list notices; /* that owe anything else */
+	struct list lines[GROUPS]; /* operations that owe a record */
 	struct pack *packs;
 	uint32_t pack_count;
 	struct pack *filling[GROUPS];

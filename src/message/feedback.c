@@ -38,6 +38,7 @@ struct sent_record {
 #define LOSS_SPAN	     32u /* packets at least behind a sample of the loss rate */
 #define STALL_BACKOFF_MAX    6u
 #define STALLS_FATAL	     16u
+#define STALLED_FATAL	     64u /* packets: a gate may leave a window of one, and that be lost often */
 #define STALL_LIMIT_NS	     UINT64_C(1000000000)
 
 static uint32_t log_size(const struct gw_qp *qp)
@@ -164,7 +165,15 @@ void feedback_stalled(struct gw_qp *qp)
 	struct feedback *f = &qp->feedback;
 
 	count(qp->ctx, COUNT_STALLS);
-	if (++f->stalls >= STALLS_FATAL && qp->ctx->now - f->answered_at < stall_ns(qp)) {
+	/* Only what was lost while the peer answered small packets speaks against large ones. */
+	if (qp->ctx->now - f->answered_at < stall_ns(qp)) {
+		f->deaf_stalls++;
+		f->deaf_packets += f->sequence - f->echoed;
+	} else {
+		f->deaf_stalls = f->deaf_packets = 0;
+	}
+	f->stalls++;
+	if (f->deaf_stalls >= STALLS_FATAL && f->deaf_packets >= STALLED_FATAL) {
 		/* The peer answers, and has got nothing of all those windows. */
 		log_error(
 			"data no longer reaches the peer, though small packets do: has the path's MTU shrunk?");
@@ -253,7 +262,7 @@ void feedback_reported(struct gw_qp *qp, const struct control_message *message)
 	f->echoed = r->sequence;
 	f->peer_landed = report->landed;
 	f->peer_ce = report->ce;
-	f->stalls = 0;
+	f->stalls = f->deaf_stalls = f->deaf_packets = 0;
 	if (r->times == 1 && elapsed > report->hold_ns)
 		feedback_rtt(qp, rtt_ns = elapsed - report->hold_ns);
 	if (r->times == 1)

@@ -181,7 +181,9 @@ struct feedback {
 	bool idle;	  /* there was nothing to send since it was last told */
 	uint64_t gate_at; /* when to ask it again */
 	uint32_t cnps;
-	uint32_t stalls; /* in a row */
+	uint32_t stalls;       /* in a row */
+	uint32_t deaf_stalls;  /* of which the peer answered small packets meanwhile */
+	uint32_t deaf_packets; /* given up in those */
 	uint64_t stall_at;
 	uint64_t retransmitted;
 	uint64_t sent;
@@ -259,9 +261,11 @@ struct gw_qp {
 	uint32_t first_msn; /* of what we receive */
 	uint32_t recv_posted, recv_placed, recv_granted, grants_acked, announced, completed,
 		results_acked;
-	uint32_t grants_told;  /* below: in some datagram */
-	uint32_t recvs_open;   /* not yet completed */
-	uint32_t results_owed; /* completed, and the peer does not know */
+	uint32_t grants_told;	/* below: in some datagram */
+	uint32_t recvs_open;	/* not yet completed */
+	uint32_t results_owed;	/* completed, and the peer does not know */
+	uint32_t results_round; /* of telling them */
+	uint32_t results_turn;	/* the msn to begin with where not all fit */
 	struct slot *slots;
 	struct list recvs_waiting; /* for a slot */
 
@@ -352,6 +356,7 @@ struct gw_recv {
 	uint32_t short_length;	 /* 0: none */
 	uint32_t geometry[2];
 	uint32_t missing;
+	uint32_t told_round; /* in which its result was last told; 0: never */
 	uint8_t scheme;
 	bool has_imm;
 	bool is_announced;

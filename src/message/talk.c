@@ -111,17 +111,39 @@ static void say_announcements(struct gw_qp *qp, struct letter *letter)
 	}
 }
 
+static bool put_result(struct gw_qp *qp, struct letter *letter, struct gw_recv *recv)
+{
+	struct control_result result = { .msn = recv->msn, .missing = recv->missing };
+
+	if (control_put_result(&letter->writer, &result))
+		return false;
+	recv->told_round = qp->results_round;
+	return true;
+}
+
+/* Those never told first, then the others in turn: behind one that stays open there may be more than a datagram holds. */
 static void put_results(struct gw_qp *qp, struct letter *letter)
 {
-	for (uint32_t msn = qp->results_acked; msn != qp->recv_granted; msn++) {
-		const struct gw_recv *recv = recv_find(qp, msn);
-		struct control_result result = { .msn = msn };
+	uint32_t open = qp->recv_granted - qp->results_acked;
 
-		if (!recv || !recv->completed)
-			continue;
-		result.missing = recv->missing;
-		if (control_put_result(&letter->writer, &result))
+	if (!++qp->results_round)
+		qp->results_round = 1;
+	for (uint32_t i = 0; i < open; i++) {
+		struct gw_recv *recv = recv_find(qp, qp->results_acked + i);
+
+		if (recv && recv->completed && !recv->told_round && !put_result(qp, letter, recv))
 			return;
+	}
+	for (uint32_t i = 0; i < open; i++) {
+		uint32_t turn = (qp->results_turn - qp->results_acked + i) % open;
+		struct gw_recv *recv = recv_find(qp, qp->results_acked + turn);
+
+		if (!recv || !recv->completed || recv->told_round == qp->results_round)
+			continue;
+		if (!put_result(qp, letter, recv)) {
+			qp->results_turn = recv->msn;
+			return;
+		}
 	}
 }
 
