@@ -166,13 +166,14 @@ void feedback_stalled(struct gw_qp *qp)
 
 	count(qp->ctx, COUNT_STALLS);
 	/* Only what was lost while the peer answered small packets speaks against large ones. */
-	if (qp->ctx->now - f->answered_at < stall_ns(qp)) {
+	if (f->answered_at > f->stalled_at) {
 		f->deaf_stalls++;
 		f->deaf_packets += f->sequence - f->echoed;
 	} else {
 		f->deaf_stalls = f->deaf_packets = 0;
 	}
 	f->stalls++;
+	f->stalled_at = qp->ctx->now;
 	if (f->deaf_stalls >= STALLS_FATAL && f->deaf_packets >= STALLED_FATAL) {
 		/* The peer answers, and has got nothing of all those windows. */
 		log_error(

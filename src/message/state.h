@@ -181,7 +181,8 @@ struct feedback {
 	bool idle;	  /* there was nothing to send since it was last told */
 	uint64_t gate_at; /* when to ask it again */
 	uint32_t cnps;
-	uint32_t stalls;       /* in a row */
+	uint32_t stalls; /* in a row */
+	uint64_t stalled_at;
 	uint32_t deaf_stalls;  /* of which the peer answered small packets meanwhile */
 	uint32_t deaf_packets; /* given up in those */
 	uint64_t stall_at;
