@@ -105,6 +105,12 @@ GW_API unsigned gw_counter_count(void);
 GW_API const char *gw_counter_name(unsigned counter); /* NULL past the last */
 GW_API int gw_counter_read(const struct gw_context *ctx, unsigned counter, uint64_t *out);
 
+/* All of them as text: one JSON object, or Prometheus' exposition format, where names begin with godwit_ and end in
+ * _total. Returns the length without the final zero; -ENOSPC when it does not fit: 8 KiB always does. */
+enum gw_text_format { GW_TEXT_JSON, GW_TEXT_PROMETHEUS };
+GW_API int gw_counters_text(const struct gw_context *ctx, enum gw_text_format format, char *text,
+			    size_t size);
+
 enum gw_log_level { GW_LOG_ERROR, GW_LOG_WARN, GW_LOG_INFO, GW_LOG_DEBUG };
 typedef void gw_log_fn(void *arg, enum gw_log_level level, const char *line);
 
