@@ -474,6 +474,30 @@ static void close_early(void **state)
 	close_scene(&scene);
 }
 
+/* Completions of a queue pair that is gone are not taken for those of the next one in its place. */
+static void successor(void **state)
+{
+	struct fabric_qp_attr attr = { .split = { 10, 18, 4 }, .slots = 1 };
+	struct ibv_qp_attr error = { .qp_state = IBV_QPS_ERR };
+	struct fabric *fabric;
+	struct fabric_qp *qp;
+	uint32_t seat;
+
+	(void)state;
+	assert_int_equal(verbs_open("fake0", &fabric), 0);
+	assert_int_equal(fabric->ops->qp_create(fabric, &attr, &qp), 0);
+	seat = verbs_qp(qp)->lane[0]->seat;
+	ibv_modify_qp(verbs_qp(qp)->lane[0]->qp, &error, IBV_QP_STATE);
+	fabric->ops->qp_destroy(qp);
+	assert_int_equal(fabric->ops->qp_create(fabric, &attr, &qp), 0);
+	assert_int_equal(verbs_qp(qp)->lane[0]->seat, seat);
+	for (int i = 0; i < 100; i++)
+		fabric->ops->poll(fabric, events);
+	assert_int_equal(fabric->counters[FABRIC_QP_HEALED], 0);
+	fabric->ops->close(fabric);
+	assert_int_equal(fake.objects, 0);
+}
+
 /* Many queue pairs spread over several completion queues; all fall into error at once, and none overflows. */
 static void many(void **state)
 {
@@ -537,6 +561,7 @@ int main(void)
 		fake_test(sent_in_order), fake_test(full),	  fake_test(replenished),
 		fake_test(healed),	  fake_test(bad_binds),	  fake_test(ud_checks),
 		fake_test(control),	  fake_test(close_early), fake_test(many),
+		fake_test(successor),
 	};
 
 	gw_log_set(GW_LOG_ERROR, swallow, NULL);
