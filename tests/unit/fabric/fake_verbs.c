@@ -37,15 +37,22 @@ struct fake_request {
 	uint32_t rkey;
 };
 
-struct fake_qp {
-	struct ibv_qp qp;
-	uint32_t dest, qkey;
-	uint32_t send_depth, sends;
+/* Receive requests, of one queue pair or shared. */
+struct fake_rq {
+	struct ibv_srq srq;
 	uint32_t depth, head, tail;
 	struct {
 		uint64_t wr_id;
 		struct ibv_sge cell;
 	} receives[];
+};
+
+struct fake_qp {
+	struct ibv_qp qp;
+	struct fake_rq *rq;
+	uint32_t dest, qkey;
+	uint32_t send_depth, sends;
+	bool reached; /* its last receive request, an event says */
 };
 
 struct fake_mw {
@@ -66,6 +73,7 @@ void fake_reset(void)
 	memset(&fake, 0, sizeof(fake));
 	fake.max_cqe = 32767;
 	fake.max_qp_wr = 1 << 20;
+	fake.max_srq_wr = 1 << 20;
 }
 
 static void *make(size_t size)
@@ -94,7 +102,7 @@ static void complete(struct ibv_cq *ibv, const struct ibv_wc *wc)
 
 static void complete_receive(struct fake_qp *qp, struct ibv_wc *wc)
 {
-	wc->wr_id = qp->receives[qp->head++ % qp->depth].wr_id;
+	wc->wr_id = qp->rq->receives[qp->rq->head++ % qp->rq->depth].wr_id;
 	wc->qp_num = qp->qp.qp_num;
 	complete(qp->qp.recv_cq, wc);
 }
@@ -115,7 +123,8 @@ static void to_error(struct fake_qp *qp)
 	struct fake_request **place = &first_request;
 
 	qp->qp.state = IBV_QPS_ERR;
-	while (qp->head != qp->tail)
+	qp->reached = qp->qp.srq;
+	while (!qp->qp.srq && qp->rq->head != qp->rq->tail)
 		complete_receive(qp, &flushed);
 	last_request = &first_request;
 	while (*place) {
@@ -173,13 +182,17 @@ static void carry_write(const struct fake_request *request)
 
 	if (!receives(to))
 		return;
-	if (to->head == to->tail) {
+	if (to->rq->head == to->rq->tail) {
 		fake.no_request++;
 		return;
 	}
 	if (!mw || addr < mw->addr || addr + length > mw->addr + mw->length) {
 		if (fake.stale == FAKE_BREAKS)
 			to_error(to);
+		if (fake.stale == FAKE_DROPS && to->qp.srq) {
+			wc.status = IBV_WC_REM_ACCESS_ERR;
+			complete_receive(to, &wc);
+		}
 		if (fake.stale != FAKE_LANDS)
 			return;
 	}
@@ -197,15 +210,17 @@ static void carry_datagram(const struct fake_request *request)
 
 	if (!receives(to) || to->qkey != request->wr.wr.ud.remote_qkey)
 		return;
-	if (to->head == to->tail) {
+	if (to->rq->head == to->rq->tail) {
 		fake.no_request++;
 		return;
 	}
 	if (request->wr.opcode == IBV_WR_SEND_WITH_IMM)
 		wc.wc_flags = IBV_WC_WITH_IMM;
-	if (wc.byte_len > to->receives[to->head % to->depth].cell.length)
+	if (wc.byte_len > to->rq->receives[to->rq->head % to->rq->depth].cell.length)
 		fake.misused = true;
-	gather(request, (uint8_t *)(uintptr_t)to->receives[to->head % to->depth].cell.addr + GRH);
+	gather(request,
+	       (uint8_t *)(uintptr_t)to->rq->receives[to->rq->head % to->rq->depth].cell.addr +
+		       GRH);
 	complete_receive(to, &wc);
 }
 
@@ -296,20 +311,31 @@ static int post_send(struct ibv_qp *ibv, struct ibv_send_wr *wr, struct ibv_send
 	return 0;
 }
 
-static int post_recv(struct ibv_qp *ibv, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
+static int supply(struct fake_rq *rq, const struct ibv_recv_wr *wr)
 {
-	struct fake_qp *qp = (struct fake_qp *)ibv;
-
-	(void)bad;
 	for (; wr; wr = wr->next) {
-		if (qp->tail - qp->head == qp->depth || qp->qp.state == IBV_QPS_RESET)
+		if (rq->tail - rq->head == rq->depth)
 			fake.misused = true;
-		qp->receives[qp->tail % qp->depth].wr_id = wr->wr_id;
+		rq->receives[rq->tail % rq->depth].wr_id = wr->wr_id;
 		if (wr->num_sge)
-			qp->receives[qp->tail % qp->depth].cell = wr->sg_list[0];
-		qp->tail++;
+			rq->receives[rq->tail % rq->depth].cell = wr->sg_list[0];
+		rq->tail++;
 	}
 	return 0;
+}
+
+static int post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
+{
+	(void)bad;
+	if (qp->srq || qp->state == IBV_QPS_RESET)
+		fake.misused = true;
+	return supply(((struct fake_qp *)qp)->rq, wr);
+}
+
+static int post_srq_recv(struct ibv_srq *srq, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
+{
+	(void)bad;
+	return supply((struct fake_rq *)srq, wr);
 }
 
 static struct ibv_mw *alloc_mw(struct ibv_pd *pd, enum ibv_mw_type type)
@@ -399,6 +425,7 @@ struct ibv_context *ibv_open_device(struct ibv_device *ibv)
 	context->async_fd = open("/dev/null", O_RDONLY);
 	context->ops.post_send = post_send;
 	context->ops.post_recv = post_recv;
+	context->ops.post_srq_recv = post_srq_recv;
 	context->ops.alloc_mw = alloc_mw;
 	context->ops.dealloc_mw = dealloc_mw;
 	context->ops.bind_mw = bind_mw;
@@ -421,6 +448,7 @@ int ibv_query_device(struct ibv_context *context, struct ibv_device_attr *attr)
 	attr->max_cqe = fake.max_cqe;
 	attr->max_qp_wr = fake.max_qp_wr;
 	attr->max_mw = WINDOWS - 2;
+	attr->max_srq_wr = fake.max_srq_wr;
 	return 0;
 }
 
@@ -516,14 +544,38 @@ void ibv_ack_cq_events(struct ibv_cq *cq, unsigned count)
 
 int ibv_get_async_event(struct ibv_context *context, struct ibv_async_event *event)
 {
-	(void)context;
-	(void)event;
+	for (uint32_t i = 0; i < QPS; i++)
+		if (qps[i] && qps[i]->qp.context == context && qps[i]->reached) {
+			qps[i]->reached = false;
+			event->event_type = IBV_EVENT_QP_LAST_WQE_REACHED;
+			event->element.qp = &qps[i]->qp;
+			return 0;
+		}
 	return -1;
 }
 
 void ibv_ack_async_event(struct ibv_async_event *event)
 {
 	(void)event;
+}
+
+static struct fake_rq *make_rq(struct ibv_pd *pd, uint32_t depth)
+{
+	struct fake_rq *rq = make(sizeof(*rq) + depth * sizeof(rq->receives[0]));
+
+	rq->srq.context = pd->context;
+	rq->depth = depth;
+	return rq;
+}
+
+struct ibv_srq *ibv_create_srq(struct ibv_pd *pd, struct ibv_srq_init_attr *init)
+{
+	return init->attr.max_wr ? &make_rq(pd, init->attr.max_wr)->srq : NULL;
+}
+
+int ibv_destroy_srq(struct ibv_srq *srq)
+{
+	return unmake(srq);
 }
 
 struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *init)
@@ -537,15 +589,16 @@ struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *init)
 	}
 	while (qps[index])
 		index++;
-	qp = make(sizeof(*qp) + init->cap.max_recv_wr * sizeof(qp->receives[0]));
+	qp = make(sizeof(*qp));
 	qp->qp = (struct ibv_qp){ .context = pd->context,
 				  .qp_context = init->qp_context,
 				  .pd = pd,
 				  .send_cq = init->send_cq,
 				  .recv_cq = init->recv_cq,
+				  .srq = init->srq,
 				  .qp_type = init->qp_type,
 				  .qp_num = FIRST_QP + index };
-	qp->depth = init->cap.max_recv_wr;
+	qp->rq = init->srq ? (struct fake_rq *)init->srq : make_rq(pd, init->cap.max_recv_wr);
 	qp->send_depth = init->cap.max_send_wr;
 	qps[index] = qp;
 	return &qp->qp;
@@ -560,6 +613,8 @@ int ibv_destroy_qp(struct ibv_qp *ibv)
 	to_error(qp);
 	cq->tail = tail; /* a destroyed queue pair completes nothing */
 	qps[ibv->qp_num - FIRST_QP] = NULL;
+	if (!ibv->srq)
+		unmake(qp->rq);
 	return unmake(qp);
 }
 
@@ -572,8 +627,8 @@ int ibv_modify_qp(struct ibv_qp *ibv, struct ibv_qp_attr *attr, int mask)
 			to_error(qp);
 		return 0;
 	}
-	if (attr->qp_state == IBV_QPS_RESET)
-		qp->head = qp->tail;
+	if (attr->qp_state == IBV_QPS_RESET && !ibv->srq)
+		qp->rq->head = qp->rq->tail;
 	if (mask & IBV_QP_DEST_QPN)
 		qp->dest = attr->dest_qp_num;
 	if (mask & IBV_QP_QKEY)

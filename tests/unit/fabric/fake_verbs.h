@@ -23,6 +23,7 @@ struct fake {
 	unsigned bad_binds; /* the next so many fail */
 	int max_cqe;
 	int max_qp_wr;
+	int max_srq_wr;
 	/* what was seen */
 	unsigned objects;    /* that exist */
 	unsigned no_request; /* packets dropped for want of a receive request */

@@ -197,10 +197,10 @@ static void open_late(void **state)
 
 static void land(void **state)
 {
-	const char *const names[] = { "fake0", "fake0,ud" };
+	const char *const names[] = { "fake0", "fake0,ud", "fake0,srq", "fake0,ud,srq" };
 
 	(void)state;
-	for (int i = 0; i < 2; i++) {
+	for (int i = 0; i < 4; i++) {
 		struct scene scene;
 
 		open_scene(&scene, names[i]);
@@ -327,10 +327,10 @@ static void full(void **state)
 
 static void replenished(void **state)
 {
-	const char *const names[] = { "fake0", "fake0,ud" };
+	const char *const names[] = { "fake0", "fake0,ud", "fake0,srq", "fake0,ud,srq" };
 
 	(void)state;
-	for (int i = 0; i < 2; i++) {
+	for (int i = 0; i < 4; i++) {
 		struct scene scene;
 		unsigned landed = 0;
 
@@ -349,10 +349,10 @@ static void replenished(void **state)
 
 static void healed(void **state)
 {
-	const char *const names[] = { "fake0", "fake0,ud" };
+	const char *const names[] = { "fake0", "fake0,ud", "fake0,srq", "fake0,ud,srq" };
 
 	(void)state;
-	for (int i = 0; i < 2; i++) {
+	for (int i = 0; i < 4; i++) {
 		struct ibv_qp_attr attr = { .qp_state = IBV_QPS_ERR };
 		struct scene scene;
 
@@ -363,6 +363,8 @@ static void healed(void **state)
 		for (int end = 0; end < 2; end++)
 			ibv_modify_qp(verbs_qp(scene.qp[end])->lane[0]->qp, &attr, IBV_QP_STATE);
 		fake.held = false;
+		for (int end = 0; end < 2; end++)
+			device_events(endpoint_of(scene.fabric[end]));
 		poll_for(&scene, 0, FABRIC_SENT);
 		assert_int_equal(poll_for(&scene, 1, FABRIC_DATA), 0);
 		assert_int_equal(scene.sent, 5);
@@ -396,6 +398,60 @@ static void bad_binds(void **state)
 	assert_int_equal(poll_for(&scene, 1, FABRIC_DATA), 0);
 	open_window(&scene, 0);
 	close_scene(&scene);
+}
+
+/* A shared receive queue loses a request to a stale key, and says so in error; that harms nobody. */
+static void shared_stale(void **state)
+{
+	struct scene scene;
+
+	(void)state;
+	open_scene(&scene, "fake0,srq");
+	open_window(&scene, 0);
+	assert_int_equal(scene.fabric[1]->ops->fence(scene.qp[1], 0), 0);
+	await(&scene, 1, FABRIC_FENCED, FABRIC_DATA);
+	for (int i = 0; i < 200; i++) {
+		assert_int_equal(write_packets(&scene, 0, 0, 64), 64);
+		assert_int_equal(poll_for(&scene, 1, FABRIC_DATA), 0);
+		poll_for(&scene, 0, FABRIC_SENT);
+	}
+	assert_int_equal(count(&scene, 1, FABRIC_DROP_RKEY), 200 * 64);
+	assert_int_equal(count(&scene, 1, FABRIC_QP_HEALED), 0);
+	assert_int_equal(fake.no_request, 0);
+	open_window(&scene, 0);
+	assert_int_equal(write_packets(&scene, 0, 0, 64), 64);
+	assert_int_equal(poll_for(&scene, 1, FABRIC_DATA), 64);
+	close_scene(&scene);
+}
+
+static void shared_many(void **state)
+{
+	enum { QPS = 60 };
+	struct fabric_qp_attr attr = { .split = { 10, 18, 4 }, .slots = 1 };
+	struct fabric_qp *qps[QPS];
+	struct fabric *fabric;
+	struct queue *queue;
+
+	(void)state;
+	assert_int_equal(verbs_open("fake0,srq", &fabric), 0);
+	for (int i = 0; i < QPS; i++)
+		assert_int_equal(fabric->ops->qp_create(fabric, &attr, &qps[i]), 0);
+	for (int i = 0; i < QPS; i++) {
+		queue = verbs_qp(qps[i])->lane[0];
+		assert_ptr_equal(queue_by_number(endpoint_of(fabric), queue->qp->qp_num), queue);
+	}
+	for (int i = 0; i < QPS; i += 2) {
+		uint32_t number = verbs_qp(qps[i])->lane[0]->qp->qp_num;
+
+		fabric->ops->qp_destroy(qps[i]);
+		assert_null(queue_by_number(endpoint_of(fabric), number));
+	}
+	fabric->ops->close(fabric);
+	assert_int_equal(fake.objects, 0);
+	fake.max_srq_wr = 0;
+	assert_int_not_equal(verbs_open("fake0,srq", &fabric), 0);
+	assert_int_equal(fake.objects, 0);
+	assert_false(fake.misused);
 }
 
 /* Where no NIC looks at keys, software does. */
@@ -556,12 +612,12 @@ int main(void)
 {
 #define fake_test(name) cmocka_unit_test_setup(name, begin)
 	static const struct CMUnitTest tests[] = {
-		fake_test(modes),	  fake_test(open_late),	  fake_test(land),
-		fake_test(fence_last),	  fake_test(fence_waits), fake_test(keys_fresh),
-		fake_test(sent_in_order), fake_test(full),	  fake_test(replenished),
-		fake_test(healed),	  fake_test(bad_binds),	  fake_test(ud_checks),
-		fake_test(control),	  fake_test(close_early), fake_test(many),
-		fake_test(successor),
+		fake_test(modes),	  fake_test(open_late),	   fake_test(land),
+		fake_test(fence_last),	  fake_test(fence_waits),  fake_test(keys_fresh),
+		fake_test(sent_in_order), fake_test(full),	   fake_test(replenished),
+		fake_test(healed),	  fake_test(bad_binds),	   fake_test(ud_checks),
+		fake_test(control),	  fake_test(close_early),  fake_test(many),
+		fake_test(successor),	  fake_test(shared_stale), fake_test(shared_many),
 	};
 
 	gw_log_set(GW_LOG_ERROR, swallow, NULL);
