@@ -207,6 +207,7 @@ int roce_qp_connect(struct fabric_qp *fabric_qp, const uint8_t *address, size_t 
 	qp->peer_qkey = get_be32(address + 28);
 	qp->peer_max_id = USER_SPACE_MAX_ID;
 	qp->skip_icrc = qp->endpoint->skip_icrc && address[ADDRESS_FLAGS] & FLAG_SKIPS_ICRC;
+	qp->endpoint->fabric.counters[FABRIC_UNGUARDED] += qp->skip_icrc;
 	qp->peer_ports[0] = address_port(&peer);
 	for (uint32_t i = 1; i < FABRIC_LANES_MAX; i++)
 		qp->peer_ports[i] = get_be16(address + ADDRESS_LANES + 2 * (i - 1));
