@@ -125,6 +125,11 @@ void session_describe_loss(char *out, size_t size, const char *peer, int error,
 			 session_seconds(options->timeout_ns));
 	else if (error == -ECONNRESET)
 		snprintf(out, size, "%s gave up", peer);
+	else if (error == -EMSGSIZE)
+		snprintf(
+			out, size,
+			"large packets do not reach %s, though small ones do: the MTU of the path seems to have shrunk",
+			peer);
 	else
 		snprintf(out, size, "the transfer with %s failed: %s%s%s", peer, strerror(-error),
 			 why[0] ? ": " : "", why);

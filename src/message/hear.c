@@ -206,6 +206,7 @@ static bool hear_probe(struct gw_qp *qp, const struct control_message *message)
 	f->probe_id++;
 	if (elapsed >= body->hold_ns)
 		feedback_rtt(qp, elapsed - body->hold_ns);
+	f->answered = true;
 	reach_probed(qp);
 	return true;
 }

@@ -431,6 +431,16 @@ void qp_gone(struct gw_qp *qp, int status)
 	end_requests(qp, status, false);
 }
 
+/* Data cannot get there, control can: the peer need not wait until we fall silent. */
+void qp_give_up(struct gw_qp *qp, int status)
+{
+	if (qp->state != QP_CONNECTED)
+		return;
+	for (int i = 0; i < CLOSE_COPIES; i++)
+		talk_close(qp, 0, "");
+	qp_gone(qp, status);
+}
+
 int gw_qp_close(struct gw_qp *qp)
 {
 	struct gw_context *ctx;

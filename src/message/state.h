@@ -176,7 +176,10 @@ struct feedback {
 	bool idle;	  /* there was nothing to send since it was last told */
 	uint64_t gate_at; /* when to ask it again */
 	uint32_t cnps;
-	uint32_t stalls; /* in a row */
+	uint32_t stalls;      /* in a row */
+	uint64_t stuck_since; /* the first of them, */
+	uint32_t stuck_at;    /* and the packets sent until then */
+	bool answered;	      /* a probe, since the last of them */
 	uint64_t stall_at;
 	uint64_t retransmitted;
 	uint64_t sent;
@@ -365,6 +368,7 @@ void qp_owe(struct gw_qp *qp, uint32_t what);
 void qp_arm(struct gw_qp *qp);
 void qp_timer(struct gw_qp *qp);
 void qp_gone(struct gw_qp *qp, int status);
+void qp_give_up(struct gw_qp *qp, int status);
 void qp_busy(struct gw_qp *qp);
 
 /* send.c */
