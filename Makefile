@@ -21,7 +21,9 @@ test:
 	$(DEPS) test
 	@tests/run
 
-bench: all
+bench:
+	$(DEPS) bench
+	@$(MAKE) --no-print-directory all
 	bench/run
 
 fuzz:

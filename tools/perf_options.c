@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <getopt.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "perf_scheme.h"
@@ -109,9 +110,8 @@ static int read_size(struct parser *parser)
 	char *part, *rest = text;
 	int rc = 0;
 
-	if (strlen(optarg) >= sizeof(text))
+	if ((size_t)snprintf(text, sizeof(text), "%s", optarg) >= sizeof(text))
 		return bad_size(parser);
-	strcpy(text, optarg);
 	parser->options.size_count = 0;
 	while (rc == 0 && (part = strsep(&rest, ",")))
 		rc = read_sizes(parser, part);

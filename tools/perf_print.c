@@ -66,11 +66,8 @@ static void print_direction(const struct perf_plan *plan, const char *way,
 
 static const char *text_us(bool known, uint64_t ns, char buffer[TEXT_SIZE])
 {
-	if (known)
-		snprintf(buffer, TEXT_SIZE, "%.2f", (double)ns / 1000);
-	else
-		strcpy(buffer, "-");
-	return buffer;
+	snprintf(buffer, TEXT_SIZE, "%.2f", (double)ns / 1000);
+	return known ? buffer : "-";
 }
 
 static void print_latency(const struct perf_plan *plan, const struct perf_result *client,

@@ -3,6 +3,7 @@
 #include "perf_scheme.h"
 
 #include <stddef.h>
+#include <stdio.h>
 #include <string.h>
 
 #include <godwit/scheme.h>
@@ -87,12 +88,10 @@ const struct perf_scheme *perf_scheme_default(void)
 const char *perf_scheme_names(void)
 {
 	static char names[SCHEME_COUNT * 18];
+	size_t used = 0;
 
-	names[0] = '\0';
-	for (size_t i = 0; i < SCHEME_COUNT; i++) {
-		if (i)
-			strcat(names, ", ");
-		strcat(names, schemes[i]->name);
-	}
+	for (size_t i = 0; i < SCHEME_COUNT; i++)
+		used += (size_t)snprintf(names + used, sizeof(names) - used, "%s%s", i ? ", " : "",
+					 schemes[i]->name);
 	return names;
 }

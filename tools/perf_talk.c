@@ -18,6 +18,7 @@ static int explain(struct perf_talk *talk, int error)
 {
 	const char *peer = talk->report->peer;
 
+	talk->lost = error != -EINTR;
 	switch (error) {
 	case -EINTR:
 		return error;
@@ -132,6 +133,7 @@ int perf_talk_explain_loss(struct perf_talk *talk, int error)
 		if (rc)
 			return rc;
 	}
+	talk->lost = true;
 	session_describe_loss(reason, sizeof(reason), talk->report->peer, error, talk->options,
 			      talk->ctx);
 	return report_fail(talk->report, error, "%s", reason);
@@ -139,7 +141,7 @@ int perf_talk_explain_loss(struct perf_talk *talk, int error)
 
 void perf_talk_give_up(struct perf_talk *talk)
 {
-	if (talk->connection.fd >= 0 && talk->report->error[0] != '\0')
+	if (talk->connection.fd >= 0 && talk->report->error[0] != '\0' && !talk->lost)
 		rendezvous_refuse(&talk->connection, talk->report->error);
 	rendezvous_close(&talk->connection);
 }

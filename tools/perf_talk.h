@@ -35,6 +35,7 @@ struct perf_talk {
 	const struct options *options;
 	struct gw_context *ctx; /* to be kept going while we wait, or null */
 	bool pending;		/* a record came before it was waited for */
+	bool lost;		/* nobody is there to be told anything */
 	struct protocol_header header;
 	uint8_t body[PROTOCOL_BODY_MAX];
 };

@@ -173,7 +173,7 @@ GW_API int gw_send_close(struct gw_send *send);
 struct gw_recv_handler {
 	/* The sender's announcement arrived: length, immediate and scheme are known. */
 	void (*announced)(struct gw_recv *recv, void *arg, uint64_t now);
-	/* Packets landed since the last call. At most once for each gw_progress(). */
+	/* Packets landed since the last call, or the announcement arrived. At most once for each gw_progress(). */
 	void (*progress)(struct gw_recv *recv, void *arg, uint64_t now);
 	/* The sender's scheme says something of its own. */
 	void (*control)(struct gw_recv *recv, void *arg, const void *data, size_t length,

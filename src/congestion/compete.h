@@ -9,8 +9,8 @@
  *
  * Where it differs from CUBIC: it starts with half of what it held before the others came, and grows by a twentieth a
  * round up to the first loss, for it has lost time. And it is cut at most once in half the time that CUBIC takes to
- * recover. Beside CUBIC, whose losses are rarer than that, this changes nothing. BBR's first version does not mind loss,
- * causes it all the time, and would take everything from whoever answers each.
+ * recover. Beside CUBIC, whose losses are rarer than that, this changes nothing. BBR's first version does not mind
+ * loss, causes it all the time, and would take everything from whoever answers each.
  */
 #ifndef CONGESTION_COMPETE_H
 #define CONGESTION_COMPETE_H

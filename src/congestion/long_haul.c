@@ -2,8 +2,9 @@
 /*
  * long-haul: for round trips of milliseconds, where packets are lost by chance and a window is megabytes.
  *
- * A model of the path (model.h) after "BBR: Congestion-Based Congestion Control" (N. Cardwell, Y. Cheng et al., ACM Queue
- * 2016), and one number, the window; the rate is window over round trip. A decision is taken at the end of each round.
+ * A model of the path (model.h) after "BBR: Congestion-Based Congestion Control" (N. Cardwell, Y. Cheng et al., ACM
+ * Queue 2016), and one number, the window; the rate is window over round trip. A decision is taken at the end of each
+ * round.
  *
  * START   The window doubles each round, until the queue grows or the delivery rate stops growing.
  * DRAIN   Half of that, until the queue is gone; while it lasted, the path delivered what it can.
@@ -18,24 +19,22 @@
  * COMPETE The queue stays high although the window fell: someone else fills it. See compete.h.
  *
  * Loss is not congestion: links lose packets by chance. It counts where it comes with a queue and is more than the path
- * loses without one, or is more than LOSS_CEILING. Marks (CE) are taken as DCTCP takes them (M. Alizadeh et al., SIGCOMM
- * 2010). Every few seconds a round at a lower rate lets the queue drain to measure the least round trip anew; flows that
- * share a queue see it drain together, and so come to do this together.
+ * loses without one, or is more than LOSS_CEILING. Marks (CE) are taken as DCTCP takes them (M. Alizadeh et al.,
+ * SIGCOMM 2010). Every few seconds the queue is let drain, to measure the least round trip anew.
  */
 #include <assert.h>
 #include <math.h>
 
 #include "congestion/compete.h"
 
-#define NS_A_SECOND 1e9
-#define WINDOW_SLACK                                                                               \
-	1.5 /* windows in flight at most: reports are old when they come, and the rate is what limits */
+#define NS_A_SECOND   1e9
 #define LEAST_PACKETS 4.0
 #define MOST_BYTES    1e15
+/* Windows in flight at most: reports are old when they come, and it is the rate that limits. */
+#define WINDOW_SLACK 1.5
 
-#define START_QUEUE                                                                                \
-	(1 /                                                                                       \
-	 8.0) /* of the least round trip; for a quarter of it, and two reports: ends the start */
+/* Queue, of the least round trip, that ends the start when it lasts a quarter of it and two reports. */
+#define START_QUEUE  0.125
 #define START_GROWTH 1.25 /* of the delivery rate a round; less, twice: ends it too */
 #define DRAIN_ROUNDS 4
 
@@ -174,6 +173,7 @@ static void end_round(struct long_haul *l, double before, uint64_t now_ns)
 	const struct model *m = &l->model;
 
 	l->marks += (m->marked - l->marks) * MARK_GAIN;
+	l->held &= m->marked > 0;
 	if (m->queue_ns < target_ns(l) && l->calm <= CALM_ROUNDS)
 		l->chance += (m->loss - l->chance) * CHANCE_GAIN;
 	if (l->phase == START) {

@@ -4,6 +4,7 @@
 
 #include "congestion/model.h"
 
+#define ROUND_MOST     3.0 /* least round trips; a queue that became long is not waited for */
 #define PEAK_ROUNDS    8
 #define PAST_NS	       UINT64_C(15000000000)
 #define NEAR	       (1 / 80.0) /* above the least: as good as seen again */
@@ -88,7 +89,7 @@ static void end_round(struct model *m, uint64_t now_ns)
 	m->round_at = now_ns;
 	m->round_least_ns = 0;
 	m->bytes = m->packets = m->lost = m->ce = 0;
-	m->halved = m->unused = m->noticed = false;
+	m->unused = m->noticed = false;
 }
 
 bool model_report(struct model *m, const struct cc_report *report, double window, uint64_t now_ns)
@@ -104,11 +105,7 @@ bool model_report(struct model *m, const struct cc_report *report, double window
 	m->unused |= report->app_limited && (double)report->in_flight_bytes < window / 2;
 	if (m->least_ns <= 0)
 		return false;
-	if (!m->halved && passed >= m->rtt_ns / 2) {
-		m->halved = true;
-		m->round_least_ns = (double)report->rtt_ns;
-	}
-	if (m->round_least_ns <= 0 || passed < m->rtt_ns)
+	if (m->round_least_ns <= 0 || passed < fmin(m->rtt_ns, ROUND_MOST * m->least_ns))
 		return false;
 	end_round(m, now_ns);
 	return true;

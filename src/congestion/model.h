@@ -4,7 +4,7 @@
  *
  * A round is one round trip. Reports come a few times in each, and any one of them is too little to judge by: it may be
  * late, or hold two of its kind. The delivery rate is what arrived in a round over the time it took; the queue is the
- * least round trip of the round's second half, over the least ever seen.
+ * round's least round trip over the least ever seen.
  */
 #ifndef CONGESTION_MODEL_H
 #define CONGESTION_MODEL_H
@@ -36,7 +36,7 @@ struct model {
 	uint64_t round_at;
 	double round_least_ns;
 	uint64_t bytes, packets, lost, ce;
-	bool halved, unused, noticed;
+	bool unused, noticed;
 };
 
 void model_init(struct model *model, uint64_t now_ns);
@@ -50,9 +50,9 @@ void model_cnp(struct model *model);
 
 /*
  * After a round: `probing` is set every few seconds in which the least round trip was not seen, for two round trips, in
- * which the sender sends less so that the queue drains. Flows that share a queue see it drain together, and so come to do
- * this together. What was found replaces the least when that is half a minute old: the path became longer. While others
- * fill the queue (`crowded`) it takes two minutes, for then it is likely a queue.
+ * which the sender sends less so that the queue drains. Flows that share a queue see it drain together, and so come to
+ * do this together. What was found replaces the least when that is half a minute old: the path became longer. While
+ * others fill the queue (`crowded`) it takes two minutes, for then it is likely a queue.
  */
 void model_probe(struct model *model, bool crowded, uint64_t now_ns);
 

@@ -2,18 +2,18 @@
 /*
  * swift: a target for the delay, for round trips inside a building.
  *
- * After "Swift: Delay is Simple and Effective for Congestion Control in the Datacenter", G. Kumar, N. Dukkipati, K. Jang
- * et al., SIGCOMM 2020. The window grows by a packet a round trip while the delay is below its target, and shrinks in
- * proportion to the excess, at most once a round trip, when it is above. The target is higher for a small window, so
- * that many flows at one port, each with little, do not fight over less queue than they make; the same term makes their
- * shares equal. A window below one packet is a rate: one packet in several round trips.
+ * After "Swift: Delay is Simple and Effective for Congestion Control in the Datacenter", G. Kumar, N. Dukkipati,
+ * K. Jang et al., SIGCOMM 2020. The window grows by a packet a round trip while the delay is below its target, and
+ * shrinks in proportion to the excess, at most once a round trip, when it is above. The target is higher for a small
+ * window, so that many flows at one port, each with little, do not fight over less queue than they make; the same term
+ * makes their shares equal. A window below one packet is a rate: one packet in several round trips.
  *
  * Where this differs from the paper, and why:
- * - The base target is the least round trip seen plus a margin. The paper's fabric knows its hops; ours is whatever it is.
+ * - The base target is the least round trip seen plus a margin. The paper's fabric knows its hops; ours is any.
  * - The delay is the whole round trip. There is no NIC clock to tell the ends from the fabric.
  * - It starts by doubling, until the delay or a mark says stop. Reports are too few to climb by single packets.
  * - Loss with a delay above target, or of more than one packet in 20, halves the window, once a round trip. Other loss
- *   is repaired and nothing more: soft-RoCE and long cables lose packets without a queue.
+ *   is repaired and nothing more: busy hosts and long cables lose packets without a queue.
  * - Marks (CE) shrink the window by half of their smoothed share, as DCTCP does (M. Alizadeh et al., SIGCOMM 2010).
  * - Now and then half the rate for a moment, to see the path without our own queue: a flow that started into a queue
  *   would else take it for the path, and never give way.
@@ -31,10 +31,12 @@
 #define MAX_CUT	 0.5
 #define MIN_FLOW 0.1   /* packets: below, the target grows no more */
 #define MAX_FLOW 100.0 /* above, it shrinks no more */
-#define MIN_WIN                                                                                    \
-	0.05 /* the paper has 0.001: a packet in seconds, and as long until good news comes */
+/* The paper has 0.001: a packet in seconds, and as long until good news comes. */
+#define MIN_WIN 0.05
+
 /* Ours. */
-#define MARGIN	       0.75 /* of the least round trip: where the base target lies above it, within these */
+/* Of the least round trip: so far above it lies the base target, within these. */
+#define MARGIN	       0.75
 #define MARGIN_MIN_NS  50e3
 #define MARGIN_MAX_NS  1e6
 #define FLOW_RANGE     2.0 /* margins that the smallest flow is granted on top */

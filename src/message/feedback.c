@@ -27,7 +27,6 @@ struct sent_record {
 
 #define LOG_MIN		     256u
 #define LOG_MAX		     16384u
-#define WINDOW_MIN	     16u
 #define REPORT_COST	     140 /* bytes on the wire, near enough */
 #define REPORT_BUDGET_MAX    (4 * REPORT_COST)
 #define REPORT_EVERY	     32u /* packets, while the budget lasts */
@@ -37,8 +36,6 @@ struct sent_record {
 #define PATIENCE_UNKNOWN_NS  UINT64_C(50000000)
 #define PATIENCE_MIN_NS	     UINT64_C(1000000)
 #define LOSS_SPAN	     32u /* packets at least behind a sample of the loss rate */
-#define OVERRUN_CALM_NS	     UINT64_C(10000000)
-#define OVERRUN_REGROW_NS    UINT64_C(100000000)
 #define STALL_BACKOFF_MAX    6u
 #define STALLS_FATAL	     16u
 #define STALLS_GRAVE	     4u
@@ -54,13 +51,24 @@ static uint32_t log_size(const struct gw_qp *qp)
 	return size;
 }
 
-/* The log is got with the first send: a queue pair that only receives needs none. */
-int feedback_start(struct gw_qp *qp)
+void feedback_stop(struct gw_qp *qp)
 {
 	struct feedback *f = &qp->feedback;
 
 	if (f->log)
+		arena_put(&qp->ctx->arena, f->log, (f->log_mask + 1) * sizeof(*f->log));
+	f->log = NULL;
+}
+
+/* The log is got with the first send, and again when the window grows: a queue pair that only receives needs none. What
+ * the old one knew of packets in flight is forgotten with it. */
+int feedback_start(struct gw_qp *qp)
+{
+	struct feedback *f = &qp->feedback;
+
+	if (f->log && f->log_mask + 1 >= log_size(qp))
 		return 0;
+	feedback_stop(qp);
 	for (uint32_t size = log_size(qp); size >= LOG_MIN; size /= 2) {
 		f->log = arena_get(&qp->ctx->arena, size * sizeof(*f->log));
 		if (f->log) {
@@ -69,15 +77,6 @@ int feedback_start(struct gw_qp *qp)
 		}
 	}
 	return -ENOBUFS;
-}
-
-void feedback_stop(struct gw_qp *qp)
-{
-	struct feedback *f = &qp->feedback;
-
-	if (f->log)
-		arena_put(&qp->ctx->arena, f->log, (f->log_mask + 1) * sizeof(*f->log));
-	f->log = NULL;
 }
 
 static struct sent_record *record(const struct feedback *f, uint32_t msn, uint32_t packet)
@@ -151,6 +150,8 @@ void feedback_credit(struct gw_qp *qp, uint32_t window)
 
 	qp->feedback.window = window;
 	gate_credit(qp);
+	if (qp->feedback.log)
+		feedback_start(qp);
 	if (more)
 		reopen(qp);
 }
@@ -293,6 +294,7 @@ void feedback_landed(struct gw_qp *qp, uint32_t msn, uint32_t packet, uint32_t b
 
 	f->landed++;
 	f->ce += ce;
+	window_used(qp);
 	f->echo_msn = msn;
 	f->echo_packet = packet;
 	f->echo_time = qp->ctx->now;
@@ -321,35 +323,6 @@ void feedback_reporting(struct gw_qp *qp)
 	f->budget -= REPORT_COST * 100;
 	if (f->budget < 0)
 		f->budget = 0;
-}
-
-uint32_t feedback_window(const struct gw_context *ctx)
-{
-	uint32_t share = ctx->window / (ctx->connected ? ctx->connected : 1);
-
-	return share < WINDOW_MIN ? WINDOW_MIN : share;
-}
-
-/* The receive side overran: everybody gets less, and slowly more again. */
-void feedback_overrun(struct gw_context *ctx)
-{
-	uint64_t overruns = ctx->fabric->counters[FABRIC_DROP_OVERRUN];
-	uint64_t calm = ctx->now - ctx->window_changed;
-
-	if (overruns != ctx->overruns) {
-		ctx->overruns = overruns;
-		if (calm < OVERRUN_CALM_NS)
-			return;
-		ctx->window_changed = ctx->now;
-		ctx->window -= ctx->window / 4;
-		if (ctx->window < WINDOW_MIN)
-			ctx->window = WINDOW_MIN;
-	} else if (ctx->window < ctx->fabric->caps.window && calm > OVERRUN_REGROW_NS) {
-		ctx->window_changed = ctx->now;
-		ctx->window += ctx->window / 16 + 1;
-		if (ctx->window > ctx->fabric->caps.window)
-			ctx->window = ctx->fabric->caps.window;
-	}
 }
 
 int gw_qp_estimate(const struct gw_qp *qp, struct gw_estimate *out)

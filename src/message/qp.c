@@ -156,7 +156,7 @@ int gw_qp_info(const struct gw_qp *qp, struct gw_qp_info *out)
 	info.slots = qp->slots_mask + 1;
 	info.token = qp->token;
 	info.first_msn = qp->first_msn; /* also when asked for after receives were posted */
-	info.window = feedback_window(qp->ctx);
+	info.window = window_initial(qp->ctx);
 	info.control_max = fabric->caps.max_control;
 	strncpy(info.fabric, fabric->ops->name, sizeof(info.fabric) - 1);
 	info.address_length = (uint32_t)fabric->ops->qp_address(qp->fabric_qp, info.address);
@@ -233,8 +233,7 @@ int gw_qp_connect(struct gw_qp *qp, const struct gw_qp_info *peer)
 	qp->feedback.stall_at = NEVER;
 	qp->feedback.gate_at = NEVER;
 	qp->feedback.probe_at = 0;
-	qp->feedback.advertised = feedback_window(ctx);
-	ctx->connected++;
+	qp->feedback.advertised = window_initial(ctx);
 	gate_credit(qp);
 	return 0;
 }
@@ -411,8 +410,6 @@ static void end_requests(struct gw_qp *qp, int status, bool fenced)
 
 static void silence(struct gw_qp *qp, int status)
 {
-	if (qp->state == QP_CONNECTED)
-		qp->ctx->connected--;
 	qp->state = QP_GONE;
 	qp->status = status;
 	qp->owed = 0;

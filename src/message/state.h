@@ -107,7 +107,10 @@ struct gw_context {
 	struct list touched; /* receives with packets since their last progress call */
 	struct list ended_sends;
 	struct list ended_recvs;
-	uint32_t connected;
+	uint32_t epoch;		 /* of receiving; window.c */
+	uint32_t active;	 /* queue pairs that data landed on in the last one */
+	uint32_t active_next;	 /* and in this one */
+	uint64_t epoch_at;	 /* when this one ends */
 	uint32_t window;	 /* packets this context is willing to have in flight towards it */
 	uint64_t window_changed; /* when */
 	uint64_t overruns;	 /* fabric's count when last looked */
@@ -196,6 +199,7 @@ struct feedback {
 	int32_t budget;	     /* hundredths of a byte of report that the data so far has paid for */
 	uint64_t report_at;
 	uint32_t advertised; /* the window last told */
+	uint32_t epoch;	     /* in which something landed last */
 	/* both */
 	uint64_t rtt_ns;
 	uint64_t rtt_var_ns;
@@ -410,6 +414,8 @@ int recv_repacket(struct gw_qp *qp, uint32_t payload);
 void hear(struct gw_qp *qp, const uint8_t *bytes, uint32_t length);
 
 /* talk.c */
+/* Matches sends with grants and announces them; then the rest of what is owed. */
+void talk_announce(struct gw_qp *qp);
 void talk(struct gw_qp *qp);
 void talk_close(struct gw_qp *qp, int reason, const char *text);
 
@@ -434,8 +440,13 @@ void feedback_rtt(struct gw_qp *qp, uint64_t sample_ns);
 void feedback_stalled(struct gw_qp *qp);
 void feedback_reporting(struct gw_qp *qp);
 void feedback_credit(struct gw_qp *qp, uint32_t window);
-void feedback_overrun(struct gw_context *ctx);
-uint32_t feedback_window(const struct gw_context *ctx);
+
+/* window.c */
+void window_used(struct gw_qp *qp);
+/* What each of those may have in flight that are receiving; and what one may have that has just come. */
+uint32_t window_share(const struct gw_context *ctx);
+uint32_t window_initial(const struct gw_context *ctx);
+void window_turn(struct gw_context *ctx);
 
 /* gate.c */
 uint32_t gate_allow(struct gw_qp *qp, uint32_t in_flight);

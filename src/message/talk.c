@@ -186,7 +186,7 @@ static void say_report(struct gw_qp *qp)
 
 static void say_credit(struct gw_qp *qp)
 {
-	struct control_credit credit = { feedback_window(qp->ctx) };
+	struct control_credit credit = { window_share(qp->ctx) };
 	struct datagram d;
 
 	begin(qp, &d, CONTROL_CREDIT);
@@ -287,6 +287,15 @@ static void set_repeat(struct gw_qp *qp)
 		qp->repeat_at = qp->ctx->now + (wait < REPEAT_LIMIT_NS ? wait : REPEAT_LIMIT_NS);
 }
 
+void talk_announce(struct gw_qp *qp)
+{
+	send_match(qp);
+	if (qp->state != QP_CONNECTED || !(qp->owed & OWE_ANNOUNCE))
+		return;
+	qp->owed &= ~OWE_ANNOUNCE;
+	say_announcements(qp);
+}
+
 void talk(struct gw_qp *qp)
 {
 	uint32_t owed, window;
@@ -310,7 +319,7 @@ void talk(struct gw_qp *qp)
 		say_reach(qp);
 	if (owed & OWE_REACHED)
 		say_reached(qp);
-	window = feedback_window(qp->ctx);
+	window = window_share(qp->ctx);
 	if (qp->owed & OWE_ACK ||
 	    (owed & OWE_REPORT && (window < qp->feedback.advertised - qp->feedback.advertised / 8 ||
 				   window > qp->feedback.advertised + qp->feedback.advertised / 8)))

@@ -7,7 +7,7 @@
 
 #define LONG   .cc = "long-haul"
 #define ALONE  LONG, .own = 1, .from_ns = 2 * S, .to_ns = 12 * S
-#define BESIDE LONG, .others_at_ns = 2 * S, .from_ns = 20 * S, .to_ns = 50 * S
+#define BESIDE LONG, .others_at_ns = 2 * S, .from_ns = 20 * S, .to_ns = 40 * S
 #define SHORT  .cc = "swift", .rtt_ns = MS / 5
 #define AT_10G .rate_bps = 10 * GBIT, .packet_bytes = 4096
 #define EIGHT  LONG, .own = 8, .apart_ns = S / 2, .from_ns = 10 * S, .to_ns = 30 * S
@@ -57,7 +57,7 @@ const struct loop_case cases[] = {
 	  .apart_ns = 5 * S,
 	  .cubic = 1,
 	  .from_ns = 25 * S,
-	  .to_ns = 55 * S },
+	  .to_ns = 45 * S },
 	{ .name = "cubic-4", BESIDE, .own = 1, .cubic = 4 },
 	{ .name = "cubic-8-of-ours", BESIDE, .own = 8, .cubic = 1 },
 	{ .name = "cubic-deep", BESIDE, .own = 1, .buffer = 4, .cubic = 1 },
@@ -68,7 +68,7 @@ const struct loop_case cases[] = {
 	{ .name = "bbr-loss-1e-3", BESIDE, .own = 1, .loss = 1e-3, .bbr = 1 },
 	{ .name = "tcp-cubic-alone", LONG, .cubic = 1, .from_ns = 2 * S, .to_ns = 32 * S },
 	{ .name = "tcp-bbr-alone", LONG, .bbr = 1, .from_ns = 2 * S, .to_ns = 12 * S },
-	{ .name = "tcp-cubic-bbr", LONG, .cubic = 1, .bbr = 1, .from_ns = 20 * S, .to_ns = 50 * S },
+	{ .name = "tcp-cubic-bbr", LONG, .cubic = 1, .bbr = 1, .from_ns = 20 * S, .to_ns = 40 * S },
 	{ .name = "swift", SHORT, .own = 1, .from_ns = S / 5, .to_ns = S, .buffer = 10 },
 	{ .name = "swift-loss-1e-3",
 	  SHORT,
@@ -206,13 +206,13 @@ double case_others(const struct loop_case *one, const struct loop_result *result
 
 void case_header(void)
 {
-	printf("%-20s %6s %6s %6s %8s %8s %8s %8s %9s %8s\n", "case", "used %", "Jain", "queue",
-	       "p95", "most ms", "loss %", "overfl %", "own", "others");
+	printf("%-20s %6s %6s %7s %7s %7s %7s %9s %6s %6s\n", "case", "used %", "Jain", "queue",
+	       "p95", "most ms", "loss %", "no room %", "own", "others");
 }
 
 void case_print(const struct loop_case *one, const struct loop_result *r)
 {
-	printf("%-20s %6.1f %6.3f %6.2f %8.2f %8.2f %8.3f %8.3f %9.2f %8.2f\n", one->name,
+	printf("%-20s %6.1f %6.3f %7.2f %7.2f %7.2f %7.3f %9.3f %6.2f %6.2f\n", one->name,
 	       100 * r->utilisation, r->jain, r->queue_median_ns / 1e6, r->queue_p95_ns / 1e6,
 	       r->queue_max_ns / 1e6, 100 * r->loss, 100 * r->overflow, case_own(one, r),
 	       case_others(one, r));

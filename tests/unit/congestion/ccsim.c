@@ -31,6 +31,10 @@ int main(int argc, char **argv)
 			return 2;
 		}
 	}
+	printf("# ");
+	for (int i = 0; i < argc; i++)
+		printf("%s ", argv[i]);
+	printf("  (simulated; queue: median, 95th percentile and longest; own and others: over a fair share)\n");
 	case_header();
 	for (unsigned i = 0; i < case_count; i++) {
 		const struct loop_case *one = &cases[i];

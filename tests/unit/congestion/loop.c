@@ -428,6 +428,50 @@ static void open_flow(struct loop *loop, unsigned i)
 	plan(loop, flow);
 }
 
+static void land_first(struct loop *loop, struct flow *flow)
+{
+	land(loop);
+}
+
+static void tick_first(struct loop *loop, struct flow *flow)
+{
+	tick(loop);
+}
+
+/* The earliest of all that can happen does. */
+static void turn(struct loop *loop)
+{
+	void (*act)(struct loop *, struct flow *) = tick_first;
+	uint64_t at = loop->tick_at;
+	struct flow *who = NULL;
+
+	for (unsigned i = 0; i < loop->attr->flows; i++) {
+		struct flow *flow = &loop->flow[i];
+		const uint64_t times[] = { head_at(&flow->feedback), flow->report_at, flow->send_at,
+					   give_up_at(flow) };
+		void (*const acts[])(struct loop *, struct flow *) = { hear, report, send_one,
+								       give_up };
+
+		for (unsigned j = 0; j < 4; j++) {
+			if (times[j] < at) {
+				at = times[j];
+				act = acts[j];
+				who = flow;
+			}
+		}
+	}
+	if (head_at(&loop->transit) < at) {
+		at = head_at(&loop->transit);
+		act = land_first;
+	}
+	loop->now = at;
+	/* What was planned to be sent may no longer be wanted. */
+	if (act == send_one && (!active(who, at) || on_at(who, at) != at))
+		plan(loop, who);
+	else
+		act(loop, who);
+}
+
 void loop_run(const struct loop_attr *attr, struct loop_result *out)
 {
 	static struct loop loop;
@@ -440,40 +484,7 @@ void loop_run(const struct loop_attr *attr, struct loop_result *out)
 	assert(loop.queue_ns && attr->flows <= LOOP_FLOWS);
 	for (unsigned i = 0; i < attr->flows; i++)
 		open_flow(&loop, i);
-	while (loop.now < attr->to_ns) {
-		void (*act)(struct loop *, struct flow *) = NULL;
-		struct flow *who = NULL;
-		uint64_t at = loop.tick_at;
-		uint64_t landing = head_at(&loop.transit);
-
-		for (unsigned i = 0; i < attr->flows; i++) {
-			struct flow *flow = &loop.flow[i];
-			uint64_t times[] = { head_at(&flow->feedback), flow->report_at,
-					     flow->send_at, give_up_at(flow) };
-			void (*const acts[])(struct loop *, struct flow *) = { hear, report,
-									       send_one, give_up };
-
-			for (unsigned j = 0; j < 4; j++)
-				if (times[j] < at) {
-					at = times[j];
-					act = acts[j];
-					who = flow;
-				}
-		}
-		if (landing < at) {
-			loop.now = landing;
-			land(&loop);
-		} else {
-			loop.now = at;
-			if (!act)
-				tick(&loop);
-			else if (act == send_one && !active(who, at))
-				plan(&loop, who);
-			else if (act == send_one && on_at(who, at) != at)
-				plan(&loop, who);
-			else
-				act(&loop, who);
-		}
-	}
+	while (loop.now < attr->to_ns)
+		turn(&loop);
 	measure(&loop);
 }

@@ -210,14 +210,19 @@ static void a_clock_that_goes_back_earns_nothing(void **state)
 
 static void rates_change_at_any_time(void **state)
 {
-	struct pacer pacer = pacer_at(GBIT, 0);
+	struct pacer pacer = pacer_at(GBIT / 10, 0);
 
 	(void)state;
 	pacer_take(&pacer, pacer_allow(&pacer, 0), 0);
 	/* Half a millisecond at one rate, half at the other. */
-	pacer_set_rate(&pacer, GBIT / 10, MS / 2);
-	assert_int_equal(pacer_allow(&pacer, MS), 12500);
-	pacer_take(&pacer, 12500, MS);
+	pacer_set_rate(&pacer, GBIT, MS / 2);
+	assert_int_equal(pacer_allow(&pacer, MS), 6250 + 62500);
+	pacer_take(&pacer, 6250 + 62500, MS);
+	/* What was saved at a high rate is too much of a burst at a low one. */
+	pacer_set_rate(&pacer, GBIT / 10, 2 * MS);
+	assert_int_equal(pacer_allow(&pacer, 2 * MS), 12500);
+	pacer_take(&pacer, 12500, 2 * MS);
+	pacer_set_rate(&pacer, GBIT / 10, MS);
 	pacer_set_rate(&pacer, 8 * GBIT, MS);
 	assert_int_equal(pacer_allow(&pacer, MS + 1000), 1000);
 	/* To stop, to let go, and to hold again. */

@@ -1,0 +1,115 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Turns kept results into the tables of docs/performance.md; bench/run prints the same ones."""
+
+
+def table(rows):
+    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
+    lines = ["| " + " | ".join(cell.ljust(width) for cell, width in zip(row, widths)) + " |" for row in rows]
+    lines.insert(1, "| " + " | ".join("-" * max(3, width) for width in widths) + " |")
+    return "\n".join(lines)
+
+
+def number(value):
+    if value >= 100:
+        return f"{value:.0f}"
+    return f"{value:.1f}" if value >= 10 else f"{value:.2f}"
+
+
+def spread(one):
+    return f"{number(one['median'])} ({number(one['least'])} to {number(one['most'])})" if one else "-"
+
+
+def marks(one):
+    """How many samples the reader should know something about."""
+    said = [f"{one[key]} {key}" for key in ("disturbed", "failed") if one.get(key)]
+    if one.get("cpu_bound"):
+        said.insert(0, "cpu_bound")
+    return ", ".join(said) or ""
+
+
+def missing(result):
+    lines = [f"Not measured: `{name}`, {one['missing']}." for name, one in result["contenders"].items() if one["missing"]]
+    return "\n".join(lines)
+
+
+def origin(result, kept):
+    lines = [f"{kept['processor']}, {result['processors']} processors, Linux {result['kernel']}, {kept['compiler']}; "
+             f"{result['rounds']} interleaved rounds of {number(result['seconds'])} s, *lab* (veth). "
+             f"`{kept['command']}`"]
+    lines += [f"- `{name}`: {one['what']} ({one['version']}; {one['tuning']})"
+              for name, one in result["contenders"].items() if not one["missing"]]
+    return "\n".join(lines)
+
+
+def veth(kept):
+    result, parts = kept["result"], []
+    ours = [name for name in ("godwit", "godwit-no-icrc") if not result["contenders"][name]["missing"]]
+    for case in result["cases"]:
+        rows = [["", "goodput, Gbit/s", "CPU, s/GB", *(f"{our} / it" for our in ours), "marks"]]
+        for name, one in case["summary"].items():
+            rows.append([name, spread(one["goodput_gbps"]), spread(one["cpu_s_per_gb"]),
+                         *(spread(case["ratios"].get(our, {}).get(name)) for our in ours), marks(one)])
+        parts.append(f"{case['name']}:\n\n{table(rows)}")
+    return "\n\n".join(part for part in (*parts, missing(result), origin(result, kept)) if part)
+
+
+def latency(kept):
+    result, parts = kept["result"], []
+    for case in result["cases"]:
+        rows = [["", "half round trip, us", "99th percentile, us", "godwit / it", "marks"]]
+        for name, one in case["summary"].items():
+            rows.append([name, spread(one["half_round_trip_us"]), spread(one.get("half_round_trip_p99_us")),
+                         spread(case["ratios"].get("godwit", {}).get(name)), marks(one)])
+        parts.append(f"{case['name'].capitalize()}:\n\n{table(rows)}")
+    return "\n\n".join(part for part in (*parts, missing(result), origin(result, kept)) if part)
+
+
+def many(kept):
+    result = kept["result"]
+    case, count = result["cases"][0], result["queue_pairs"]
+    rows = [["queue pairs", "goodput, Gbit/s", "CPU, s/GB", "against one", "Jain's fairness", "marks"]]
+    for name, one in case["summary"].items():
+        several = name.endswith(f"/{count}")
+        rows.append([name.partition("/")[2], spread(one["goodput_gbps"]), spread(one["cpu_s_per_gb"]),
+                     spread(case["ratios"].get(name, {}).get("godwit/1")) if several else "-",
+                     spread(result["fairness"]) if several else "-", marks(one)])
+    parts = [table(rows) if len(rows) > 1 else "", missing(result), origin(result, kept)]
+    return "\n\n".join(part for part in parts if part)
+
+
+def late(samples):
+    worst = max(each["overrun"] for each in samples)
+    said = [f"late in {sum(each['was_late'] for each in samples)} of {len(samples)}"] if any(
+        each["was_late"] for each in samples) else []
+    return ", ".join(said + ([f"up to {worst} overrun"] if worst else []))
+
+
+def lab(kept):
+    result = kept["result"]
+    rows = [["forwarded between two hosts", "Gbit/s of payload", "thousand packets/s", "marks"]]
+    for name, one in result["forwarding"].items():
+        thousands = {key: value / 1000 for key, value in one["packets_a_second"].items()}
+        rows.append([name, spread(one["gbps"]), spread(thousands), late(one["samples"])])
+    times = result["latency"]
+    error = result["round_trip"]
+    rows_time = [["time", "us"],
+                 ["half a round trip without delay", spread(times["lab_us"])],
+                 ["the same over a veth", spread(times["veth_us"])],
+                 ["what the lab adds", spread(times["added_us"])],
+                 [f"a round trip of {error['asked_ms']} ms: off by", spread(error["error_us"])]]
+    rows_loss = [["loss asked for", "seed", "lost", "of", "99 % interval", "lost in two runs"]]
+    for one in result["losses"]:
+        low, high = one["interval_99"]
+        rows_loss.append([f"{one['asked']:g}", str(one["seed"]), f"{one['lost']:.6f}", str(one["packets"]),
+                          f"{low:.6f} to {high:.6f}{'' if one['within'] else ': outside'}",
+                          " and ".join(map(str, one["lost_twice"]))])
+    rows_left = [["killed with SIGKILL", "processes, namespaces made", "processes, namespaces, interfaces left"]]
+    for part, one in result["remains"].items():
+        rows_left.append([part, f"{one['processes_made']}, {one['namespaces_made']}",
+                          f"{one['processes_left']}, {one['namespaces_left']}, {one['interfaces_more']}"])
+    source = (f"{kept['processor']}, {result['processors']} processors, Linux {result['kernel']}, {kept['compiler']}; median "
+              f"of {result['rounds']} (least to most), *lab*. `{kept['command']}`")
+    return "\n\n".join([*map(table, (rows, rows_time, rows_loss, rows_left)), source])
+
+
+TABLES = {"veth": veth, "latency": latency, "many": many, "lab": lab}

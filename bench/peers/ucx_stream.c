@@ -1,0 +1,294 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * ucx_stream: what UCX carries from one host to another, as tagged messages.
+ *
+ * Usage: ucx_stream --serve [--bind ADDRESS]
+ *	  ucx_stream HOST [--seconds S] [--message SIZE] [--working-set SIZE] [--depth N]
+ *	  both: [--port N]
+ *
+ * UCX's own ucx_perftest sends from one buffer that nobody ever wrote to: the kernel gives it the
+ * same page of zeros everywhere, which stays in the cache whatever the size. Here messages come
+ * from a working set that is really there. A number of sends is outstanding, and as many receives
+ * are posted at the other side. The workers are asked for progress again and again.
+ */
+#include <errno.h>
+#include <getopt.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <ucp/api/ucp.h>
+
+#include "ends.h"
+
+#define DEPTH_MAX     1024
+#define ADDRESS_WORDS 512
+#define TURNS_A_LOOK  100000
+#define TAIL_BYTES    8
+/*
+ * The low bits of a tag are always the same. The last message, which may be there before those
+ * that were sent as rendezvous have ended, says above them how many there are with itself.
+ */
+#define TAG	  1
+#define TAG_MASK  0xff
+#define TAG_SHIFT 8
+
+struct options {
+	const char *host; /* NULL: serve */
+	const char *bind;
+	uint16_t port;
+	uint64_t seconds_ns;
+	uint64_t message;
+	uint64_t working_set;
+	uint64_t depth;
+};
+
+enum { HELLO_MESSAGE, HELLO_WORKING_SET, HELLO_DEPTH, HELLO_WORDS };
+enum { REPORT_BYTES, REPORT_CPU_NS, REPORT_WORDS };
+
+struct end {
+	ucp_context_h context;
+	ucp_worker_h worker;
+	ucp_ep_h ep;
+	uint8_t *memory;
+	uint64_t places;
+	uint64_t done; /* requests that completed */
+	uint64_t bytes;
+	uint64_t total; /* requests there will be, once it is known */
+};
+
+static void check(const char *what, ucs_status_t status)
+{
+	if (status != UCS_OK)
+		die_text(what, ucs_status_string(status));
+}
+
+static void open_worker(struct end *e)
+{
+	ucp_params_t params = { .field_mask = UCP_PARAM_FIELD_FEATURES,
+				.features = UCP_FEATURE_TAG };
+	ucp_worker_params_t worker = { .field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE,
+				       .thread_mode = UCS_THREAD_MODE_SINGLE };
+	ucp_config_t *config;
+
+	check("ucp_config_read", ucp_config_read(NULL, NULL, &config));
+	check("ucp_init", ucp_init(&params, config, &e->context));
+	ucp_config_release(config);
+	check("ucp_worker_create", ucp_worker_create(e->context, &worker, &e->worker));
+}
+
+/* Each end tells the other where its worker is found. */
+static void meet(struct end *e, int control)
+{
+	uint64_t own[1 + ADDRESS_WORDS] = { 0 }, other[1 + ADDRESS_WORDS];
+	ucp_ep_params_t params = { .field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS,
+				   .address = (const ucp_address_t *)&other[1] };
+	ucp_address_t *address;
+	size_t length;
+
+	check("ucp_worker_get_address", ucp_worker_get_address(e->worker, &address, &length));
+	if (length > sizeof(own) - sizeof(own[0]))
+		die_text("worker address", "too long");
+	own[0] = length;
+	memcpy(&own[1], address, length);
+	ucp_worker_release_address(e->worker, address);
+	tell(control, own, 1 + ADDRESS_WORDS);
+	if (!hear(control, other, 1 + ADDRESS_WORDS))
+		die_text("the other end", "went away");
+	check("ucp_ep_create", ucp_ep_create(e->worker, &params, &e->ep));
+}
+
+static void on_sent(void *request, ucs_status_t status, void *user)
+{
+	struct end *e = user;
+
+	check("send", status);
+	e->done++;
+	ucp_request_free(request);
+}
+
+static void on_received(void *request, ucs_status_t status, const ucp_tag_recv_info_t *info,
+			void *user)
+{
+	struct end *e = user;
+
+	check("receive", status);
+	e->done++;
+	e->bytes += info->length;
+	if (info->sender_tag >> TAG_SHIFT)
+		e->total = info->sender_tag >> TAG_SHIFT;
+	ucp_request_free(request);
+}
+
+static void post_send(struct end *e, void *from, uint64_t length, ucp_tag_t tag)
+{
+	ucp_request_param_t param = { .op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK |
+						      UCP_OP_ATTR_FIELD_USER_DATA,
+				      .cb.send = on_sent,
+				      .user_data = e };
+	ucs_status_ptr_t request = ucp_tag_send_nbx(e->ep, from, length, tag, &param);
+
+	if (UCS_PTR_IS_ERR(request))
+		check("send", UCS_PTR_STATUS(request));
+	if (!request)
+		e->done++;
+}
+
+static void post_receive(struct end *e, void *to, uint64_t length)
+{
+	/* Never complete at once: only the callback is sure to learn of length and tag. */
+	ucp_request_param_t param = { .op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK |
+						      UCP_OP_ATTR_FIELD_USER_DATA |
+						      UCP_OP_ATTR_FLAG_NO_IMM_CMPL,
+				      .cb.recv = on_received,
+				      .user_data = e };
+	ucs_status_ptr_t request = ucp_tag_recv_nbx(e->worker, to, length, TAG, TAG_MASK, &param);
+
+	if (UCS_PTR_IS_ERR(request))
+		check("receive", UCS_PTR_STATUS(request));
+}
+
+/*
+ * Hears the other end and goes on making progress meanwhile: what counts as done here may not
+ * have left yet.
+ */
+static bool hear_on(struct end *e, int control, uint64_t *words, size_t count)
+{
+	uint8_t byte;
+
+	while (recv(control, &byte, 1, MSG_DONTWAIT | MSG_PEEK) < 0 && errno == EAGAIN)
+		ucp_worker_progress(e->worker);
+	return hear(control, words, count);
+}
+
+static void serve(const struct options *o)
+{
+	int control = tcp_accept(tcp_listen(o->bind, o->port, 0));
+	uint64_t hello[HELLO_WORDS], posted = 0, turns = 0, cpu;
+	struct end e = { .total = UINT64_MAX };
+
+	if (!hear(control, hello, HELLO_WORDS) || hello[HELLO_MESSAGE] <= TAIL_BYTES ||
+	    !hello[HELLO_DEPTH] || hello[HELLO_DEPTH] > DEPTH_MAX)
+		die_text("the other end", "not a ucx_stream");
+	open_worker(&e);
+	e.memory = working_set(hello[HELLO_WORKING_SET]);
+	e.places = hello[HELLO_WORKING_SET] / hello[HELLO_MESSAGE];
+	meet(&e, control);
+
+	cpu = cpu_ns();
+	while (e.done < e.total) {
+		while (posted - e.done < hello[HELLO_DEPTH] && e.total == UINT64_MAX) {
+			uint64_t place = posted++ % e.places * hello[HELLO_MESSAGE];
+
+			post_receive(&e, e.memory + place, hello[HELLO_MESSAGE]);
+		}
+		ucp_worker_progress(e.worker);
+		if (!(++turns % TURNS_A_LOOK))
+			check_still_there(control);
+	}
+	tell(control,
+	     (uint64_t[REPORT_WORDS]){
+		     [REPORT_BYTES] = e.bytes - TAIL_BYTES, [REPORT_CPU_NS] = cpu_ns() - cpu },
+	     REPORT_WORDS);
+	/* The worker stays until the client has gone: its connection would break otherwise. */
+	hear_on(&e, control, hello, 1);
+}
+
+static void measure(const struct options *o)
+{
+	int control = tcp_connect(o->host, o->port, 0, NULL);
+	struct end e = { .places = o->working_set / o->message };
+	uint64_t hello[HELLO_WORDS] = { [HELLO_MESSAGE] = o->message,
+					[HELLO_WORKING_SET] = o->working_set,
+					[HELLO_DEPTH] = o->depth };
+	uint64_t report[REPORT_WORDS], begin, cpu, sent = 0;
+	bool tail = false;
+
+	tell(control, hello, HELLO_WORDS);
+	open_worker(&e);
+	e.memory = working_set(o->working_set);
+	meet(&e, control);
+
+	begin = now_ns();
+	cpu = cpu_ns();
+	while (!tail || e.done < sent) {
+		while (!tail && sent - e.done < o->depth) {
+			tail = now_ns() - begin >= o->seconds_ns;
+			post_send(&e, e.memory + sent % e.places * o->message,
+				  tail ? TAIL_BYTES : o->message,
+				  tail ? (sent + 1) << TAG_SHIFT | TAG : TAG);
+			sent++;
+		}
+		ucp_worker_progress(e.worker);
+	}
+	cpu = cpu_ns() - cpu;
+	if (!hear_on(&e, control, report, REPORT_WORDS))
+		die_text(o->host, "the server went away");
+	printf("{\"peer\": \"ucx_stream\", \"message_bytes\": %lu, \"working_set_bytes\": %lu, "
+	       "\"depth\": %lu, \"bytes\": %lu",
+	       o->message, o->working_set, o->depth, report[REPORT_BYTES]);
+	print_seconds("seconds", now_ns() - begin);
+	print_seconds("sender_cpu_s", cpu);
+	print_seconds("receiver_cpu_s", report[REPORT_CPU_NS]);
+	printf("}\n");
+}
+
+int main(int argc, char **argv)
+{
+	static const struct option known[] = {
+		{ "serve", no_argument, NULL, 's' },
+		{ "bind", required_argument, NULL, 'b' },
+		{ "port", required_argument, NULL, 'p' },
+		{ "seconds", required_argument, NULL, 't' },
+		{ "message", required_argument, NULL, 'm' },
+		{ "working-set", required_argument, NULL, 'w' },
+		{ "depth", required_argument, NULL, 'd' },
+		{ 0 },
+	};
+	struct options o = { .port = PORT_DEFAULT,
+			     .seconds_ns = 2000000000,
+			     .message = 256 << 10,
+			     .working_set = 1 << 20,
+			     .depth = 4 };
+	bool server = false;
+	int option;
+
+	while ((option = getopt_long(argc, argv, "", known, NULL)) != -1) {
+		switch (option) {
+		case 's':
+			server = true;
+			break;
+		case 'b':
+			o.bind = optarg;
+			break;
+		case 'p':
+			o.port = parse_port(optarg);
+			break;
+		case 't':
+			o.seconds_ns = (uint64_t)(parse_seconds("--seconds", optarg) * 1e9);
+			break;
+		case 'm':
+			o.message = parse_size("--message", optarg);
+			break;
+		case 'w':
+			o.working_set = parse_size("--working-set", optarg);
+			break;
+		case 'd':
+			o.depth = parse_size("--depth", optarg);
+			break;
+		default:
+			return 2;
+		}
+	}
+	if (server == (optind < argc) || argc - optind > 1)
+		die_text("usage", "ucx_stream --serve | HOST [options]");
+	if (o.message <= TAIL_BYTES || o.working_set < o.message || !o.depth || o.depth > DEPTH_MAX)
+		die_text("usage", "message above 8, working set no smaller, depth 1 to 1024");
+	o.host = argv[optind];
+	if (server)
+		serve(&o);
+	else
+		measure(&o);
+	return 0;
+}
