@@ -72,7 +72,7 @@ static int set_burst(struct lab_link_plan *link, const char *value, char error[L
 {
 	uint64_t packets;
 
-	if (units_count(value, (uint64_t)BURST_MAX, &packets) || packets == 0)
+	if (units_count(value, 1, (uint64_t)BURST_MAX, &packets))
 		return fail(error, "burst \"%s\" is not a number of packets", value);
 	link->burst = (double)packets;
 	plan_loss(link, link->mean_loss);
@@ -185,7 +185,7 @@ static int read_hosts(const struct lab_plan *plan, const char *text, unsigned *f
 		*last = plan->hosts - 1;
 		return 0;
 	}
-	if (units_count(text, plan->hosts - 1, &host))
+	if (units_count(text, 0, plan->hosts - 1, &host))
 		return fail(error, "host \"%s\" is not one of 0 to %u, nor \"all\"", text,
 			    plan->hosts - 1);
 	*first = *last = (unsigned)host;

@@ -72,7 +72,8 @@ int units_rate_bps(const char *text, uint64_t *out)
 int units_size_bytes(const char *text, uint64_t *out)
 {
 	static const struct suffix suffixes[] = {
-		{ "", 1 }, { "k", 1024 }, { "m", 1048576 }, { "g", 1073741824 }, { NULL, 0 },
+		{ "", 1 },	 { "k", 1024 },	     { "m", 1048576 },	    { "g", 1073741824 },
+		{ "kib", 1024 }, { "mib", 1048576 }, { "gib", 1073741824 }, { NULL, 0 },
 	};
 
 	return read_scaled(text, suffixes, out);
@@ -95,16 +96,28 @@ int units_share(const char *text, double *out)
 	return 0;
 }
 
-int units_count(const char *text, uint64_t max, uint64_t *out)
+int units_decimal(const char *text, double min, double max, double *out)
+{
+	const char *rest;
+	double value;
+
+	if (read_number(text, &value, &rest) || rest[0] != '\0' || !(value >= min && value <= max))
+		return -EINVAL;
+	*out = value;
+	return 0;
+}
+
+int units_count(const char *text, uint64_t min, uint64_t max, uint64_t *out)
 {
 	unsigned long long value;
 	char *end;
 
+	/* strtoull takes blanks and signs, and turns -1 into a large number. */
 	if (!isdigit((unsigned char)text[0]))
 		return -EINVAL;
 	errno = 0;
 	value = strtoull(text, &end, 10);
-	if (errno || *end != '\0' || value > max)
+	if (errno || *end != '\0' || value < min || value > max)
 		return -EINVAL;
 	*out = value;
 	return 0;

@@ -62,13 +62,10 @@ static int complain(const char *format, ...)
 
 static int read_number(const char *option, uint64_t min, uint64_t max, uint64_t *out)
 {
-	uint64_t value;
-
-	if (units_count(optarg, max, &value) || value < min) {
+	if (units_count(optarg, min, max, out)) {
 		return complain("--%s \"%s\" is not a whole number from %llu to %llu", option,
 				optarg, (unsigned long long)min, (unsigned long long)max);
 	}
-	*out = value;
 	return 0;
 }
 

@@ -11,8 +11,8 @@
 
 #include "command.h"
 
-static const struct command *const commands[] = { &command_lab, &command_perf, &command_recv,
-						  &command_send };
+static const struct command *const commands[] = { &command_lab, &command_perf, &command_plan,
+						  &command_recv, &command_send };
 
 #define COMMAND_COUNT (sizeof(commands) / sizeof(commands[0]))
 

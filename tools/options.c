@@ -5,8 +5,8 @@
 #include <errno.h>
 #include <string.h>
 
+#include "lab/units.h"
 #include "report.h"
-#include "text.h"
 
 #define PORT_DEFAULT	  4791
 #define TIMEOUT_DEFAULT_S 10
@@ -32,7 +32,7 @@ static int read_port(struct report *report, const char *option, uint64_t min, ui
 {
 	uint64_t value;
 
-	if (text_parse_integer(optarg, min, UINT16_MAX, &value))
+	if (units_count(optarg, min, UINT16_MAX, &value))
 		return options_bad_value(report, option,
 					 min ? "a port from 1 to 65535" : "a port from 0 to 65535");
 	*out = (uint16_t)value;
@@ -42,7 +42,7 @@ static int read_port(struct report *report, const char *option, uint64_t min, ui
 static int read_probability(struct report *report, const char *option, struct options *options,
 			    double *out)
 {
-	if (text_parse_probability(optarg, out))
+	if (units_share(optarg, out))
 		return options_bad_value(report, option, "a share from 0 to 1, or 0% to 100%");
 	options->faulty = true;
 	return 0;
@@ -52,7 +52,7 @@ static int read_timeout(struct report *report, struct options *options)
 {
 	double seconds;
 
-	if (text_parse_decimal(optarg, TIMEOUT_MIN_S, TIMEOUT_MAX_S, &seconds))
+	if (units_decimal(optarg, TIMEOUT_MIN_S, TIMEOUT_MAX_S, &seconds))
 		return options_bad_value(report, "--timeout",
 					 "a number of seconds from 0.1 to 86400");
 	options->timeout_ns = (uint64_t)(seconds * NS_PER_SECOND);
@@ -108,7 +108,7 @@ static int read_block(struct report *report, bool sending, struct options *optio
 
 	if (!sending)
 		return report_usage(report, "--block is the sender's to choose");
-	if (text_parse_size(optarg, BLOCK_MIN, BLOCK_MAX, &value))
+	if (units_size_bytes(optarg, &value) || value < BLOCK_MIN || value > BLOCK_MAX)
 		return options_bad_value(report, "--block", "a size from 4K to 16M");
 	options->block = (uint32_t)value;
 	return 0;
@@ -141,7 +141,7 @@ int options_read(int id, char **argv, struct report *report, struct options *opt
 	case OPTION_REORDER:
 		return read_probability(report, "--reorder", options, &options->faults.reorder);
 	case OPTION_SEED:
-		if (text_parse_integer(optarg, 0, UINT64_MAX, &options->faults.seed))
+		if (units_count(optarg, 0, UINT64_MAX, &options->faults.seed))
 			return options_bad_value(report, "--seed", "a whole number");
 		return 0;
 	case OPTION_TIMEOUT:

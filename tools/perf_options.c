@@ -12,7 +12,7 @@
 
 #include "perf_scheme.h"
 #include "report.h"
-#include "text.h"
+#include "lab/units.h"
 
 #define NS_PER_SECOND	 1e9
 #define DURATION_MIN_S	 0.01
@@ -69,6 +69,19 @@ struct parser {
 	bool sleep;
 };
 
+static int size_between(const char *text, uint64_t min, uint64_t max, uint64_t *out)
+{
+	uint64_t value;
+	int error = units_size_bytes(text, &value);
+
+	if (error)
+		return error;
+	if (value < min || value > max)
+		return -ERANGE;
+	*out = value;
+	return 0;
+}
+
 static int bad_size(struct parser *parser)
 {
 	return options_bad_value(
@@ -94,10 +107,10 @@ static int read_sizes(struct parser *parser, char *text)
 
 	if (dots)
 		*dots = '\0';
-	if (text_parse_size(text, 1, PERF_SIZE_MAX, &low))
+	if (size_between(text, 1, PERF_SIZE_MAX, &low))
 		return bad_size(parser);
 	high = low;
-	if (dots && text_parse_size(dots + 2, low, PERF_SIZE_MAX, &high))
+	if (dots && size_between(dots + 2, low, PERF_SIZE_MAX, &high))
 		return bad_size(parser);
 	for (; rc == 0 && low <= high; low *= 2)
 		rc = add_size(parser, low);
@@ -121,7 +134,7 @@ static int read_size(struct parser *parser)
 static int read_number(struct parser *parser, const char *option, uint64_t max,
 		       const char *expected, uint64_t *out)
 {
-	if (text_parse_integer(optarg, 1, max, out))
+	if (units_count(optarg, 1, max, out))
 		return options_bad_value(parser->report, option, expected);
 	return 0;
 }
@@ -130,7 +143,7 @@ static int read_duration(struct parser *parser)
 {
 	double seconds;
 
-	if (text_parse_decimal(optarg, DURATION_MIN_S, PERF_SECONDS_MAX, &seconds))
+	if (units_decimal(optarg, DURATION_MIN_S, PERF_SECONDS_MAX, &seconds))
 		return options_bad_value(parser->report, "--duration",
 					 "a number of seconds from 0.01 to 86400");
 	parser->options.plan.duration_ns = (uint64_t)(seconds * NS_PER_SECOND);
@@ -184,7 +197,7 @@ static int read_client_option(int id, struct parser *parser)
 		plan->verify = true;
 		return 0;
 	default: /* OPTION_WORKING_SET */
-		if (text_parse_size(optarg, 1, PERF_WORKING_SET_MAX, &plan->working_set))
+		if (size_between(optarg, 1, PERF_WORKING_SET_MAX, &plan->working_set))
 			return options_bad_value(parser->report, "--working-set",
 						 "a size such as 64M");
 		return 0;
@@ -208,7 +221,7 @@ static int read_option(int id, int index, char **argv, struct parser *parser)
 		return 0;
 	}
 	if (id == OPTION_MEMORY) {
-		if (text_parse_size(optarg, MEMORY_MIN, MEMORY_MAX, &parser->options.memory_bytes))
+		if (size_between(optarg, MEMORY_MIN, MEMORY_MAX, &parser->options.memory_bytes))
 			return options_bad_value(parser->report, "--memory",
 						 "a size from 1M to 1024G");
 		return 0;

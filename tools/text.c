@@ -2,11 +2,8 @@
 /* Sizes go in powers of 1024 and say so; rates, as everywhere in networking, in powers of 1000. */
 #include "text.h"
 
-#include <ctype.h>
-#include <errno.h>
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 
 static const char *const byte_units[] = { "bytes", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB" };
 
@@ -66,95 +63,20 @@ const char *text_rate(double bits_per_second, char buffer[TEXT_SIZE])
 	return buffer;
 }
 
-int text_parse_integer(const char *text, uint64_t min, uint64_t max, uint64_t *out)
+const char *text_time(double ns, char buffer[TEXT_SIZE])
 {
-	unsigned long long value;
-	char *end;
+	static const char *const units[] = { "ns", "us", "ms", "s" };
+	double value = isfinite(ns) && ns > 0 ? ns : 0;
+	unsigned unit = 0;
 
-	/* strtoull takes blanks and signs, and turns -1 into a large number. */
-	if (!isdigit((unsigned char)text[0]))
-		return -EINVAL;
-	errno = 0;
-	value = strtoull(text, &end, 10);
-	if (*end != '\0')
-		return -EINVAL;
-	if (errno != 0 || value < min || value > max)
-		return -ERANGE;
-	*out = value;
-	return 0;
-}
-
-int text_parse_size(const char *text, uint64_t min, uint64_t max, uint64_t *out)
-{
-	unsigned long long value;
-	unsigned shift = 0;
-	char *end;
-
-	if (!isdigit((unsigned char)text[0]))
-		return -EINVAL;
-	errno = 0;
-	value = strtoull(text, &end, 10);
-	if (*end == 'k' || *end == 'K')
-		shift = 10;
-	else if (*end == 'm' || *end == 'M')
-		shift = 20;
-	else if (*end == 'g' || *end == 'G')
-		shift = 30;
-	if (shift)
-		end++;
-	if (*end != '\0')
-		return -EINVAL;
-	if (errno != 0 || value > max >> shift || value << shift < min)
-		return -ERANGE;
-	*out = value << shift;
-	return 0;
-}
-
-static int parse_leading_decimal(const char *text, double *out, char **end)
-{
-	/* strtod takes blanks, signs, hexadecimal, "inf" and "nan" too. */
-	if (!isdigit((unsigned char)text[0]) && text[0] != '.')
-		return -EINVAL;
-	if (text[0] == '0' && (text[1] == 'x' || text[1] == 'X'))
-		return -EINVAL;
-	*out = strtod(text, end);
-	return *end == text ? -EINVAL : 0;
-}
-
-int text_parse_decimal(const char *text, double min, double max, double *out)
-{
-	double value;
-	char *end;
-	int rc;
-
-	rc = parse_leading_decimal(text, &value, &end);
-	if (rc)
-		return rc;
-	if (*end != '\0')
-		return -EINVAL;
-	if (!(value >= min && value <= max))
-		return -ERANGE;
-	*out = value;
-	return 0;
-}
-
-int text_parse_probability(const char *text, double *out)
-{
-	double value;
-	char *end;
-	int rc;
-
-	rc = parse_leading_decimal(text, &value, &end);
-	if (rc)
-		return rc;
-	if (*end == '%') {
-		value /= 100;
-		end++;
+	while (value >= 999.5 && unit < 3) {
+		value /= 1000;
+		unit++;
 	}
-	if (*end != '\0')
-		return -EINVAL;
-	if (!(value >= 0 && value <= 1))
-		return -ERANGE;
-	*out = value;
-	return 0;
+	snprintf(buffer, TEXT_SIZE, "%.*f %s",
+		 value < 9.995	 ? 2
+		 : value < 99.95 ? 1
+				 : 0,
+		 value, units[unit]);
+	return buffer;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Numbers as people write and read them. */
+/* Numbers as people read them. lab/units.h has them as people write them. */
 #ifndef TOOLS_TEXT_H
 #define TOOLS_TEXT_H
 
@@ -17,10 +17,7 @@ const char *text_share(uint64_t done, uint64_t total, char buffer[2 * TEXT_SIZE]
 /* "860 Mbit/s". Returns buffer. */
 const char *text_rate(double bits_per_second, char buffer[TEXT_SIZE]);
 
-/* Each parses the whole text, or answers -EINVAL for what is no number and -ERANGE outside [min, max]. */
-int text_parse_integer(const char *text, uint64_t min, uint64_t max, uint64_t *out);
-int text_parse_size(const char *text, uint64_t min, uint64_t max, uint64_t *out); /* 64K, 1M, 2G */
-int text_parse_decimal(const char *text, double min, double max, double *out);
-int text_parse_probability(const char *text, double *out); /* 0.05 or 5% */
+/* "27.7 ms". Returns buffer. */
+const char *text_time(double ns, char buffer[TEXT_SIZE]);
 
 #endif

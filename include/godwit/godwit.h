@@ -43,7 +43,13 @@ struct gw_faults {
 
 struct gw_context_attr {
 	/* "roce:ADDRESS" or "roce:ADDRESS@PORT": user-space RoCEv2 on a UDP socket. The address is one of this
-	 * host's, IPv4 or IPv6; the port is 4791 unless given, and 0 asks the system for a free one. */
+	 * host's, IPv4 or IPv6, or the name of an interface; the port is 4791 unless given, and 0 asks the system for a
+	 * free one.
+	 * "verbs:DEVICE[/PORT][@GIDINDEX][,OPTION...]": an RDMA NIC, or the kernel's soft-RoCE, through libibverbs. The port
+	 * is the first that is up, the GID a routable RoCE v2 one unless given. Options: "ud" has software place datagrams
+	 * where the device could do more; "lanes=N" (to 8) queue pairs to a peer; "tc=N" the IP header's traffic class;
+	 * "sl=N" the service level. Faults cannot be asked for.
+	 * "auto": verbs where a device is ready, else user space; the log says which and why. */
 	const char *fabric;
 	uint32_t max_qps;   /* queue pairs open at once; default 16384 */
 	uint32_t max_sends; /* sends open at once over all queue pairs; default 4096 */
@@ -66,7 +72,9 @@ struct gw_context_attr {
  * Opens a context.
  * -EINVAL         a bad attribute or fabric string
  * -EADDRNOTAVAIL  the address is not this host's
- * -EADDRINUSE     the port is held by a program that does not share it
+ * -EADDRINUSE     the port is held by a program that does not share it, or by an RDMA device
+ * -ENODEV         no such RDMA device, or no port of it is up
+ * -ENOTSUP        built without libibverbs; a device without RoCE v2; faults where they cannot be made
  * -ENOMEM, -ENOBUFS
  */
 GW_API int gw_context_open(const struct gw_context_attr *attr, struct gw_context **out);

@@ -65,18 +65,6 @@ static inline struct list *list_first(const struct list *list)
 	return list_empty(list) ? NULL : list->next;
 }
 
-/* Moves all links of `from` before those of `to`. */
-static inline void list_splice(struct list *from, struct list *to)
-{
-	if (list_empty(from))
-		return;
-	from->prev->next = to->next;
-	to->next->prev = from->prev;
-	to->next = from->next;
-	from->next->prev = to;
-	list_init(from);
-}
-
 /* Visits the links in order; `item` is a struct list *. The body must not unlink it. */
 #define list_for_each(item, list)                                                                  \
 	for ((item) = (list)->next; (item) != (list); (item) = (item)->next)

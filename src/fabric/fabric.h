@@ -87,6 +87,7 @@ struct fabric_qp_attr {
 
 struct fabric_write {
 	const uint8_t *data;
+	struct fabric_mr *mr; /* that holds the data */
 	uint32_t length;
 	uint32_t packet; /* its number; with the slot and user bits it makes the immediate */
 	uint32_t user;
@@ -167,6 +168,7 @@ enum fabric_counter {
 	FABRIC_DROP_RKEY,   /* a window, but not with this key: stale or forged */
 	FABRIC_DROP_OFFSET, /* outside the window or not where its packet number says */
 	FABRIC_DROP_LENGTH,
+	FABRIC_QP_HEALED, /* a NIC's queue pair fell into error and was set up anew */
 	FABRIC_COUNTERS,
 };
 
@@ -174,6 +176,7 @@ const char *fabric_counter_name(enum fabric_counter counter);
 
 struct fabric_ops {
 	const char *name;
+	const char *wire; /* what it speaks, where others speak it too; null: its own name */
 	void (*close)(struct fabric *fabric);
 	uint64_t (*now_ns)(const struct fabric *fabric);
 	int (*entropy)(struct fabric *fabric, void *buffer, size_t length);
@@ -221,5 +224,11 @@ struct fabric {
 	uint64_t counters[FABRIC_COUNTERS];
 	char error[192]; /* why the last call failed, when there is more to say than its errno */
 };
+
+/* Fabrics that speak the same can be connected. */
+static inline const char *fabric_wire(const struct fabric *fabric)
+{
+	return fabric->ops->wire ? fabric->ops->wire : fabric->ops->name;
+}
 
 #endif

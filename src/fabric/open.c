@@ -1,11 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Which fabric a name means, and what the fabrics' counters are called. */
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/log.h"
 #include "fabric/open.h"
+#include "fabric/roce/interface.h"
 #include "fabric/roce/roce.h"
+#include "fabric/verbs/verbs.h"
+
+#define VERBS_NAME_MAX 256
+#define SYSFS	       "/sys"
 
 static const char *const names[FABRIC_COUNTERS] = {
 	[FABRIC_TX_DATA] = "tx_data_packets",
@@ -38,6 +44,7 @@ static const char *const names[FABRIC_COUNTERS] = {
 	[FABRIC_DROP_RKEY] = "drop_rkey",
 	[FABRIC_DROP_OFFSET] = "drop_offset",
 	[FABRIC_DROP_LENGTH] = "drop_length",
+	[FABRIC_QP_HEALED] = "qp_healed",
 };
 
 const char *fabric_counter_name(enum fabric_counter counter)
@@ -48,6 +55,89 @@ const char *fabric_counter_name(enum fabric_counter counter)
 static bool probability(double p)
 {
 	return p >= 0 && p <= 1;
+}
+
+static bool faulty(const struct fabric_faults *faults)
+{
+	return faults && (faults->drop > 0 || faults->duplicate > 0 || faults->reorder > 0);
+}
+
+/* Whether `where` asks for the one port that RDMA devices know. */
+static bool usual_port(const char *where)
+{
+	const char *at = strchr(where, '@');
+
+	return !at || !strcmp(at, "@4791");
+}
+
+static int open_roce(const char *where, const struct fabric_options *options, struct fabric **out)
+{
+	char address[INTERFACE_ADDRESS_MAX], device[64];
+	int error = interface_resolve(where, address);
+
+	if (error == -EADDRNOTAVAIL)
+		log_error("roce:%s: this interface has no IP address", where);
+	if (error)
+		return error;
+	if (usual_port(address) && interface_owner(SYSFS, address, device, sizeof(device))) {
+		log_error(
+			"roce:%s: RDMA device %s takes UDP port 4791 of this address before any socket sees it; use verbs:%s, or another port (roce:ADDRESS@4792) between user-space ends",
+			where, device, device);
+		return -EADDRINUSE;
+	}
+	return roce_open(address, options, out);
+}
+
+static int open_verbs(const char *where, const struct fabric_options *options, struct fabric **out)
+{
+	char name[VERBS_NAME_MAX];
+
+	if (faulty(options->faults)) {
+		log_error(
+			"verbs:%s: faults on purpose are made in user space only: use roce:ADDRESS",
+			where);
+		return -ENOTSUP;
+	}
+	/* What the name itself says holds. */
+	if (strlen(where) + 32 > sizeof(name))
+		return -EINVAL;
+	snprintf(name, sizeof(name), "%s", where);
+	if (options->lanes && !strstr(where, ",lanes="))
+		snprintf(name + strlen(name), sizeof(name) - strlen(name), ",lanes=%u",
+			 options->lanes);
+	if (options->traffic_class && !strstr(where, ",tc="))
+		snprintf(name + strlen(name), sizeof(name) - strlen(name), ",tc=%u",
+			 options->traffic_class);
+	return verbs_open(name, out);
+}
+
+static int open_auto(const struct fabric_options *options, struct fabric **out)
+{
+	bool on_purpose = faulty(options->faults);
+	char device[VERBS_DEVICE_MAX], address[INTERFACE_ADDRESS_MAX], found[128];
+	const char *why = "faults on purpose are made in user space only";
+	int error;
+
+	if (!on_purpose && !verbs_find(device, found, sizeof(found))) {
+		why = found;
+	} else if (!on_purpose) {
+		error = open_verbs(device, options, out);
+		if (!error) {
+			log_info("auto: verbs:%s, for a device that places packets itself is there",
+				 device);
+			return 0;
+		}
+		why = "the RDMA device did not open";
+	}
+	error = interface_usual(SYSFS, address);
+	if (error) {
+		log_error(
+			"auto: no fabric: %s, and no interface that is up has an IP address whose UDP port 4791 is free for user space",
+			why);
+		return error;
+	}
+	log_info("auto: roce:%s, in user space, for %s", address, why);
+	return roce_open(address, options, out);
 }
 
 int fabric_open(const char *name, const struct fabric_options *options, struct fabric **out)
@@ -64,7 +154,12 @@ int fabric_open(const char *name, const struct fabric_options *options, struct f
 	if (options->lanes > FABRIC_LANES_MAX || options->traffic_class & 3)
 		return -EINVAL;
 	if (name && !strncmp(name, "roce:", 5))
-		return roce_open(name + 5, options, out);
-	log_error("unknown fabric \"%s\": use roce:ADDRESS or roce:ADDRESS@PORT", name ? name : "");
+		return open_roce(name + 5, options, out);
+	if (name && !strncmp(name, "verbs:", 6))
+		return open_verbs(name + 6, options, out);
+	if (name && !strcmp(name, "auto"))
+		return open_auto(options, out);
+	log_error("unknown fabric \"%s\": use roce:ADDRESS, roce:INTERFACE, verbs:DEVICE or auto",
+		  name ? name : "");
 	return -EINVAL;
 }

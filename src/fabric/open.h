@@ -21,7 +21,7 @@ struct fabric_options {
 
 #define FABRIC_LANES_MAX 8
 
-/* "roce:ADDRESS[@PORT]". Says why it failed in the log; -EINVAL, or as gw_context_open(). Options may be
+/* "roce:ADDRESS[@PORT]", "roce:INTERFACE[@PORT]", "verbs:DEVICE..." (verbs.h) or "auto". Says why it failed in the log; -EINVAL, or as gw_context_open(). Options may be
  * null. */
 int fabric_open(const char *name, const struct fabric_options *options, struct fabric **out);
 

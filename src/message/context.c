@@ -3,8 +3,8 @@
  * A context: one fabric, the fixed pools that every request comes from, the timers, and gw_progress(), the one place
  * where anything happens.
  *
- * A turn of gw_progress() takes what the fabric has, lets receives look at what landed, fires timers, sends announcements
- * and data while the gates allow it, then the control that is owed, and last tells the ends of requests. Ends come last and from lists,
+ * A turn of gw_progress() takes what the fabric has, lets receives look at what landed, fires timers, sends the control
+ * that is owed, sends data while the gates allow it, and last tells the ends of requests. Ends come last and from lists,
  * so that a callback may close or post anything without pulling a list from under the loop that called it.
  */
 #include <errno.h>
@@ -280,7 +280,7 @@ int gw_progress(struct gw_context *ctx)
 {
 	struct fabric_event events[FABRIC_EVENTS];
 	struct fabric *fabric;
-	struct list *item, later;
+	struct list *item;
 	int count_, work;
 
 	if (!ctx)
@@ -297,23 +297,14 @@ int gw_progress(struct gw_context *ctx)
 	window_turn(ctx);
 	work += show_progress(ctx);
 	work += fire_timers(ctx);
-	/* Announcements and data first: somebody waits for them. Grants and reports can follow. */
-	list_init(&later);
-	while ((item = list_first(&ctx->talkers))) {
-		struct gw_qp *qp = container_of(item, struct gw_qp, talker);
-
-		list_del(item);
-		list_add_tail(&later, item);
-		talk_announce(qp);
-	}
-	work += pump(ctx);
-	list_splice(&later, &ctx->talkers);
+	work += tell_ends(ctx); /* what their callbacks ask for is part of this turn */
 	while ((item = list_first(&ctx->talkers))) {
 		struct gw_qp *qp = container_of(item, struct gw_qp, talker);
 
 		list_del(item);
 		talk(qp);
 	}
+	work += pump(ctx);
 	work += tell_ends(ctx);
 	ctx->busy = false;
 	return work;

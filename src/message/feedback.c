@@ -163,7 +163,7 @@ static bool hopeless(const struct gw_qp *qp)
 	const struct feedback *f = &qp->feedback;
 	uint64_t now = qp->ctx->now;
 
-	if (!f->answered)
+	if (f->answered_at <= f->stalled_at)
 		return false;
 	return f->stalls >= STALLS_FATAL ||
 	       (f->stalls >= STALLS_GRAVE && f->sequence - f->stuck_at >= PACKETS_GRAVE &&
@@ -185,7 +185,7 @@ void feedback_stalled(struct gw_qp *qp)
 		qp_give_up(qp, -EMSGSIZE);
 		return;
 	}
-	f->answered = false;
+	f->stalled_at = qp->ctx->now;
 	f->echoed = f->sequence;
 	f->echo_at_loss = f->sequence;
 	f->peer_landed_at_echo = f->peer_landed;

@@ -19,15 +19,10 @@ uint32_t gate_allow(struct gw_qp *qp, uint32_t in_flight)
 	return allowed;
 }
 
-void gate_left(struct gw_qp *qp, const struct fabric_write *writes, uint32_t count_)
+void gate_left(struct gw_qp *qp, uint32_t packets, uint64_t bytes)
 {
-	uint64_t bytes = 0;
-
-	if (!qp->gate || !qp->gate->sent)
-		return;
-	for (uint32_t i = 0; i < count_; i++)
-		bytes += writes[i].length;
-	qp->gate->sent(qp->gate_arg, count_, bytes, qp->ctx->now);
+	if (qp->gate && qp->gate->sent)
+		qp->gate->sent(qp->gate_arg, packets, bytes, qp->ctx->now);
 }
 
 void gate_report(struct gw_qp *qp, uint64_t rtt_ns)

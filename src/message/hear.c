@@ -67,7 +67,7 @@ static bool hear_grant(struct gw_qp *qp, const struct control_message *message)
 		struct grant *grant;
 
 		if (serial_before(msn, qp->grants_seen)) {
-			qp_owe(qp, OWE_ACK);
+			qp_owe_soon(qp, OWE_ACK);
 			continue;
 		}
 		/* At most as many as the peer has slots, each in its place; and never with a gap. */
@@ -83,7 +83,9 @@ static bool hear_grant(struct gw_qp *qp, const struct control_message *message)
 		grant->capacity = entry.capacity;
 		list_add_tail(&qp->grants, &grant->link);
 		qp->grants_seen++;
-		qp_owe(qp, OWE_ACK); /* and talk() matches it with a waiting send */
+		qp_owe_soon(qp, OWE_ACK);
+		if (!list_empty(&qp->sends_waiting))
+			qp_owe(qp, 0); /* talk() will match it */
 	}
 	return true;
 }
@@ -96,7 +98,7 @@ static bool hear_announce(struct gw_qp *qp, const struct control_message *messag
 		struct gw_recv *recv;
 
 		if (serial_before(msn, qp->announced)) {
-			qp_owe(qp, OWE_ACK);
+			qp_owe_soon(qp, OWE_ACK);
 			continue;
 		}
 		if (msn != qp->announced)
@@ -104,7 +106,7 @@ static bool hear_announce(struct gw_qp *qp, const struct control_message *messag
 		if (!serial_before(msn, qp->recv_granted))
 			return false; /* not granted, so not sendable */
 		qp->announced++;
-		qp_owe(qp, OWE_ACK);
+		qp_owe_soon(qp, OWE_ACK);
 		recv = recv_find(qp, msn);
 		if (recv)
 			recv_announce(recv, &entry);
@@ -121,7 +123,7 @@ static bool hear_report(struct gw_qp *qp, const struct control_message *message)
 		struct gw_send *send;
 
 		if (serial_before(entry.msn, qp->results_seen)) {
-			qp_owe(qp, OWE_ACK);
+			qp_owe_soon(qp, OWE_ACK);
 			continue;
 		}
 		if (entry.msn - qp->results_seen > qp->sends_mask)
@@ -130,7 +132,7 @@ static bool hear_report(struct gw_qp *qp, const struct control_message *message)
 		send = send_find(qp, entry.msn);
 		if (!send)
 			continue;
-		qp_owe(qp, OWE_ACK);
+		qp_owe_soon(qp, OWE_ACK);
 		send_result(send, &result);
 	}
 	return true;
@@ -146,7 +148,7 @@ static bool hear_nack(struct gw_qp *qp, const struct control_message *message)
 	if (!send) {
 		if (!serial_before(body->msn, qp->results_seen))
 			return false;
-		qp_owe(qp, OWE_ACK);
+		qp_owe_soon(qp, OWE_ACK);
 		return true;
 	}
 	if (body->below > send->packets || body->run_count > GW_NACK_RUNS_MAX)
@@ -204,9 +206,9 @@ static bool hear_probe(struct gw_qp *qp, const struct control_message *message)
 	if (body->id != f->probe_id || body->time_ns > qp->ctx->now)
 		return true;
 	f->probe_id++;
+	f->answered_at = qp->ctx->now;
 	if (elapsed >= body->hold_ns)
 		feedback_rtt(qp, elapsed - body->hold_ns);
-	f->answered = true;
 	reach_probed(qp);
 	return true;
 }
@@ -240,6 +242,8 @@ static bool hear_body(struct gw_qp *qp, const struct control_message *message)
 		return hear_scheme(qp, message);
 	case CONTROL_REACH:
 		return reach_hear(qp, &message->reach);
+	case CONTROL_DATA:
+		return recv_land_told(qp, &message->data);
 	case CONTROL_CLOSE:
 		qp_gone(qp, -ECONNRESET);
 		return true;
@@ -247,14 +251,12 @@ static bool hear_body(struct gw_qp *qp, const struct control_message *message)
 	return true;
 }
 
-void hear(struct gw_qp *qp, const uint8_t *bytes, uint32_t length)
+static void hear_message(struct gw_qp *qp, const uint8_t *bytes, size_t length)
 {
 	struct gw_context *ctx = qp->ctx;
 	struct control_message message;
 	int error = control_decode(bytes, length, &message);
 
-	if (qp->state != QP_CONNECTED)
-		return;
 	if (error) {
 		count(ctx, error == -ENOMSG	       ? COUNT_DROP_CONTROL_UNKNOWN
 			   : error == -EPROTONOSUPPORT ? COUNT_DROP_CONTROL_VERSION
@@ -268,6 +270,25 @@ void hear(struct gw_qp *qp, const uint8_t *bytes, uint32_t length)
 	count(ctx, COUNT_CONTROL_HEARD);
 	if (!hear_header(qp, &message.header) || !hear_body(qp, &message))
 		count(ctx, COUNT_DROP_CLAIM);
-	if (qp_valid(qp))
-		qp_arm(qp);
+}
+
+void hear(struct gw_qp *qp, const uint8_t *bytes, uint32_t length)
+{
+	while (qp->state == QP_CONNECTED) {
+		int first = control_first(bytes, length);
+
+		if (first < 0) {
+			count(qp->ctx, first == -EPROTONOSUPPORT ? COUNT_DROP_CONTROL_VERSION
+								 : COUNT_DROP_CONTROL);
+			return;
+		}
+		hear_message(qp, bytes, (size_t)first);
+		if (!qp_valid(qp))
+			return; /* closed by a callback */
+		bytes += first;
+		length -= (uint32_t)first;
+		if (!length)
+			break;
+	}
+	qp_arm(qp);
 }

@@ -10,7 +10,10 @@
  */
 #include <errno.h>
 
+#include <string.h>
+
 #include "base/bitmap.h"
+#include "base/serial.h"
 #include "message/state.h"
 
 static uint32_t expected_length(const struct gw_recv *recv, uint32_t payload, uint32_t packet)
@@ -77,6 +80,24 @@ static bool generation_matches(const struct gw_qp *qp, const struct slot *slot,
 	       (slot->generation & ((1u << qp->generation_bits) - 1));
 }
 
+/* False when it was set before. */
+static bool set_bit(struct gw_qp *qp, struct gw_recv *recv, uint32_t packet)
+{
+	if (bitmap_test_and_set(recv->bits, packet)) {
+		qp->feedback.duplicate++;
+		count(qp->ctx, COUNT_DUPLICATE);
+		return false;
+	}
+	count(qp->ctx, COUNT_LANDED);
+	recv->landed++;
+	if (packet >= recv->highest)
+		recv->highest = packet + 1;
+	coalesce(recv, packet / recv->chunk_packets);
+	if (list_empty(&recv->touched))
+		list_add_tail(&qp->ctx->touched, &recv->touched);
+	return true;
+}
+
 void recv_land(struct gw_qp *qp, const struct fabric_event *event)
 {
 	struct slot *slot = &qp->slots[event->slot & qp->slots_mask];
@@ -107,19 +128,32 @@ void recv_land(struct gw_qp *qp, const struct fabric_event *event)
 		return;
 	}
 	feedback_landed(qp, recv->msn, packet, event->data.length, event->ce);
-	if (bitmap_test_and_set(recv->bits, packet)) {
-		qp->feedback.duplicate++;
-		count(qp->ctx, COUNT_DUPLICATE);
-		return;
+	if (set_bit(qp, recv, packet))
+		collect_fragment(recv, qp, packet, event->data.user_bits);
+}
+
+bool recv_land_told(struct gw_qp *qp, const struct control_data *data)
+{
+	struct gw_recv *recv = recv_find(qp, data->msn);
+
+	if (!serial_before(data->msn, qp->recv_granted))
+		return false; /* not granted, so not sendable */
+	if (!recv || recv->completed || qp->slots[data->msn & qp->slots_mask].state != SLOT_OPEN) {
+		qp->feedback.late++;
+		count(qp->ctx, COUNT_LATE);
+		return true;
 	}
-	count(qp->ctx, COUNT_LANDED);
-	recv->landed++;
-	if (packet >= recv->highest)
-		recv->highest = packet + 1;
-	collect_fragment(recv, qp, packet, event->data.user_bits);
-	coalesce(recv, packet / recv->chunk_packets);
-	if (list_empty(&recv->touched))
-		list_add_tail(&qp->ctx->touched, &recv->touched);
+	if (data->packet >= recv->capacity_packets ||
+	    !shape_fits(recv, qp, data->packet, data->length) ||
+	    data->length > recv->capacity - (uint64_t)data->packet * qp->payload) {
+		count(qp->ctx, COUNT_DROP_SHAPE);
+		return true;
+	}
+	feedback_landed(qp, recv->msn, data->packet, data->length, false);
+	if (set_bit(qp, recv, data->packet))
+		memcpy(recv->addr + (uint64_t)data->packet * qp->payload, data->bytes,
+		       data->length);
+	return true;
 }
 
 void recv_announce(struct gw_recv *recv, const struct control_announce_entry *entry)

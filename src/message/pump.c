@@ -39,6 +39,7 @@ static unsigned fill(struct gw_qp *qp, const struct gw_send *send, struct fabric
 		uint32_t packet = put->packet + i;
 
 		writes[i].data = data;
+		writes[i].mr = put->mr->fabric_mr;
 		writes[i].length = i + 1 == put->packets ? put->tail : qp->tx_payload;
 		writes[i].packet = packet;
 		writes[i].user = user_bits(qp, send, packet);
@@ -49,10 +50,13 @@ static unsigned fill(struct gw_qp *qp, const struct gw_send *send, struct fabric
 	return n;
 }
 
-static void sent(struct gw_qp *qp, struct gw_send *send, uint32_t n)
+void pump_sent(struct gw_qp *qp, struct gw_send *send, uint32_t n, bool copied)
 {
 	struct put *put = send->head;
 
+	gate_left(qp, n,
+		  n == put->packets ? (uint64_t)(n - 1) * qp->tx_payload + put->tail
+				    : (uint64_t)n * qp->tx_payload);
 	for (uint32_t i = 0; i < n; i++) {
 		uint32_t packet = put->packet + i;
 		bool again = packet < send->high_water;
@@ -64,8 +68,10 @@ static void sent(struct gw_qp *qp, struct gw_send *send, uint32_t n)
 	put->addr += (uint64_t)n * qp->tx_payload;
 	put->packet += n;
 	put->packets -= n;
-	qp->written += n;
-	send->mark = qp->written;
+	if (!copied) {
+		qp->written += n;
+		send->mark = qp->written;
+	}
 	if (qp->ctx->fabric->caps.copies)
 		qp->flushed = qp->written;
 	if (!put->packets)
@@ -127,8 +133,7 @@ static uint32_t serve(struct gw_qp *qp, bool *blocked)
 		*blocked = true;
 		return 0;
 	}
-	gate_left(qp, writes, (uint32_t)taken);
-	sent(qp, send, (uint32_t)taken);
+	pump_sent(qp, send, (uint32_t)taken, false);
 	return (uint32_t)taken;
 }
 

@@ -18,8 +18,11 @@
 #define MAX_SLOT_BITS		16 /* a grant's slot is 16 bits */
 #define PROBES_BEFORE_GONE                                                                         \
 	3 /* asked in vain before silence counts: we may have been the one who slept */
-#define CLOSE_COPIES 3
-#define MAX_BACKOFF  6
+#define CLOSE_COPIES  3
+#define SOON_NS	      UINT64_C(200000)
+#define GRANT_NS      UINT64_C(500000)
+#define GRANTS_PLENTY 4
+#define MAX_BACKOFF   6
 
 static const struct fabric_split published_split = { 10, 18, 4 };
 
@@ -153,12 +156,13 @@ int gw_qp_info(const struct gw_qp *qp, struct gw_qp_info *out)
 	info.split = qp->split;
 	info.generation_bits = fabric->caps.generation_bits;
 	info.payload = qp->payload;
+	info.reaches = fabric->caps.rungs[0] != 0;
 	info.slots = qp->slots_mask + 1;
 	info.token = qp->token;
 	info.first_msn = qp->first_msn; /* also when asked for after receives were posted */
 	info.window = window_initial(qp->ctx);
 	info.control_max = fabric->caps.max_control;
-	strncpy(info.fabric, fabric->ops->name, sizeof(info.fabric) - 1);
+	strncpy(info.fabric, fabric_wire(fabric), sizeof(info.fabric) - 1);
 	info.address_length = (uint32_t)fabric->ops->qp_address(qp->fabric_qp, info.address);
 	info_encode(&info, out);
 	return 0;
@@ -195,7 +199,7 @@ int gw_qp_connect(struct gw_qp *qp, const struct gw_qp_info *peer)
 		return explain(
 			ctx, error,
 			"the peer's description is none of Godwit's, or was cut or changed on its way");
-	if (strcmp(info.fabric, ctx->fabric->ops->name) != 0)
+	if (strcmp(info.fabric, fabric_wire(ctx->fabric)) != 0)
 		return explain(ctx, -EPROTONOSUPPORT, "the peer is on another kind of fabric");
 	if (memcmp(&info.split, &qp->split, sizeof(info.split)) != 0)
 		return explain(ctx, -EMSGSIZE, "the two ends split the immediate differently");
@@ -203,10 +207,13 @@ int gw_qp_connect(struct gw_qp *qp, const struct gw_qp_info *peer)
 	sends = calloc(info.slots, sizeof(*sends));
 	if (!sends)
 		return -ENOMEM;
+	ctx->fabric->error[0] = '\0';
 	error = ctx->fabric->ops->qp_connect(qp->fabric_qp, info.address, info.address_length,
 					     payload);
 	if (error) {
 		free(sends);
+		if (ctx->fabric->error[0]) /* the fabric knows better */
+			return error;
 		return explain(ctx, error,
 			       "there is no way from this fabric's address to the peer's");
 	}
@@ -219,7 +226,7 @@ int gw_qp_connect(struct gw_qp *qp, const struct gw_qp_info *peer)
 	qp->control_max = info.control_max < ctx->fabric->caps.max_control
 				  ? info.control_max
 				  : ctx->fabric->caps.max_control;
-	reach_connect(qp);
+	reach_connect(qp, info.reaches);
 	qp->sends = sends;
 	qp->sends_mask = info.slots - 1;
 	qp->send_posted = qp->send_matched = qp->grants_seen = info.first_msn;
@@ -227,6 +234,7 @@ int gw_qp_connect(struct gw_qp *qp, const struct gw_qp_info *peer)
 	qp->state = QP_CONNECTED;
 	qp->status = 0;
 	qp->repeat_at = NEVER;
+	qp->soon_at = NEVER;
 	qp->heard_at = ctx->now;
 	qp->feedback.window = info.window ? info.window : 1;
 	qp->feedback.report_at = NEVER;
@@ -287,6 +295,37 @@ void qp_owe(struct gw_qp *qp, uint32_t what)
 		list_add_tail(&qp->ctx->talkers, &qp->talker);
 }
 
+static void owe_within(struct gw_qp *qp, uint32_t what, uint64_t ns)
+{
+	uint64_t at = qp->ctx->now + ns;
+
+	if (qp->state != QP_CONNECTED)
+		return;
+	qp->owed_soon |= what;
+	if (at < qp->soon_at) {
+		qp->soon_at = at;
+		qp_arm(qp);
+	}
+}
+
+void qp_owe_soon(struct gw_qp *qp, uint32_t what)
+{
+	uint64_t wait = qp->feedback.rtt_min_ns / 4;
+
+	owe_within(qp, what, wait < SOON_NS ? wait : SOON_NS);
+}
+
+/* A peer that has many left can wait a little for more. */
+void qp_owe_grant(struct gw_qp *qp)
+{
+	uint32_t unused = qp->recv_granted - qp->announced;
+
+	if (unused > (qp->recv_granted - qp->results_acked) / 2 && unused >= GRANTS_PLENTY)
+		owe_within(qp, OWE_GRANT, GRANT_NS);
+	else
+		qp_owe(qp, OWE_GRANT);
+}
+
 static uint64_t earlier(uint64_t a, uint64_t b)
 {
 	return a < b ? a : b;
@@ -310,6 +349,7 @@ void qp_arm(struct gw_qp *qp)
 
 	if (qp->state == QP_CONNECTED) {
 		at = earlier(qp->repeat_at, rest_ends(qp));
+		at = earlier(at, qp->soon_at);
 		at = earlier(at, qp->feedback.report_at);
 		at = earlier(at, qp->feedback.stall_at);
 		at = earlier(at, qp->feedback.gate_at);
@@ -363,6 +403,8 @@ void qp_timer(struct gw_qp *qp)
 			qp_owe(qp, OWE_REPORT);
 		}
 	}
+	if (now >= qp->soon_at)
+		qp_owe(qp, qp->owed_soon);
 	if (now >= feedback->report_at) {
 		feedback->report_at = NEVER;
 		qp_owe(qp, OWE_REPORT);

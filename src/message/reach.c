@@ -46,10 +46,10 @@ static uint32_t least(uint32_t a, uint32_t b)
 	return a < b ? a : b;
 }
 
-void reach_connect(struct gw_qp *qp)
+void reach_connect(struct gw_qp *qp, bool both)
 {
 	qp->tx_payload = qp->payload;
-	qp->reach = next_rung(qp, qp->payload) ? REACH_UNTRIED : REACH_SETTLED;
+	qp->reach = both && next_rung(qp, qp->payload) ? REACH_UNTRIED : REACH_SETTLED;
 	qp->control_limit = qp->control_max;
 	if (qp->reach == REACH_UNTRIED)
 		qp->control_max = least(qp->control_max, lowest_rung(qp));

@@ -69,7 +69,7 @@ static void advance_completed(struct gw_qp *qp)
 	while (qp->completed != qp->recv_granted && (next = recv_find(qp, qp->completed)) &&
 	       next->completed)
 		qp->completed++;
-	qp_owe(qp, OWE_REPORT);
+	qp_owe_soon(qp, OWE_REPORT);
 }
 
 /* Grants go out in order; windows may open out of order. */
@@ -78,7 +78,7 @@ static void grant_placed(struct gw_qp *qp)
 	while (qp->recv_granted != qp->recv_placed &&
 	       slot_of(qp, qp->recv_granted)->state != SLOT_EXPOSING) {
 		qp->recv_granted++;
-		qp_owe(qp, OWE_GRANT);
+		qp_owe_grant(qp);
 	}
 	if (qp->results_owed)
 		advance_completed(qp);

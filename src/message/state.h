@@ -148,7 +148,8 @@ struct slot {
 #define OWE_REACHED  128u
 
 struct sent_record; /* reach.c */
-void reach_connect(struct gw_qp *qp);
+/* `both`: the peer does it too. */
+void reach_connect(struct gw_qp *qp, bool both);
 void reach_begin(struct gw_qp *qp);
 void reach_timer(struct gw_qp *qp);
 void reach_heard(struct gw_qp *qp);
@@ -182,7 +183,7 @@ struct feedback {
 	uint32_t stalls;      /* in a row */
 	uint64_t stuck_since; /* the first of them, */
 	uint32_t stuck_at;    /* and the packets sent until then */
-	bool answered;	      /* a probe, since the last of them */
+	uint64_t stalled_at;  /* the last of them */
 	uint64_t stall_at;
 	uint64_t retransmitted;
 	uint64_t sent;
@@ -206,7 +207,8 @@ struct feedback {
 	uint64_t rtt_min_ns;
 	uint64_t probe_at;
 	uint32_t probes_unanswered;
-	uint64_t activity; /* packets both ways when last probed */
+	uint64_t answered_at; /* the latest probe */
+	uint64_t activity;    /* packets both ways when last probed */
 	uint32_t probe_id;
 	uint32_t reply_id;
 	uint64_t reply_time;
@@ -244,6 +246,8 @@ struct gw_qp {
 	uint32_t control_limit; /* once it is known that packets of that size arrive */
 	uint32_t control_sequence;
 	uint32_t owed;
+	uint32_t owed_soon; /* rides with whatever is said next, or is said at that time */
+	uint64_t soon_at;
 	uint64_t peer_timeout_ns;
 	uint64_t lifetime_ns;
 	uint64_t heard_at;
@@ -369,6 +373,9 @@ bool qp_valid(const struct gw_qp *qp);
 int qp_usable(const struct gw_qp *qp);
 bool qp_waits(const struct gw_qp *qp);
 void qp_owe(struct gw_qp *qp, uint32_t what);
+/* Within a part of a round trip, and sooner if there is something else to say. */
+void qp_owe_soon(struct gw_qp *qp, uint32_t what);
+void qp_owe_grant(struct gw_qp *qp);
 void qp_arm(struct gw_qp *qp);
 void qp_timer(struct gw_qp *qp);
 void qp_gone(struct gw_qp *qp, int status);
@@ -390,6 +397,8 @@ struct gw_send *send_find(struct gw_qp *qp, uint32_t msn);
 void send_repacket(struct gw_qp *qp);
 
 /* pump.c */
+/* The first `n` packets of the send's first put have left. `copied`: the fabric does not read them where they are. */
+void pump_sent(struct gw_qp *qp, struct gw_send *send, uint32_t n, bool copied);
 int pump(struct gw_context *ctx);
 void pump_flushed(struct gw_qp *qp, uint32_t count);
 void pump_check(struct gw_send *send);
@@ -400,6 +409,8 @@ void recv_place(struct gw_qp *qp);
 void recv_exposed(struct gw_qp *qp, const struct fabric_event *event);
 void recv_fenced(struct gw_qp *qp, uint32_t index);
 void recv_land(struct gw_qp *qp, const struct fabric_event *event);
+/* A packet that came inside a control datagram. False when it cannot be. */
+bool recv_land_told(struct gw_qp *qp, const struct control_data *data);
 void recv_announce(struct gw_recv *recv, const struct control_announce_entry *entry);
 void recv_results_acked(struct gw_qp *qp, uint32_t results);
 void recv_detach(struct gw_recv *recv, int status, bool fenced);
@@ -414,13 +425,12 @@ int recv_repacket(struct gw_qp *qp, uint32_t payload);
 void hear(struct gw_qp *qp, const uint8_t *bytes, uint32_t length);
 
 /* talk.c */
-/* Matches sends with grants and announces them; then the rest of what is owed. */
-void talk_announce(struct gw_qp *qp);
 void talk(struct gw_qp *qp);
 void talk_close(struct gw_qp *qp, int reason, const char *text);
 
 /* reach.c */
-void reach_connect(struct gw_qp *qp);
+/* `both`: the peer does it too. */
+void reach_connect(struct gw_qp *qp, bool both);
 void reach_begin(struct gw_qp *qp);
 void reach_timer(struct gw_qp *qp);
 void reach_heard(struct gw_qp *qp);
@@ -451,7 +461,7 @@ void window_turn(struct gw_context *ctx);
 /* gate.c */
 uint32_t gate_allow(struct gw_qp *qp, uint32_t in_flight);
 /* These left. */
-void gate_left(struct gw_qp *qp, const struct fabric_write *writes, uint32_t count);
+void gate_left(struct gw_qp *qp, uint32_t packets, uint64_t bytes);
 void gate_report(struct gw_qp *qp, uint64_t rtt_ns);
 void gate_timeout(struct gw_qp *qp);
 void gate_credit(struct gw_qp *qp);
@@ -461,6 +471,7 @@ void gate_cnp(struct gw_qp *qp);
 struct peer_info {
 	struct fabric_split split;
 	uint8_t generation_bits;
+	bool reaches; /* answers REACH, and takes smaller packets if need be */
 	uint32_t payload, slots, token, first_msn, window, control_max;
 	uint8_t address[FABRIC_ADDRESS_MAX];
 	uint32_t address_length;

@@ -27,6 +27,7 @@
  *	PROBE     u8 kind | 3 reserved | u32 id | u64 time_ns | u32 hold_ns | u32 msn
  *	CLOSE     u16 reason | u16 text_length <= 128 | text
  *	REACH     u8 kind | 3 reserved | u32 payload | padding
+ *	DATA      u32 msn | u32 packet | u16 length | u16 reserved | bytes
  *	SCHEME    u32 msn | u8 side | u8 scheme | u16 payload_length | payload
  *
  * Bytes after a known body are ignored: a later release may add fields there. Reserved fields and
@@ -63,6 +64,7 @@
 #define CONTROL_CLOSE_SIZE    4
 #define CONTROL_SCHEME_SIZE   8
 #define CONTROL_REACH_SIZE    8
+#define CONTROL_DATA_SIZE     12
 
 #define CONTROL_TEXT_MAX 128
 /* As a report's hold_ns: it echoes no packet. */
@@ -78,6 +80,7 @@ enum control_type {
 	CONTROL_CLOSE = 7,
 	CONTROL_SCHEME = 8,
 	CONTROL_REACH = 9,
+	CONTROL_DATA = 10,
 };
 
 enum control_reach_kind {
@@ -210,6 +213,14 @@ struct control_reach {
 	uint32_t payload;
 };
 
+/* A packet of a message so small that it travels with its announcement. */
+struct control_data {
+	uint32_t msn;
+	uint32_t packet;
+	uint16_t length;
+	const uint8_t *bytes;
+};
+
 struct control_message {
 	struct control_header header;
 	union {
@@ -222,11 +233,12 @@ struct control_message {
 		struct control_close close;
 		struct control_scheme scheme;
 		struct control_reach reach;
+		struct control_data data;
 	};
 };
 
 /*
- * Takes a control datagram apart, and checks all of it: the accessors cannot fail afterwards.
+ * Takes a control message apart, and checks all of it: the accessors cannot fail afterwards.
  *
  * -EMSGSIZE:        shorter than the header or its type's body, or not the length it names.
  * -EPROTONOSUPPORT: another version.
@@ -234,7 +246,11 @@ struct control_message {
  * -EBADMSG:         a body that contradicts itself: a list longer than the message, an empty list
  * of entries, runs out of order, an unknown probe kind or side, too long a text.
  */
-int control_decode(const void *datagram, size_t length, struct control_message *out);
+int control_decode(const void *message, size_t length, struct control_message *out);
+
+/* A datagram holds one message or several, back to back. The length of the first; -EPROTONOSUPPORT: of another
+ * version, -EMSGSIZE: it names more bytes than there are, or fewer than its header. */
+int control_first(const void *datagram, size_t length);
 
 /* `index` is below the respective count; the message is of the type named. */
 struct control_announce_entry control_announce_at(const struct control_message *message,
@@ -276,6 +292,7 @@ int control_put_probe(struct control_writer *w, const struct control_probe *prob
 /* Text beyond CONTROL_TEXT_MAX is cut: a close must not fail for its eloquence. */
 int control_put_close(struct control_writer *w, const struct control_close *close);
 int control_put_scheme(struct control_writer *w, const struct control_scheme *scheme);
+int control_put_data(struct control_writer *w, const struct control_data *data);
 /* Bytes of zero up to `length` in all, as far as there is room. */
 int control_put_reach(struct control_writer *w, const struct control_reach *reach, size_t length);
 

@@ -179,6 +179,19 @@ static int decode_reach(struct span body, struct control_reach *reach)
 	return reach->kind > CONTROL_REACH_REPLY ? -EBADMSG : 0;
 }
 
+static int decode_data(struct span body, struct control_data *data)
+{
+	const uint8_t *b = take(&body, CONTROL_DATA_SIZE);
+
+	if (!b)
+		return -EMSGSIZE;
+	data->msn = get_be32(b);
+	data->packet = get_be32(b + 4);
+	data->length = get_be16(b + 8);
+	data->bytes = take(&body, data->length);
+	return data->bytes ? 0 : -EBADMSG;
+}
+
 static int decode_body(struct span body, struct control_message *message)
 {
 	switch (message->header.type) {
@@ -200,14 +213,29 @@ static int decode_body(struct span body, struct control_message *message)
 		return decode_scheme(body, &message->scheme);
 	case CONTROL_REACH:
 		return decode_reach(body, &message->reach);
+	case CONTROL_DATA:
+		return decode_data(body, &message->data);
 	default:
 		return -ENOMSG;
 	}
 }
 
-int control_decode(const void *datagram, size_t length, struct control_message *out)
+int control_first(const void *datagram, size_t length)
 {
-	struct span body = { datagram, length };
+	const uint8_t *b = datagram;
+	size_t first;
+
+	if (length < CONTROL_HEADER_SIZE)
+		return -EMSGSIZE;
+	if (b[0] != CONTROL_VERSION)
+		return -EPROTONOSUPPORT;
+	first = get_be16(b + CONTROL_LENGTH_AT);
+	return first < CONTROL_HEADER_SIZE || first > length ? -EMSGSIZE : (int)first;
+}
+
+int control_decode(const void *bytes, size_t length, struct control_message *out)
+{
+	struct span body = { bytes, length };
 	const uint8_t *b = take(&body, CONTROL_HEADER_SIZE);
 	struct control_message message = { 0 };
 	int error;

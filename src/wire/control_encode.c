@@ -273,6 +273,19 @@ int control_put_scheme(struct control_writer *w, const struct control_scheme *sc
 	return 0;
 }
 
+int control_put_data(struct control_writer *w, const struct control_data *data)
+{
+	uint8_t *b = append_body(w, CONTROL_DATA, (size_t)CONTROL_DATA_SIZE + data->length);
+
+	if (!b)
+		return -ENOSPC;
+	put_be32(b, data->msn);
+	put_be32(b + 4, data->packet);
+	put_be16(b + 8, data->length);
+	memcpy(b + CONTROL_DATA_SIZE, data->bytes, data->length);
+	return 0;
+}
+
 int control_put_reach(struct control_writer *w, const struct control_reach *reach, size_t length)
 {
 	uint8_t *b = append_body(w, CONTROL_REACH, CONTROL_REACH_SIZE);

@@ -217,8 +217,14 @@ static int fake_control(struct fabric_qp *qp, const void *data, size_t length)
 	struct fake *fake = qp->fake;
 
 	assert(length && length <= fake->fabric.caps.max_control);
-	assert(control_decode(data, length, &message) == 0);
-	assert(message.header.token == fake->peer_token);
+	for (size_t at = 0; at < length;) {
+		int first = control_first((const uint8_t *)data + at, length - at);
+
+		assert(first > 0);
+		assert(control_decode((const uint8_t *)data + at, (size_t)first, &message) == 0);
+		assert(message.header.token == fake->peer_token);
+		at += (size_t)first;
+	}
 	if (!fake->room)
 		return -EAGAIN;
 	memcpy(fake->sent, data, length);

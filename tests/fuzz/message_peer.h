@@ -150,7 +150,7 @@ static size_t peer_say(const struct gw_qp *qp, uint32_t payload, uint8_t *bytes)
 	};
 	/* A close ends the conversation: it comes a sixteenth as often as the rest. */
 	uint32_t draw = byte();
-	enum control_type type = draw == 255 ? CONTROL_CLOSE : 1 + draw % 9;
+	enum control_type type = draw == 255 ? CONTROL_CLOSE : 1 + draw % 10;
 	struct control_writer w;
 
 	if (type == CONTROL_CLOSE && draw != 255)
@@ -179,6 +179,13 @@ static size_t peer_say(const struct gw_qp *qp, uint32_t payload, uint8_t *bytes)
 		control_put_reach(&w, &(struct control_reach){ (uint8_t)(byte() & 1), 4u * byte() },
 				  0);
 		break;
+	case CONTROL_DATA: {
+		static const uint8_t zeros[64];
+
+		control_put_data(&w, &(struct control_data){ qp->announced + byte() % 4, byte() % 3,
+							     byte() % 64, zeros });
+		break;
+	}
 	case CONTROL_CREDIT:
 	case CONTROL_CLOSE:
 		say_simple(&w, type);

@@ -101,6 +101,9 @@ static size_t write_again(uint8_t *buf, size_t size, const struct control_messag
 	case CONTROL_REACH:
 		assert(control_put_reach(&w, &m->reach, 0) == 0);
 		break;
+	case CONTROL_DATA:
+		assert(control_put_data(&w, &m->data) == 0);
+		break;
 	}
 	return control_end(&w);
 }
@@ -120,6 +123,8 @@ static void clear_reserved(uint8_t *b, const struct control_message *m)
 	}
 	if (m->header.type == CONTROL_CREDIT)
 		memset(b + 36, 0, 4);
+	if (m->header.type == CONTROL_DATA)
+		memset(b + 42, 0, 2);
 	if (m->header.type == CONTROL_PROBE || m->header.type == CONTROL_REACH)
 		memset(b + 33, 0, 3);
 }

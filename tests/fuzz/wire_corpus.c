@@ -143,6 +143,9 @@ static void write_control(void)
 	w = begin(CONTROL_REACH);
 	control_put_reach(&w, &(struct control_reach){ CONTROL_REACH_REQUEST, 1024 }, 100);
 	save("wire_control", "reach", control_end(&w));
+	w = begin(CONTROL_DATA);
+	control_put_data(&w, &(struct control_data){ 1, 0, sizeof(bytes), bytes });
+	save("wire_control", "data", control_end(&w));
 	buf[1] = 99;
 	save("wire_control", "unknown-type", w.used);
 	buf[0] = 2;

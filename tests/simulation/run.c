@@ -55,15 +55,17 @@ static void observer(void *arg, const struct sim_seen *seen)
 		[CONTROL_REPORT] = SIGHT_REPORT_LOST,	  [CONTROL_NACK] = SIGHT_NACK_LOST,
 		[CONTROL_CREDIT] = SIGHT_CREDIT_LOST,	  [CONTROL_PROBE] = SIGHT_PROBE_LOST,
 		[CONTROL_CLOSE] = SIGHT_CLOSE_LOST,	  [CONTROL_SCHEME] = SIGHT_SCHEME_LOST,
-		[CONTROL_REACH] = SIGHT_REACH_LOST,
+		[CONTROL_REACH] = SIGHT_REACH_LOST,	  [CONTROL_DATA] = SIGHT_TOLD_LOST,
 	};
 	struct run *run = arg;
 
 	switch (seen->what) {
 	case SIM_LOST:
-		if (seen->control)
-			run_saw(run, lost[seen->control[1]]); /* the type is the second byte */
-		else
+		/* Each message of the datagram; its type is the second byte. */
+		for (uint32_t at = 0; seen->control && at < seen->length;
+		     at += (uint32_t)control_first(seen->control + at, seen->length - at))
+			run_saw(run, lost[seen->control[at + 1]]);
+		if (!seen->control)
 			run_saw(run, seen->again ? SIGHT_REPAIR_LOST : SIGHT_DATA_LOST);
 		break;
 	case SIM_LATE_LANDING:

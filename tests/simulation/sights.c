@@ -12,6 +12,7 @@ const char *const sight_names[SIGHTS] = {
 	[SIGHT_CLOSE_LOST] = "close lost",
 	[SIGHT_SCHEME_LOST] = "scheme control lost",
 	[SIGHT_REACH_LOST] = "large probe lost",
+	[SIGHT_TOLD_LOST] = "data lost with its announcement",
 	[SIGHT_REPAIR_LOST] = "repair lost",
 	[SIGHT_DATA_LOST] = "data lost",
 	[SIGHT_GRANT_REPEATED] = "grant repeated",

@@ -100,6 +100,7 @@ static int roce_wait(struct fabric *fabric, uint64_t until_ns)
 		fds[2] = (struct pollfd){ .fd = endpoint->blocked_fd, .events = POLLOUT };
 	if (ppoll(fds, 3, until_ns == UINT64_MAX ? NULL : &timeout, NULL) < 0)
 		return -errno;
+	endpoint->others_due |= fds[1].revents != 0;
 	return 0;
 }
 
@@ -148,6 +149,7 @@ int roce_open(const char *where, const struct fabric_options *options, struct fa
 			     : -ENOMEM;
 	if (error)
 		goto close_endpoint;
+	rx_prepare(endpoint);
 	if (faults && (faults->drop > 0 || faults->duplicate > 0 || faults->reorder > 0)) {
 		error = faults_open(faults, &endpoint->faults);
 		if (error)

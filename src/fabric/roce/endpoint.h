@@ -22,6 +22,7 @@
 #define ROCE_MAX_PAYLOAD 8936 /* between user-space ends: what a frame of 9000 bytes holds */
 #define ROCE_MAX_CONTROL 1408 /* fits an Ethernet frame under IPv6 */
 #define RX_BATCH	 32
+#define RX_BATCH_MERGED	 4 /* where each holds many packets */
 #define RX_DATAGRAM                                                                                \
 	65536 /* what the kernel hands over at once: many packets of one size, where it merges */
 #define RX_PACKET    (ROCE_MAX_PAYLOAD + 128)
@@ -69,11 +70,15 @@ struct roce_qp {
 	uint16_t peer_ports[FABRIC_LANES_MAX]; /* that it sends from, by lane; 0: no such lane */
 	bool skip_icrc;
 	uint64_t cnp_ns; /* when the last notice of marks left */
+	bool peer_nic;	 /* one packet a datagram, for it checks the identification too */
 	union address peer;
 	struct icrc_flow to_peer;
 	struct icrc_flow from_peer; /* from its usual port */
 	uint32_t windows[];	    /* by slot: pool index + 1 */
 };
+
+/* Room for the count of datagrams that the socket had to drop, the size of merged packets, and the traffic class. */
+#define CMSG_ROOM (CMSG_SPACE(sizeof(uint32_t)) + 2 * CMSG_SPACE(sizeof(int)))
 
 /* Datagrams that were received and not yet looked at to the end. */
 struct inbox {
@@ -85,6 +90,11 @@ struct inbox {
 	uint32_t sizes[RX_BATCH]; /* of each packet but the last; 0: it is one packet */
 	bool ce[RX_BATCH];
 	union address from[RX_BATCH];
+	uint32_t used; /* by the last call: to be set up again */
+	uint32_t ask;  /* for so many at once */
+	struct mmsghdr messages[RX_BATCH];
+	struct iovec parts[RX_BATCH];
+	_Alignas(struct cmsghdr) uint8_t control[RX_BATCH][CMSG_ROOM];
 };
 
 struct share; /* share.c */
@@ -112,6 +122,8 @@ struct endpoint {
 	bool segments; /* the kernel cuts a batch into packets (UDP_SEGMENT) */
 	uint32_t overruns;
 	uint64_t now_ns; /* of the last poll */
+	uint32_t polls;
+	bool others_due; /* packets may have been handed on to us */
 	uint8_t entropy[1024];
 	uint32_t entropy_left;
 	struct inbox inbox;
@@ -156,6 +168,7 @@ void send_cnp(struct roce_qp *qp);
 
 /* rx.c */
 int roce_poll(struct fabric *fabric, struct fabric_event *events);
+void rx_prepare(struct endpoint *endpoint);
 /* Takes what waits in the socket for this end, and hands on what waits for others. */
 void rx_drain(struct endpoint *endpoint);
 

@@ -7,21 +7,26 @@
  * this process that checks keys; the events say so in the next poll, as they would where a NIC takes its time.
  */
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "fabric/address.h"
 #include "fabric/roce/endpoint.h"
 #include "wire/bytes.h"
 
 #define TABLE_MIN 64
 
-/* An endpoint's address, as it travels: kind, family, port, address, numbers, key, flags, the ports of lanes 1 to 7. */
-#define ADDRESS_SIZE	   52
-#define ADDRESS_FLAGS	   32
-#define ADDRESS_LANES	   36
-#define FLAG_SKIPS_ICRC	   1
-#define ADDRESS_USER_SPACE 1
-#define USER_SPACE_MAX_ID  63 /* the segments of one UDP_SEGMENT send */
+#define ADDRESS_SIZE	  ADDRESS_USER_SPACE_SIZE
+#define FLAGS_AT	  32
+#define LANES_AT	  36
+#define FLAG_SKIPS_ICRC	  1
+#define USER_SPACE_MAX_ID 63	/* the segments of one UDP_SEGMENT send */
+#define NIC_MAX_ID	  65535 /* NICs count, or send 0; DF is set either way */
+/* From linux/udp.h, which cannot be included beside netinet/udp.h. */
+#ifndef UDP_NO_CHECK6_RX
+#define UDP_NO_CHECK6_RX 102
+#endif
 
 static uint32_t home(const struct endpoint *endpoint, uint32_t qpn)
 {
@@ -172,10 +177,34 @@ size_t roce_qp_address(const struct fabric_qp *fabric_qp, uint8_t *out)
 	put_be32(out + 20, qp->qpn);
 	put_be32(out + 24, qp->qpn); /* the same number takes control: opcodes tell the two apart */
 	put_be32(out + 28, qp->qkey);
-	out[ADDRESS_FLAGS] = qp->endpoint->skip_icrc ? FLAG_SKIPS_ICRC : 0;
+	out[FLAGS_AT] = qp->endpoint->skip_icrc ? FLAG_SKIPS_ICRC : 0;
 	for (uint32_t i = 1; i < qp->endpoint->lanes; i++)
-		put_be16(out + ADDRESS_LANES + 2 * (i - 1), qp->endpoint->lane_ports[i]);
+		put_be16(out + LANES_AT + 2 * (i - 1), qp->endpoint->lane_ports[i]);
 	return ADDRESS_SIZE;
+}
+
+/* A NIC at the other end knows one port, and sends no UDP checksums, which IPv6 sockets have to be told to accept. */
+static int accept_nic(struct endpoint *endpoint, const uint8_t *bytes, size_t length)
+{
+	const char *why = NULL;
+	struct roce_address peer;
+	int error = address_decode(bytes, length, &peer);
+	int on = 1;
+
+	if (error)
+		return error;
+	if (address_port(&endpoint->local) != ADDRESS_PORT)
+		why = "the peer is a NIC, which sends to UDP port 4791 only: open this end on that port";
+	else if (peer.mode != ADDRESS_UC)
+		why = "the peer's NIC uses UD datagrams for data, which a user-space end does not speak";
+	if (why) {
+		snprintf(endpoint->fabric.error, sizeof(endpoint->fabric.error), "%s", why);
+		return -EPROTONOSUPPORT;
+	}
+	if (peer.family == 6 &&
+	    setsockopt(endpoint->fd, IPPROTO_UDP, UDP_NO_CHECK6_RX, &on, sizeof(on)))
+		return -errno;
+	return 0;
 }
 
 int roce_qp_connect(struct fabric_qp *fabric_qp, const uint8_t *address, size_t length,
@@ -184,11 +213,16 @@ int roce_qp_connect(struct fabric_qp *fabric_qp, const uint8_t *address, size_t 
 	struct roce_qp *qp = roce_qp(fabric_qp);
 	const union address *local = &qp->endpoint->local;
 	union address peer = *local; /* for the scope of a link-local address */
+	bool nic = length && address[0] == ADDRESS_NIC;
+	int error;
 
-	if (length < ADDRESS_SIZE || address[0] != ADDRESS_USER_SPACE)
+	if (length < ADDRESS_SIZE || (!nic && address[0] != ADDRESS_USER_SPACE))
 		return -EPROTONOSUPPORT;
 	if (address[1] != (local->any.sa_family == AF_INET ? 4 : 6))
 		return -ENETUNREACH;
+	error = nic ? accept_nic(qp->endpoint, address, length) : 0;
+	if (error)
+		return error;
 	if (address[1] == 4) {
 		memcpy(&peer.v4.sin_addr, address + 4, 4);
 		peer.v4.sin_port = htons(get_be16(address + 2));
@@ -205,12 +239,13 @@ int roce_qp_connect(struct fabric_qp *fabric_qp, const uint8_t *address, size_t 
 	qp->peer_qpn = get_be32(address + 20) & ROCE_QPN_MASK;
 	qp->peer_control_qpn = get_be32(address + 24) & ROCE_QPN_MASK;
 	qp->peer_qkey = get_be32(address + 28);
-	qp->peer_max_id = USER_SPACE_MAX_ID;
-	qp->skip_icrc = qp->endpoint->skip_icrc && address[ADDRESS_FLAGS] & FLAG_SKIPS_ICRC;
+	qp->peer_max_id = nic ? NIC_MAX_ID : USER_SPACE_MAX_ID;
+	qp->peer_nic = nic;
+	qp->skip_icrc = !nic && qp->endpoint->skip_icrc && address[FLAGS_AT] & FLAG_SKIPS_ICRC;
 	qp->endpoint->fabric.counters[FABRIC_UNGUARDED] += qp->skip_icrc;
 	qp->peer_ports[0] = address_port(&peer);
-	for (uint32_t i = 1; i < FABRIC_LANES_MAX; i++)
-		qp->peer_ports[i] = get_be16(address + ADDRESS_LANES + 2 * (i - 1));
+	for (uint32_t i = 1; i < FABRIC_LANES_MAX && !nic; i++)
+		qp->peer_ports[i] = get_be16(address + LANES_AT + 2 * (i - 1));
 	qp->payload = payload;
 	return 0;
 }

@@ -10,17 +10,10 @@
 
 #include "fabric/roce/endpoint.h"
 
-/* Room for the count of datagrams that the socket had to drop, the size of merged packets, and the traffic class. */
-#define CMSG_ROOM (CMSG_SPACE(sizeof(uint32_t)) + 2 * CMSG_SPACE(sizeof(int)))
-#define ECN_MASK  3
-#define ECN_CE	  3
-#define CNP_NS	  UINT64_C(50000) /* between notices to one queue pair, as NICs do */
-
-struct batch {
-	struct mmsghdr messages[RX_BATCH];
-	struct iovec parts[RX_BATCH];
-	_Alignas(struct cmsghdr) uint8_t control[RX_BATCH][CMSG_ROOM];
-};
+#define OTHERS_EVERY 16
+#define ECN_MASK     3
+#define ECN_CE	     3
+#define CNP_NS	     UINT64_C(50000) /* between notices to one queue pair, as NICs do */
 
 /* A peer's batch numbers its packets from 0, and the kernel merges what came together: the place is the best guess. */
 static bool icrc_right(const struct roce_qp *qp, uint16_t port, const void *bytes, size_t length,
@@ -228,30 +221,44 @@ static int from_windows(struct endpoint *endpoint, struct fabric_event *events, 
 	return n;
 }
 
+void rx_prepare(struct endpoint *endpoint)
+{
+	struct inbox *inbox = &endpoint->inbox;
+
+	for (int i = 0; i < RX_BATCH; i++) {
+		inbox->parts[i] =
+			(struct iovec){ endpoint->rx + (size_t)i * RX_DATAGRAM, RX_DATAGRAM };
+		inbox->messages[i].msg_hdr = (struct msghdr){ .msg_name = &inbox->from[i],
+							      .msg_iov = &inbox->parts[i],
+							      .msg_iovlen = 1,
+							      .msg_control = inbox->control[i] };
+	}
+	inbox->used = inbox->ask = RX_BATCH;
+}
+
 static bool fill_inbox(struct endpoint *endpoint)
 {
 	struct inbox *inbox = &endpoint->inbox;
-	struct batch batch;
+	bool merged = false;
 	int count;
 
-	for (int i = 0; i < RX_BATCH; i++) {
-		batch.parts[i] =
-			(struct iovec){ endpoint->rx + (size_t)i * RX_DATAGRAM, RX_DATAGRAM };
-		batch.messages[i].msg_hdr = (struct msghdr){ .msg_name = &inbox->from[i],
-							     .msg_namelen = sizeof(inbox->from[i]),
-							     .msg_iov = &batch.parts[i],
-							     .msg_iovlen = 1,
-							     .msg_control = batch.control[i],
-							     .msg_controllen = CMSG_ROOM };
+	/* The kernel writes these; a poll that finds nothing leaves them as they are. */
+	for (uint32_t i = 0; i < inbox->used; i++) {
+		inbox->messages[i].msg_hdr.msg_namelen = sizeof(inbox->from[i]);
+		inbox->messages[i].msg_hdr.msg_controllen = CMSG_ROOM;
 	}
-	count = recvmmsg(endpoint->fd, batch.messages, RX_BATCH, MSG_DONTWAIT, NULL);
+	count = recvmmsg(endpoint->fd, inbox->messages, inbox->ask, MSG_DONTWAIT, NULL);
 	inbox->next = inbox->offset = inbox->segment = 0;
-	inbox->count = count > 0 ? (uint32_t)count : 0;
+	inbox->count = inbox->used = count > 0 ? (uint32_t)count : 0;
 	for (uint32_t i = 0; i < inbox->count; i++) {
-		inbox->lengths[i] = batch.messages[i].msg_len;
+		inbox->lengths[i] = inbox->messages[i].msg_len;
 		inbox->sizes[i] =
-			read_ancillary(endpoint, &batch.messages[i].msg_hdr, &inbox->ce[i]);
+			read_ancillary(endpoint, &inbox->messages[i].msg_hdr, &inbox->ce[i]);
+		merged |= inbox->sizes[i] != 0;
 	}
+	/* A batch should still be in the cache when its last packet is placed. */
+	if (inbox->count)
+		inbox->ask = merged ? RX_BATCH_MERGED : RX_BATCH;
 	return inbox->count;
 }
 
@@ -336,7 +343,13 @@ int roce_poll(struct fabric *fabric, struct fabric_event *events)
 		faults_release(endpoint, now_ns);
 	n = from_windows(endpoint, events, FABRIC_EVENTS / 4);
 	n += from_socket(endpoint, events + n, FABRIC_EVENTS - n, &drained);
-	n += from_others(endpoint, events + n, FABRIC_EVENTS - n);
+	/* Seldom: steering leaves little to hand on. Whoever sleeps is woken by it. */
+	if (endpoint->share && (endpoint->others_due || ++endpoint->polls % OTHERS_EVERY == 0)) {
+		int others = from_others(endpoint, events + n, FABRIC_EVENTS - n);
+
+		endpoint->others_due = others;
+		n += others;
+	}
 	steer_tick(endpoint, now_ns, drained);
 	return n;
 }

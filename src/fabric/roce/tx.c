@@ -129,14 +129,13 @@ static unsigned push(struct endpoint *endpoint, int fd, struct mmsghdr *messages
 }
 
 /* How many packets from the first on the kernel may be given as one: all of a size, only the last may be shorter. */
-static unsigned group_size(const struct endpoint *endpoint, const struct fabric_write *writes,
-			   unsigned count)
+static unsigned group_size(bool segments, const struct fabric_write *writes, unsigned count)
 {
 	uint32_t size = writes[0].length + ROCE_DATA_OVERHEAD;
 	unsigned most = SEGMENTS_BYTES / size < SEGMENTS_MAX ? SEGMENTS_BYTES / size : SEGMENTS_MAX;
 	unsigned n = 1;
 
-	if (!endpoint->segments || writes[0].length % 4)
+	if (!segments || writes[0].length % 4)
 		return 1;
 	while (n < count && n < most && writes[n - 1].length == writes[0].length &&
 	       writes[n].length <= writes[0].length)
@@ -273,13 +272,18 @@ int roce_write(struct fabric_qp *fabric_qp, unsigned lane, const struct fabric_t
 	endpoint->blocked_fd = -1;
 	count = count < TX_BATCH ? count : TX_BATCH;
 	while (done < count && endpoint->blocked_fd < 0) {
-		unsigned n = group_size(endpoint, writes + done, count - done);
+		/* A device that cuts batches itself may number them otherwise, and a NIC would drop them. */
+		bool segments = endpoint->segments && !qp->peer_nic;
+		unsigned n = group_size(segments, writes + done, count - done);
 
+		/* What is left of a batch makes a fuller group together with the next. */
+		if (done && n < done && count == TX_BATCH && done + n == count)
+			break;
 		if (n > 1)
 			done += send_together(&way, target, writes + done, n, qp->psn + done);
 		else
 			done += send_singly(&way, target, writes + done,
-					    endpoint->segments ? 1 : count - done, qp->psn + done);
+					    segments ? 1 : count - done, qp->psn + done);
 	}
 	endpoint->fabric.counters[FABRIC_TX_DATA] += done;
 	qp->psn += done;

@@ -42,6 +42,12 @@ static void test_units(void **state)
 	assert_int_equal(value, 200000000);
 	assert_int_equal(units_size_bytes("64K", &value), 0);
 	assert_int_equal(value, 65536);
+	assert_int_equal(units_size_bytes("1.5MiB", &value), 0);
+	assert_int_equal(value, 1572864);
+	assert_int_equal(units_count("7", 7, 7, &value), 0);
+	assert_int_equal(value, 7);
+	assert_int_equal(units_decimal("0.5", 0.1, 9, &share), 0);
+	assert_true(share == 0.5);
 	assert_int_equal(units_share("1e-3", &share), 0);
 	assert_true(share == 1e-3);
 	assert_int_equal(units_share("5%", &share), 0);
@@ -62,8 +68,15 @@ static void test_what_is_no_quantity_is_refused(void **state)
 		assert_int_not_equal(units_time_ns(times[i], &value), 0);
 	for (unsigned i = 0; i < sizeof(shares) / sizeof(shares[0]); i++)
 		assert_int_not_equal(units_share(shares[i], &share), 0);
-	assert_int_not_equal(units_count("12a", 99, &value), 0);
-	assert_int_not_equal(units_count("100", 99, &value), 0);
+	assert_int_not_equal(units_count("12a", 0, 99, &value), 0);
+	assert_int_not_equal(units_count("100", 0, 99, &value), 0);
+	assert_int_not_equal(units_count("4", 5, 99, &value), 0);
+	assert_int_not_equal(units_count("-1", 0, UINT64_MAX, &value), 0);
+	assert_int_not_equal(units_count("18446744073709551616", 0, UINT64_MAX, &value), 0);
+	assert_int_not_equal(units_size_bytes("1MB", &value), 0);
+	assert_int_not_equal(units_decimal("1.5x", 0, 9, &share), 0);
+	assert_int_not_equal(units_decimal("9.5", 0, 9, &share), 0);
+	assert_int_not_equal(units_decimal("0.5", 1, 9, &share), 0);
 	assert_int_equal(value, 7);
 	assert_true(share == 7);
 }

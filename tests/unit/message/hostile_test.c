@@ -73,7 +73,7 @@ static void scene_close(struct scene *scene)
 
 struct letter {
 	struct control_writer writer;
-	uint8_t bytes[1024];
+	uint8_t bytes[2048];
 	size_t length;
 };
 
@@ -147,7 +147,7 @@ static void not_for_us(void **state)
 	}
 	letter.bytes[0] = CONTROL_VERSION;
 	for (unsigned type = 0; type < 256; type++) {
-		if (type >= CONTROL_ANNOUNCE && type <= CONTROL_REACH)
+		if (type >= CONTROL_ANNOUNCE && type <= CONTROL_DATA)
 			continue;
 		letter.bytes[1] = (uint8_t)type;
 		post(&scene, 1, &letter, "drop_control_unknown");
@@ -275,6 +275,44 @@ static void claims_in_the_body(void **state)
 	scene_close(&scene);
 }
 
+/* Data that comes inside a control datagram is held to the same bounds as a packet. */
+static void told_data(void **state)
+{
+	struct scene scene;
+	struct control_header header;
+	uint8_t bytes[PAYLOAD] = { 0 };
+	struct control_data data = { .length = PAYLOAD, .bytes = bytes };
+	struct letter letter;
+	struct gw_recv *small;
+	struct gw_qp *qp;
+
+	(void)state;
+	scene_open(&scene);
+	qp = scene.pair.qp[1];
+	/* One and a bit of a packet, and nobody has announced anything for it. */
+	small = pair_recv(&scene.pair, 1, LENGTH, PAYLOAD + 10, NULL);
+	pair_until(&scene.pair, qp->grants_acked == qp->recv_granted);
+	header = forge_header(&scene.forger[1]);
+	data.msn = qp->announced;
+	for (data.packet = 1; data.packet < 4; data.packet++) {
+		begin(&letter, CONTROL_DATA, &header);
+		assert_int_equal(control_put_data(&letter.writer, &data), 0);
+		letter.length = control_end(&letter.writer);
+		post(&scene, 1, &letter, "drop_shape");
+	}
+	for (unsigned i = 0; i < 1000; i++)
+		assert_int_equal(scene.pair.memory[1][LENGTH + i], 0xa5);
+	/* For a receive that was not granted. */
+	data.msn = qp->recv_granted;
+	data.packet = 0;
+	begin(&letter, CONTROL_DATA, &header);
+	assert_int_equal(control_put_data(&letter.writer, &data), 0);
+	letter.length = control_end(&letter.writer);
+	post(&scene, 1, &letter, "drop_claim");
+	assert_int_equal(gw_recv_complete(small), 0);
+	scene_close(&scene);
+}
+
 /* The first few are taken, for a peer may give what it likes; the real one is at odds with this end from then on. */
 static void more_grants_than_slots(void **state)
 {
@@ -346,7 +384,7 @@ static void storm(void **state)
 			struct control_header header = forge_header(&scene.forger[end]);
 			struct letter letter;
 			uint8_t *body = letter.bytes + CONTROL_HEADER_SIZE;
-			uint8_t type = (uint8_t)(1 + rng_below(&rng, CONTROL_REACH));
+			uint8_t type = (uint8_t)(1 + rng_below(&rng, CONTROL_DATA));
 
 			if (type == CONTROL_CLOSE && rng_below(&rng, 50))
 				type = CONTROL_REPORT;
@@ -386,6 +424,7 @@ int main(void)
 		cmocka_unit_test(claims_in_the_body),
 		cmocka_unit_test(more_grants_than_slots),
 		cmocka_unit_test(old_news),
+		cmocka_unit_test(told_data),
 		cmocka_unit_test(storm),
 	};
 

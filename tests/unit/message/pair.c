@@ -235,18 +235,33 @@ void fill_pattern(uint8_t *bytes, size_t length, uint64_t seed)
 		bytes[i] = (uint8_t)rng_below(&rng, 256);
 }
 
+#define PAIR_DATAGRAM 16384
+
 /* ---- lost control ---------------------------------------------------------------------------------------------- */
 
 static int filtered_control(struct fabric_qp *qp, const void *data, size_t length)
 {
 	struct pair_filter *filter = filters;
-	struct control_message message;
+	uint8_t kept[PAIR_DATAGRAM];
+	size_t used = 0;
 
 	while (filter->qp != qp)
 		filter = filter->next;
-	if (!control_decode(data, length, &message) && !filter->keep(filter->arg, &message))
-		return 0;
-	return filter->real->control(qp, data, length);
+	assert_true(length <= sizeof(kept));
+	for (size_t at = 0; at < length;) {
+		const uint8_t *bytes = (const uint8_t *)data + at;
+		int first = control_first(bytes, length - at);
+		struct control_message message;
+
+		assert_true(first > 0);
+		if (control_decode(bytes, (size_t)first, &message) ||
+		    filter->keep(filter->arg, &message)) {
+			memcpy(kept + used, bytes, (size_t)first);
+			used += (size_t)first;
+		}
+		at += (size_t)first;
+	}
+	return used ? filter->real->control(qp, kept, used) : 0;
 }
 
 static void filter_remove(struct pair *pair, int end)

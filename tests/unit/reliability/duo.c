@@ -12,6 +12,7 @@
 #include "message/state.h"
 
 #define SETTLE_NS (100 * MS)
+#define DATAGRAM  16384
 
 static struct duo *open_duo; /* the operations are given nothing that leads back to it */
 
@@ -19,12 +20,25 @@ static int hooked_control(struct fabric_qp *qp, const void *data, size_t length)
 {
 	struct duo *duo = open_duo;
 	int end = duo->qp[1] && duo->qp[1]->fabric_qp == qp;
-	struct control_message message;
+	uint8_t kept[DATAGRAM];
+	size_t used = 0;
 
-	if (duo->lose_control && !control_decode(data, length, &message) &&
-	    duo->lose_control(duo, end, &message, data))
-		return 0;
-	return duo->real->control(qp, data, length);
+	/* Message by message: what a datagram held besides arrives. */
+	for (size_t at = 0; at < length;) {
+		const uint8_t *bytes = (const uint8_t *)data + at;
+		int first = control_first(bytes, length - at);
+		struct control_message message;
+
+		if (first < 0)
+			first = (int)(length - at);
+		if (!duo->lose_control || control_decode(bytes, (size_t)first, &message) ||
+		    !duo->lose_control(duo, end, &message, bytes)) {
+			memcpy(kept + used, bytes, (size_t)first);
+			used += (size_t)first;
+		}
+		at += (size_t)first;
+	}
+	return used ? duo->real->control(qp, kept, used) : 0;
 }
 
 static int hooked_write(struct fabric_qp *qp, unsigned lane, const struct fabric_target *target,

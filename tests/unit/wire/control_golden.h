@@ -96,6 +96,12 @@ static const uint8_t golden_scheme[43] = {
 	0xaa, 0xbb, 0xcc,
 };
 
+static const uint8_t golden_data[49] = {
+	GOLDEN_HEADER(10, 49),
+	0x01, 0x00, 0x02, 0x00, 0x00, 0x00, 0x00, 0x07, /* msn, packet */
+	0x00, 0x05, 0x00, 0x00, 'g', 'o', 'd', 'w', 'i', /* length, bytes */
+};
+
 static const uint8_t golden_reach[40] = {
 	GOLDEN_HEADER(9, 40),
 	0x01, 0x00, 0x00, 0x00, 0x00, 0x00, 0x05, 0x9c, /* kind, payload */
@@ -110,7 +116,7 @@ static const struct {
 	{ golden_report, sizeof(golden_report) },     { golden_nack, sizeof(golden_nack) },
 	{ golden_credit, sizeof(golden_credit) },     { golden_probe, sizeof(golden_probe) },
 	{ golden_close, sizeof(golden_close) },	      { golden_scheme, sizeof(golden_scheme) },
-	{ golden_reach, sizeof(golden_reach) },
+	{ golden_reach, sizeof(golden_reach) },	      { golden_data, sizeof(golden_data) },
 };
 
 #define GOLDEN_COUNT (sizeof(golden) / sizeof(golden[0]))

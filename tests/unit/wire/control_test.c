@@ -145,6 +145,12 @@ static void test_golden_encode(void **state)
 	assert_int_equal(
 		control_put_reach(&w, &(struct control_reach){ CONTROL_REACH_REPLY, 1436 }, 0), 0);
 	finish_as(golden_reach, sizeof(golden_reach));
+
+	begin(CONTROL_DATA, 49);
+	assert_int_equal(control_put_data(&w, &(struct control_data){ 0x01000200, 7, 5,
+								      (const void *)"godwi" }),
+			 0);
+	finish_as(golden_data, sizeof(golden_data));
 }
 
 /* Padding is part of the length and of nothing else; there is as much as fits. */
@@ -262,6 +268,12 @@ static void check_rest(const struct control_message *m)
 		assert_int_equal(m->close.text_length, 5);
 		assert_memory_equal(m->close.text, "done\n", 5);
 		break;
+	case CONTROL_DATA:
+		assert_int_equal(m->data.msn, 0x01000200);
+		assert_int_equal(m->data.packet, 7);
+		assert_int_equal(m->data.length, 5);
+		assert_memory_equal(m->data.bytes, "godwi", 5);
+		break;
 	case CONTROL_REACH:
 		assert_int_equal(m->reach.kind, CONTROL_REACH_REPLY);
 		assert_int_equal(m->reach.payload, 1436);
@@ -344,7 +356,7 @@ static void test_reserved_is_ignored(void **state)
 /* Every byte of a golden message is needed: cut anywhere, it is refused. */
 static void test_truncation(void **state)
 {
-	static const size_t fixed[] = { 8, 8, 40, 16, 8, 24, 4, 8 };
+	static const size_t fixed[] = { 8, 8, 40, 16, 8, 24, 4, 8, 8, 12 };
 	struct control_message m;
 
 	for (size_t i = 0; i < GOLDEN_COUNT; i++) {
@@ -375,7 +387,7 @@ static void test_version_and_type(void **state)
 					 -EPROTONOSUPPORT);
 		datagram[0] = 1;
 		datagram[1] = (uint8_t)value;
-		if (value < 1 || value > CONTROL_REACH)
+		if (value < 1 || value > CONTROL_DATA)
 			assert_int_equal(control_decode(datagram, sizeof(golden_credit), &m),
 					 -ENOMSG);
 	}
@@ -416,6 +428,7 @@ static void test_inconsistent_bodies(void **state)
 	assert_int_equal(decode_changed(CONTROL_SCHEME, 39, 4), -EBADMSG);
 	assert_int_equal(decode_changed(CONTROL_SCHEME, 38, 1), -EBADMSG);
 	assert_int_equal(decode_changed(CONTROL_REACH, 32, 2), -EBADMSG);
+	assert_int_equal(decode_changed(CONTROL_DATA, 41, 6), -EBADMSG);
 
 	assert_int_equal(decode_exactly(close, sizeof(close), &m), 0);
 	close[35] = 129;

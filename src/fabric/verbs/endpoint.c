@@ -1,0 +1,236 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Opening and closing a verbs endpoint, its memory, sleeping on it, and its ops table. */
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/clock.h"
+#include "base/entropy.h"
+#include "base/log.h"
+#include "fabric/verbs/endpoint.h"
+
+#define MAX_CONTROL	1408 /* as user-space ends: it fits an Ethernet frame under IPv6 */
+#define GENERATION_BITS 2
+/* The rest of a slot. Keys tell stale packets; this is for completions that a device hands over late. */
+#define LIFETIME_NS UINT64_C(1000000)
+
+uint64_t verbs_now_ns(const struct fabric *fabric)
+{
+	struct clock clock = clock_monotonic();
+
+	(void)fabric;
+	return clock_now_ns(&clock);
+}
+
+uint32_t verbs_random(struct endpoint *endpoint)
+{
+	uint32_t value;
+
+	if (endpoint->entropy_left < sizeof(value)) {
+		if (entropy_fill(endpoint->entropy, sizeof(endpoint->entropy)))
+			abort(); /* keys that can be guessed are worse than none */
+		endpoint->entropy_left = sizeof(endpoint->entropy);
+	}
+	endpoint->entropy_left -= (uint32_t)sizeof(value);
+	memcpy(&value, endpoint->entropy + endpoint->entropy_left, sizeof(value));
+	return value;
+}
+
+static int verbs_entropy(struct fabric *fabric, void *buffer, size_t length)
+{
+	(void)fabric;
+	return entropy_fill(buffer, length);
+}
+
+/* Without remote access: only windows open it, each its own range. Memory that cannot be written can still be sent. */
+static int verbs_mr_register(struct fabric *fabric, void *addr, size_t length,
+			     struct fabric_mr **out)
+{
+	struct endpoint *endpoint = endpoint_of(fabric);
+	int access = endpoint->ud ? 0 : IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_MW_BIND;
+	struct ibv_mr *mr = ibv_reg_mr(endpoint->pd, addr, length, access);
+
+	if (!mr && access)
+		mr = ibv_reg_mr(endpoint->pd, addr, length, 0);
+	if (!mr) {
+		int error = errno ? -errno : -ENOMEM;
+
+		snprintf(fabric->error, sizeof(fabric->error), "%s cannot register %zu bytes: %s%s",
+			 endpoint->name.device, length, strerror(-error),
+			 error == -ENOMEM ? "; raise the limit of locked memory (ulimit -l)"
+			 : error == -EFAULT
+				 ? "; memory of a GPU needs a kernel module that this host lacks"
+				 : "");
+		return error;
+	}
+	*out = (struct fabric_mr *)mr;
+	return 0;
+}
+
+static void verbs_mr_deregister(struct fabric *fabric, struct fabric_mr *mr)
+{
+	int error = ibv_dereg_mr((struct ibv_mr *)mr);
+
+	if (error)
+		log_warn("verbs:%s: memory is still held after its deregistration: %s",
+			 endpoint_of(fabric)->name.device, strerror(error));
+}
+
+static uint64_t earlier(uint64_t a, uint64_t b)
+{
+	return a < b ? a : b;
+}
+
+static uint64_t verbs_deadline_ns(const struct fabric *fabric)
+{
+	const struct endpoint *endpoint = endpoint_of(fabric);
+	uint64_t at = UINT64_MAX;
+	struct list *item;
+
+	if (!list_empty(&endpoint->windows_tell) || !list_empty(&endpoint->windows_draining) ||
+	    !list_empty(&endpoint->flushed))
+		return 0;
+	for (uint32_t i = 0; i < endpoint->cq_count; i++)
+		if (endpoint->cqs[i]->next < endpoint->cqs[i]->count)
+			return 0;
+	list_for_each (item, &endpoint->broken)
+		at = earlier(at, container_of(item, struct queue, broken)->heal_at);
+	list_for_each (item, &endpoint->leavers)
+		at = earlier(at, container_of(item, struct leaver, link)->until_ns);
+	return at;
+}
+
+static int verbs_wait(struct fabric *fabric, uint64_t until_ns)
+{
+	struct endpoint *endpoint = endpoint_of(fabric);
+	struct pollfd fds[2] = { { .fd = endpoint->channel->fd, .events = POLLIN },
+				 { .fd = endpoint->context->async_fd, .events = POLLIN } };
+	uint64_t now = verbs_now_ns(fabric);
+	uint64_t left = until_ns > now ? until_ns - now : 0;
+	struct timespec timeout = { .tv_sec = (time_t)(left / 1000000000),
+				    .tv_nsec = (long)(left % 1000000000) };
+
+	if (!left || cqs_arm(endpoint))
+		return 0;
+	if (ppoll(fds, 2, until_ns == UINT64_MAX ? NULL : &timeout, NULL) < 0)
+		return -errno;
+	if (fds[0].revents)
+		cqs_take_events(endpoint);
+	if (fds[1].revents)
+		device_events(endpoint);
+	return 0;
+}
+
+/* The last datagrams of queue pairs that were just closed still want to leave. */
+static void say_goodbye(struct endpoint *endpoint)
+{
+	uint64_t now = verbs_now_ns(&endpoint->fabric), until = now;
+	struct timespec nap = { 0 };
+	struct list *item;
+
+	list_for_each (item, &endpoint->leavers) {
+		const struct leaver *leaver = container_of(item, struct leaver, link);
+
+		until = leaver->until_ns > until ? leaver->until_ns : until;
+	}
+	nap.tv_nsec = (long)(until - now);
+	if (nap.tv_nsec)
+		nanosleep(&nap, NULL);
+	leavers_see_off(endpoint, until);
+}
+
+static void verbs_close(struct fabric *fabric)
+{
+	struct endpoint *endpoint = endpoint_of(fabric);
+	struct list *item;
+
+	while ((item = list_first(&endpoint->qps)))
+		verbs_qp_destroy((struct fabric_qp *)container_of(item, struct verbs_qp, link));
+	say_goodbye(endpoint);
+	windows_close(endpoint);
+	if (endpoint->binder)
+		queue_destroy(endpoint->binder);
+	device_close(endpoint);
+	free(endpoint->seats);
+	free(endpoint);
+}
+
+static const struct fabric_ops verbs_ops = {
+	.name = "verbs",
+	.wire = "roce",
+	.close = verbs_close,
+	.now_ns = verbs_now_ns,
+	.entropy = verbs_entropy,
+	.mr_register = verbs_mr_register,
+	.mr_deregister = verbs_mr_deregister,
+	.qp_create = verbs_qp_create,
+	.qp_destroy = verbs_qp_destroy,
+	.qp_address = verbs_qp_address,
+	.qp_connect = verbs_qp_connect,
+	.expose = verbs_expose,
+	.fence = verbs_fence,
+	.write = verbs_write,
+	.control = verbs_control,
+	.poll = verbs_poll,
+	.deadline_ns = verbs_deadline_ns,
+	.wait = verbs_wait,
+};
+
+static void fill_caps(struct endpoint *endpoint)
+{
+	struct fabric_caps *caps = &endpoint->fabric.caps;
+
+	caps->max_payload = endpoint->path_mtu - (endpoint->ud ? KEY_SIZE : 0);
+	caps->max_control = endpoint->path_mtu < MAX_CONTROL ? endpoint->path_mtu : MAX_CONTROL;
+	caps->window = endpoint->ud ? endpoint->sizes.ud_receives : endpoint->sizes.uc_receives;
+	caps->lanes = endpoint->name.lanes;
+	caps->generation_bits = GENERATION_BITS;
+	caps->lifetime_ns = endpoint->ud ? 0 : LIFETIME_NS;
+}
+
+int verbs_open(const char *where, struct fabric **out)
+{
+	struct endpoint *endpoint = calloc(1, sizeof(*endpoint));
+	int error;
+
+	if (!endpoint)
+		return -ENOMEM;
+	endpoint->fabric.ops = &verbs_ops;
+	list_init(&endpoint->qps);
+	list_init(&endpoint->broken);
+	list_init(&endpoint->leavers);
+	list_init(&endpoint->flushed);
+	list_init(&endpoint->windows_free);
+	list_init(&endpoint->windows_queued);
+	list_init(&endpoint->windows_draining);
+	list_init(&endpoint->windows_tell);
+	error = verbs_name_parse(where, &endpoint->name);
+	if (error) {
+		log_error(
+			"\"verbs:%s\": use verbs:DEVICE[/PORT][@GIDINDEX][,ud][,lanes=N][,tc=N][,sl=N]",
+			where);
+		goto close_endpoint;
+	}
+	error = device_open(endpoint);
+	if (error)
+		goto close_endpoint;
+	error = probe_mode(endpoint);
+	if (!error)
+		error = windows_open(endpoint);
+	if (error) {
+		log_error("verbs:%s: %s", endpoint->name.device, strerror(-error));
+		goto close_endpoint;
+	}
+	fill_caps(endpoint);
+	log_info("verbs:%s port %u: %s, path MTU %u, %s", endpoint->name.device, endpoint->port,
+		 endpoint->gid_why, endpoint->path_mtu, endpoint->mode_why);
+	*out = &endpoint->fabric;
+	return 0;
+
+close_endpoint:
+	verbs_close(&endpoint->fabric);
+	return error;
+}

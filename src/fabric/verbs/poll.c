@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Completions become events.
+ *
+ * The order within a poll matters. Lent cells go back first. Then the binder's completions, so that a window which shut
+ * is drained in this very poll; then what arrived; windows last: an event of a slot's old life must never follow the
+ * slot's fence.
+ */
+#include <arpa/inet.h>
+#include <string.h>
+
+#include "fabric/verbs/endpoint.h"
+
+#define SHARE_FLUSHED 16
+#define SHARE_WINDOWS 32
+#define LOOK_EVERY    4096u /* polls, for events of the device, where nobody sleeps */
+
+static bool take_write(struct queue *queue, const struct ibv_wc *wc, struct fabric_event *event)
+{
+	struct endpoint *endpoint = queue->endpoint;
+	struct verbs_qp *qp = queue->owner;
+	uint32_t imm = ntohl(wc->imm_data);
+
+	if (!qp->payload || fabric_imm_slot(&qp->split, imm) >= qp->slots) {
+		drop(endpoint, FABRIC_DROP_SLOT);
+		return false;
+	}
+	memset(event, 0, sizeof(*event));
+	event->type = FABRIC_DATA;
+	event->user = qp->user;
+	event->lane = queue->lane;
+	event->slot = fabric_imm_slot(&qp->split, imm);
+	event->data.packet = fabric_imm_packet(&qp->split, imm);
+	event->data.length = wc->byte_len;
+	event->data.user_bits = fabric_imm_user(&qp->split, imm);
+	return true;
+}
+
+static bool take_arrival(struct queue *queue, const struct ibv_wc *wc, struct fabric_event *event)
+{
+	struct endpoint *endpoint = queue->endpoint;
+	bool made = false;
+
+	if (queue->kind == QUEUE_CONTROL)
+		return control_take(queue, wc, event);
+	if (queue->kind == QUEUE_UC)
+		made = take_write(queue, wc, event);
+	else if (queue->kind == QUEUE_UD)
+		made = ud_take(queue, wc, event);
+	if (made) {
+		endpoint->fabric.counters[FABRIC_RX_DATA]++;
+		endpoint->fabric.counters[FABRIC_RX_BYTES] += event->data.length;
+	}
+	queue_spend(queue, wr_argument(wc->wr_id));
+	return made;
+}
+
+/* True when the completion made an event. */
+static bool take(struct endpoint *endpoint, const struct ibv_wc *wc, struct fabric_event *event)
+{
+	struct queue *queue = wr_queue(endpoint, wc->wr_id);
+	bool good = wc->status == IBV_WC_SUCCESS;
+
+	if (!queue)
+		return false; /* of a queue that is gone */
+	switch (wr_request(wc->wr_id)) {
+	case REQUEST_RECEIVE:
+		if (good)
+			return take_arrival(queue, wc, event);
+		break;
+	case REQUEST_WRITE:
+		if (queue->owner)
+			write_done(queue->owner, wr_argument(wc->wr_id));
+		break;
+	case REQUEST_CONTROL:
+		control_done(queue, wr_argument(wc->wr_id));
+		break;
+	case REQUEST_BIND:
+		windows_bound(endpoint, wr_argument(wc->wr_id), good);
+		break;
+	}
+	if (!good)
+		queue_break(queue, ibv_wc_status_str(wc->status));
+	return false;
+}
+
+void poll_binder(struct endpoint *endpoint)
+{
+	struct fabric_event none; /* nothing arrives there */
+	struct ibv_wc *wc;
+
+	while ((wc = cq_next(endpoint->cqs[0])))
+		take(endpoint, wc, &none);
+}
+
+static int poll_cq(struct endpoint *endpoint, struct cq *cq, struct fabric_event *events, int most)
+{
+	struct ibv_wc *wc;
+	int n = 0;
+
+	while (n < most && (wc = cq_next(cq)))
+		n += take(endpoint, wc, &events[n]);
+	return n;
+}
+
+/* Begins with another one each time, so that a busy one does not starve the rest. */
+static int poll_cqs(struct endpoint *endpoint, struct fabric_event *events, int most)
+{
+	uint32_t count = endpoint->cq_count - 1;
+	int n = 0;
+
+	for (uint32_t i = 0; i < count; i++)
+		n += poll_cq(endpoint, endpoint->cqs[1 + (endpoint->cq_first + i) % count],
+			     events + n, most - n);
+	endpoint->cq_first++;
+	return n;
+}
+
+static int poll_flushed(struct endpoint *endpoint, struct fabric_event *events, int most)
+{
+	struct list *item;
+	int n = 0;
+
+	while (n < most && (item = list_first(&endpoint->flushed))) {
+		struct verbs_qp *qp = container_of(item, struct verbs_qp, flushed_link);
+
+		list_del(item);
+		memset(&events[n], 0, sizeof(events[n]));
+		events[n].type = FABRIC_SENT;
+		events[n].user = qp->user;
+		events[n].count = qp->flushed;
+		qp->flushed = 0;
+		n++;
+	}
+	return n;
+}
+
+int verbs_poll(struct fabric *fabric, struct fabric_event *events)
+{
+	struct endpoint *endpoint = endpoint_of(fabric);
+	int n;
+
+	control_take_back(endpoint);
+	if (++endpoint->polls % LOOK_EVERY == 0)
+		device_events(endpoint);
+	queues_heal(endpoint);
+	if (!list_empty(&endpoint->leavers))
+		leavers_see_off(endpoint, verbs_now_ns(fabric));
+	poll_binder(endpoint);
+	n = poll_flushed(endpoint, events, SHARE_FLUSHED);
+	n += poll_cqs(endpoint, events + n, FABRIC_EVENTS - SHARE_WINDOWS - n);
+	n += windows_poll(endpoint, events + n, FABRIC_EVENTS - n);
+	return n;
+}

@@ -1,0 +1,380 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Queues: one ibv_qp each, its way from reset to ready, its receive requests, and its way back from error.
+ *
+ * Receive requests of a UC queue have no memory: the write names its own place, and the request only makes the
+ * completion. They are posted again in batches of an eighth of the depth. A queue that falls into error is left alone
+ * until its completion queue was seen empty, so that nothing of its old life is mistaken for the new one; then it is
+ * reset and connected again. What was on its way is lost, as packets may be.
+ */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "fabric/verbs/endpoint.h"
+
+#define CELL_ALIGNMENT	 64u
+#define HOP_LIMIT	 64
+#define NEIGHBOUR_TRIES	 10
+#define HEAL_FIRST_NS	 UINT64_C(1000000)
+#define HEAL_SLOWEST_EXP 8u /* 256 ms */
+#define BINDER_RECEIVES	 8u /* for the probe */
+#define CONTROL_CELL	 2048u
+#define SEATS_AT_A_TIME	 64u
+
+static bool is_datagram(const struct queue *queue)
+{
+	return queue->kind == QUEUE_UD || queue->kind == QUEUE_CONTROL;
+}
+
+static int take_seat(struct endpoint *endpoint, struct queue *queue)
+{
+	uint32_t seat = 0;
+	struct seat *seats;
+
+	while (seat < endpoint->seat_count && endpoint->seats[seat].queue)
+		seat++;
+	if (seat == endpoint->seat_count) {
+		if (seat + SEATS_AT_A_TIME > WR_FIELD)
+			return -ENOBUFS;
+		seats = realloc(endpoint->seats, (seat + SEATS_AT_A_TIME) * sizeof(*seats));
+		if (!seats)
+			return -ENOMEM;
+		memset(seats + seat, 0, SEATS_AT_A_TIME * sizeof(*seats));
+		endpoint->seats = seats;
+		endpoint->seat_count += SEATS_AT_A_TIME;
+	}
+	endpoint->seats[seat].queue = queue;
+	queue->seat = seat;
+	return 0;
+}
+
+static void choose_depths(struct queue *queue)
+{
+	const struct endpoint *endpoint = queue->endpoint;
+	const struct sizes *sizes = &endpoint->sizes;
+
+	switch (queue->kind) {
+	case QUEUE_UC:
+		queue->sends = sizes->sends;
+		queue->receives = sizes->uc_receives;
+		break;
+	case QUEUE_UD:
+		queue->sends = sizes->sends;
+		queue->receives = sizes->ud_receives;
+		queue->cell_size = GRH_SIZE + endpoint->path_mtu;
+		queue->send_cell_size = KEY_SIZE;
+		break;
+	case QUEUE_CONTROL:
+		queue->sends = sizes->control_sends;
+		queue->receives = sizes->control_receives;
+		queue->cell_size = GRH_SIZE + CONTROL_CELL;
+		queue->send_cell_size = CONTROL_CELL;
+		break;
+	case QUEUE_BINDER:
+		queue->sends = sizes->binds;
+		queue->receives = BINDER_RECEIVES;
+		break;
+	}
+	queue->cell_size =
+		(queue->cell_size + CELL_ALIGNMENT - 1) / CELL_ALIGNMENT * CELL_ALIGNMENT;
+}
+
+static int get_memory(struct queue *queue)
+{
+	size_t arriving = (size_t)queue->receives * queue->cell_size;
+	size_t size = arriving + (size_t)queue->sends * queue->send_cell_size;
+
+	if (!is_datagram(queue))
+		return 0;
+	queue->spent_cells = malloc(queue->receives * sizeof(*queue->spent_cells));
+	if (!queue->spent_cells || posix_memalign((void **)&queue->memory, 4096, size))
+		return -ENOMEM;
+	queue->send_cells = queue->memory + arriving;
+	queue->mr = ibv_reg_mr(queue->endpoint->pd, queue->memory, size, IBV_ACCESS_LOCAL_WRITE);
+	return queue->mr ? 0 : -errno;
+}
+
+static int make_qp(struct queue *queue)
+{
+	struct ibv_qp_init_attr init = {
+		.qp_context = queue,
+		.send_cq = queue->cq->ibv,
+		.recv_cq = queue->cq->ibv,
+		.cap = { .max_send_wr = queue->sends,
+			 .max_recv_wr = queue->receives,
+			 .max_send_sge = 2,
+			 .max_recv_sge = 1 },
+		.qp_type = is_datagram(queue) ? IBV_QPT_UD : IBV_QPT_UC,
+	};
+
+	errno = EIO; /* not every provider says */
+	queue->qp = ibv_create_qp(queue->endpoint->pd, &init);
+	return queue->qp ? 0 : -errno;
+}
+
+int queue_create(struct endpoint *endpoint, struct verbs_qp *owner, enum queue_kind kind,
+		 unsigned lane, struct cq *cq, struct queue **out)
+{
+	struct queue *queue = calloc(1, sizeof(*queue));
+	int error;
+
+	if (!queue)
+		return -ENOMEM;
+	queue->endpoint = endpoint;
+	queue->owner = owner;
+	queue->kind = kind;
+	queue->lane = (uint8_t)lane;
+	queue->cq = cq;
+	list_init(&queue->broken);
+	choose_depths(queue);
+	error = take_seat(endpoint, queue);
+	if (error) {
+		free(queue);
+		return error;
+	}
+	if ((error = get_memory(queue)) || (error = make_qp(queue)) ||
+	    (error = queue_prepare(queue))) {
+		queue_destroy(queue);
+		return error;
+	}
+	*out = queue;
+	return 0;
+}
+
+void queue_destroy(struct queue *queue)
+{
+	struct seat *seat = &queue->endpoint->seats[queue->seat];
+
+	list_del(&queue->broken);
+	if (queue->qp)
+		ibv_destroy_qp(queue->qp);
+	if (queue->mr)
+		ibv_dereg_mr(queue->mr);
+	seat->queue = NULL;
+	seat->epoch++;
+	free(queue->memory);
+	free(queue->spent_cells);
+	free(queue);
+}
+
+static int post_receives(struct queue *queue)
+{
+	while (queue->spent) {
+		struct ibv_recv_wr requests[POST_BATCH], *bad;
+		struct ibv_sge cells[POST_BATCH];
+		uint32_t n = queue->spent < POST_BATCH ? queue->spent : POST_BATCH;
+		int error;
+
+		for (uint32_t i = 0; i < n; i++) {
+			uint32_t cell = 0;
+
+			requests[i] = (struct ibv_recv_wr){ 0 };
+			if (queue->spent_cells) {
+				cell = queue->spent_cells[queue->spent - 1 - i];
+				cells[i].addr =
+					(uintptr_t)queue->memory + (size_t)cell * queue->cell_size;
+				cells[i].length = queue->cell_size;
+				cells[i].lkey = queue->mr->lkey;
+				requests[i].sg_list = &cells[i];
+				requests[i].num_sge = 1;
+			}
+			requests[i].wr_id = wr_id(queue, REQUEST_RECEIVE, cell);
+			requests[i].next = i + 1 < n ? &requests[i + 1] : NULL;
+		}
+		error = ibv_post_recv(queue->qp, requests, &bad);
+		if (error) {
+			queue->spent -= (uint32_t)(bad - requests);
+			return -error;
+		}
+		queue->spent -= n;
+	}
+	return 0;
+}
+
+void queue_spend(struct queue *queue, uint32_t cell)
+{
+	if (queue->spent == queue->receives)
+		return; /* cannot happen: more completions than requests */
+	if (queue->spent_cells)
+		queue->spent_cells[queue->spent] = cell;
+	queue->spent++;
+	if (queue->spent >= queue->receives / 8 && list_empty(&queue->broken) &&
+	    post_receives(queue))
+		queue_break(queue, "it takes no receive requests");
+}
+
+static int modify(struct queue *queue, struct ibv_qp_attr *attr, int mask)
+{
+	int error = ibv_modify_qp(queue->qp, attr, mask);
+
+	return error > 0 ? -error : error ? -errno : 0;
+}
+
+static int datagrams_ready(struct queue *queue)
+{
+	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_RTR };
+	int error = modify(queue, &attr, IBV_QP_STATE);
+
+	if (error)
+		return error;
+	attr.qp_state = IBV_QPS_RTS;
+	attr.sq_psn = verbs_random(queue->endpoint) & WR_FIELD;
+	return modify(queue, &attr, IBV_QP_STATE | IBV_QP_SQ_PSN);
+}
+
+int queue_prepare(struct queue *queue)
+{
+	struct ibv_qp_attr attr = {
+		.qp_state = IBV_QPS_INIT,
+		.port_num = queue->endpoint->port,
+		.qp_access_flags = IBV_ACCESS_REMOTE_WRITE,
+		.qkey = queue->owner ? queue->owner->qkey : 0,
+	};
+	int mask = IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT;
+	int error;
+
+	mask |= is_datagram(queue) ? IBV_QP_QKEY : IBV_QP_ACCESS_FLAGS;
+	error = modify(queue, &attr, mask);
+	if (error)
+		return error;
+	queue->send_room = queue->sends;
+	queue->unsignalled = 0;
+	queue->spent = queue->receives;
+	for (uint32_t i = 0; queue->spent_cells && i < queue->receives; i++)
+		queue->spent_cells[i] = i;
+	error = post_receives(queue);
+	if (!error && is_datagram(queue))
+		error = datagrams_ready(queue);
+	return error;
+}
+
+struct ibv_ah_attr route_to(const struct endpoint *endpoint, const struct roce_address *peer)
+{
+	struct ibv_ah_attr route = {
+		.is_global = 1,
+		.port_num = endpoint->port,
+		.sl = (uint8_t)endpoint->name.service_level,
+		.grh = { .sgid_index = endpoint->gid_index,
+			 .hop_limit = HOP_LIMIT,
+			 .traffic_class = (uint8_t)endpoint->name.traffic_class },
+	};
+
+	if (peer->family == 4) {
+		route.grh.dgid.raw[10] = route.grh.dgid.raw[11] = 0xff;
+		memcpy(route.grh.dgid.raw + 12, peer->ip, 4);
+	} else {
+		memcpy(route.grh.dgid.raw, peer->ip, 16);
+	}
+	return route;
+}
+
+static enum ibv_mtu mtu_code(uint32_t bytes)
+{
+	enum ibv_mtu code = IBV_MTU_256;
+
+	while (bytes > 256) {
+		bytes /= 2;
+		code++;
+	}
+	return code;
+}
+
+static int to_ready(struct queue *queue)
+{
+	struct ibv_qp_attr attr = queue->to_peer;
+	int error = -ETIMEDOUT;
+
+	attr.qp_state = IBV_QPS_RTR;
+	/* The kernel resolves the neighbour here, and gives up soon where a host is busy. */
+	for (int i = 0; i < NEIGHBOUR_TRIES && error == -ETIMEDOUT; i++)
+		error = modify(queue, &attr,
+			       IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
+				       IBV_QP_RQ_PSN);
+	if (error)
+		return error;
+	attr.qp_state = IBV_QPS_RTS;
+	return modify(queue, &attr, IBV_QP_STATE | IBV_QP_SQ_PSN);
+}
+
+int queue_connect(struct queue *queue, uint32_t qpn, const struct ibv_ah_attr *route,
+		  uint32_t path_mtu)
+{
+	int error;
+
+	queue->to_peer = (struct ibv_qp_attr){
+		.path_mtu = mtu_code(path_mtu),
+		.dest_qp_num = qpn,
+		.sq_psn = verbs_random(queue->endpoint) & WR_FIELD,
+		.ah_attr = *route,
+	};
+	/* Lanes should take different ways where the network hashes. */
+	queue->to_peer.ah_attr.grh.flow_label = verbs_random(queue->endpoint) & 0xfffff;
+	error = to_ready(queue);
+	queue->connected = !error;
+	return error;
+}
+
+void queue_break(struct queue *queue, const char *what)
+{
+	struct endpoint *endpoint = queue->endpoint;
+
+	if (!list_empty(&queue->broken))
+		return;
+	log_once(&endpoint->complained, LOG_LEVEL_WARN,
+		 "verbs: a queue pair of %s fell into error (%s) and is set up anew",
+		 endpoint->name.device, what);
+	queue->broken_mark = queue->cq->empties;
+	queue->heal_attempts = 0;
+	queue->heal_at = 0;
+	list_add_tail(&endpoint->broken, &queue->broken);
+	/* Makes every request complete, also where only one failed. */
+	modify(queue, &(struct ibv_qp_attr){ .qp_state = IBV_QPS_ERR }, IBV_QP_STATE);
+}
+
+static int heal(struct queue *queue)
+{
+	struct endpoint *endpoint = queue->endpoint;
+	int error = modify(queue, &(struct ibv_qp_attr){ .qp_state = IBV_QPS_RESET }, IBV_QP_STATE);
+
+	if (error)
+		return error;
+	endpoint->seats[queue->seat].epoch++;
+	error = queue_prepare(queue);
+	if (!error && queue->connected && !is_datagram(queue))
+		error = to_ready(queue);
+	if (error)
+		return error;
+	list_del(&queue->broken);
+	endpoint->fabric.counters[FABRIC_QP_HEALED]++;
+	if (queue->kind == QUEUE_BINDER)
+		windows_repost(endpoint);
+	else if (queue->owner && queue->kind != QUEUE_CONTROL)
+		write_abandon(queue->owner, queue->lane);
+	return 0;
+}
+
+void queues_heal(struct endpoint *endpoint)
+{
+	struct list *item, *after;
+	uint64_t now;
+
+	if (list_empty(&endpoint->broken) || endpoint->dead)
+		return;
+	now = verbs_now_ns(&endpoint->fabric);
+	list_for_each_safe (item, after, &endpoint->broken) {
+		struct queue *queue = container_of(item, struct queue, broken);
+
+		if (queue->cq->empties == queue->broken_mark || now < queue->heal_at)
+			continue;
+		if (!heal(queue))
+			continue;
+		/* The port may be down, or the peer not to be found just now. */
+		queue->heal_at = now + (HEAL_FIRST_NS << queue->heal_attempts);
+		if (queue->heal_attempts < HEAL_SLOWEST_EXP)
+			queue->heal_attempts++;
+	}
+}

@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Depths. A UC lane's receive requests hold no memory, so there are many: 4096 packets of 4096 bytes are what a link of
+ * 100 Gbit/s delivers in 1.3 ms, more than a thread that polls is ever away. A UD lane's hold a packet each.
+ */
+#include "fabric/verbs/size.h"
+
+#define UC_RECEIVES	 4096u
+#define UD_RECEIVES	 1024u
+#define SENDS		 512u
+#define CONTROL_RECEIVES 64u
+#define CONTROL_SENDS	 64u
+#define BINDS		 256u
+#define SHARED_CQ	 32767u /* soft-RoCE's limit, and room for several queue pairs */
+#define SMALLEST	 16u
+#define PATH_MTU_MIN	 256u
+#define PATH_MTU_MAX	 4096u
+
+static uint32_t capped(uint32_t wanted, uint32_t most)
+{
+	return wanted < most ? wanted : most;
+}
+
+void sizes_choose(const struct size_limits *limits, struct sizes *out)
+{
+	uint32_t wr = limits->max_qp_wr < SMALLEST ? SMALLEST : limits->max_qp_wr;
+	uint32_t cqe = limits->max_cqe;
+
+	out->sends = capped(SENDS, wr);
+	out->control_receives = capped(CONTROL_RECEIVES, wr);
+	out->control_sends = capped(CONTROL_SENDS, wr);
+	out->binds = capped(BINDS, wr);
+	out->cq = capped(SHARED_CQ, cqe);
+	/* At least one queue pair with one lane has to fit. */
+	out->uc_receives = capped(UC_RECEIVES, wr);
+	while (sizes_completions(out, 1, 0) > out->cq && out->uc_receives > SMALLEST)
+		out->uc_receives /= 2;
+	out->ud_receives = capped(UD_RECEIVES, out->uc_receives);
+}
+
+uint32_t sizes_completions(const struct sizes *sizes, unsigned lanes, int ud)
+{
+	uint32_t receives = ud ? sizes->ud_receives : sizes->uc_receives;
+
+	return lanes * (receives + sizes->sends) + sizes->control_receives + sizes->control_sends;
+}
+
+uint32_t size_path_mtu(uint32_t payload)
+{
+	uint32_t mtu = PATH_MTU_MIN;
+
+	while (mtu < payload && mtu < PATH_MTU_MAX)
+		mtu *= 2;
+	return mtu >= payload ? mtu : 0;
+}

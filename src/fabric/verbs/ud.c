@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Data by datagram, for devices without UC or without windows that hold. What arrives lies in a cell: 40 bytes that the
+ * device left for the network's header, then the window's key, then the payload. Software checks as the user-space
+ * fabric does, and copies to the place that the packet number names. As on a socket, congestion marks can be seen here.
+ */
+#include <arpa/inet.h>
+#include <string.h>
+
+#include "fabric/verbs/endpoint.h"
+#include "wire/bytes.h"
+
+#define ECN_MASK	0x3
+#define ECN_CE		0x3
+#define IPV4_IN_GRH	20 /* an IPv4 header takes the second half */
+#define IPV4_TOS_OFFSET (IPV4_IN_GRH + 1)
+
+static bool marked(const struct endpoint *endpoint, const uint8_t *grh)
+{
+	uint8_t traffic_class;
+
+	if (endpoint->gid.raw[10] == 0xff && endpoint->gid.raw[11] == 0xff)
+		traffic_class = grh[IPV4_TOS_OFFSET];
+	else
+		traffic_class = (uint8_t)(get_be16(grh) >> 4);
+	return (traffic_class & ECN_MASK) == ECN_CE;
+}
+
+static bool place(struct verbs_qp *qp, const uint8_t *packet, uint32_t length, uint32_t imm,
+		  struct fabric_event *event)
+{
+	struct endpoint *endpoint = qp->endpoint;
+	uint32_t slot = fabric_imm_slot(&qp->split, imm);
+	uint32_t number = fabric_imm_packet(&qp->split, imm);
+	uint64_t offset = (uint64_t)number * qp->payload;
+	struct window *window = slot < qp->slots ? qp->windows[slot] : NULL;
+
+	if (!window || window->state != WINDOW_OPEN) {
+		drop(endpoint, FABRIC_DROP_SLOT);
+		return false;
+	}
+	if (get_be32(packet) != window->key) {
+		drop(endpoint, FABRIC_DROP_RKEY);
+		return false;
+	}
+	length -= KEY_SIZE;
+	if (!length || length > qp->payload) {
+		drop(endpoint, FABRIC_DROP_LENGTH);
+		return false;
+	}
+	if (offset > window->length || length > window->length - offset) {
+		drop(endpoint, FABRIC_DROP_OFFSET);
+		return false;
+	}
+	memcpy(window->addr + offset, packet + KEY_SIZE, length);
+	event->generation = window->generation;
+	event->slot = slot;
+	event->data.packet = number;
+	event->data.length = length;
+	event->data.user_bits = fabric_imm_user(&qp->split, imm);
+	return true;
+}
+
+bool ud_take(struct queue *queue, const struct ibv_wc *wc, struct fabric_event *event)
+{
+	struct endpoint *endpoint = queue->endpoint;
+	struct verbs_qp *qp = queue->owner;
+	const uint8_t *cell = queue->memory + (size_t)wr_argument(wc->wr_id) * queue->cell_size;
+
+	if (!qp->payload) {
+		drop(endpoint, FABRIC_DROP_QPN);
+		return false;
+	}
+	if (wc->src_qp != qp->peer.qpn[queue->lane]) {
+		drop(endpoint, FABRIC_DROP_STRANGER);
+		return false;
+	}
+	if (!(wc->wc_flags & IBV_WC_WITH_IMM) || wc->byte_len < GRH_SIZE + KEY_SIZE) {
+		drop(endpoint, FABRIC_DROP_OPCODE);
+		return false;
+	}
+	memset(event, 0, sizeof(*event));
+	if (!place(qp, cell + GRH_SIZE, wc->byte_len - GRH_SIZE, ntohl(wc->imm_data), event))
+		return false;
+	event->type = FABRIC_DATA;
+	event->user = qp->user;
+	event->lane = queue->lane;
+	event->ce = marked(endpoint, cell);
+	return true;
+}

@@ -1,0 +1,317 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Windows: memory that a peer may write to, opened for each receive and closed after it.
+ *
+ * In UC mode each is a type-1 memory window, which any queue pair of the protection domain honours. Binding it, on a
+ * queue of the endpoint's own, changes its key; binding it to nothing closes it. A key is given away only after its
+ * bind completed. A window is shut when the unbind completed, but fenced only when the completions of what landed before
+ * have been read as well: its queue pair's completion queue was seen empty since.
+ *
+ * A key's low 8 bits count the binds, and wrap. Windows therefore rest in a queue, longest unused first, and new ones
+ * are made until enough rest: a key comes back after tens of thousands of receives, not after 128.
+ *
+ * In UD mode software checks the keys, and a window is but an entry in a table.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "fabric/verbs/endpoint.h"
+
+#define WINDOWS_MAX  65536u
+#define RESTING	     256u
+#define FAILURES_MAX 8u
+#define SETTLE_NS    UINT64_C(100000000)
+
+int windows_open(struct endpoint *endpoint)
+{
+	struct ibv_device_attr attr;
+
+	endpoint->windows_limit = WINDOWS_MAX;
+	if (!endpoint->ud && !ibv_query_device(endpoint->context, &attr) && attr.max_mw > 0 &&
+	    (uint32_t)attr.max_mw < WINDOWS_MAX)
+		endpoint->windows_limit = (uint32_t)attr.max_mw;
+	return pool_init(&endpoint->windows, sizeof(struct window), endpoint->windows_limit);
+}
+
+void windows_close(struct endpoint *endpoint)
+{
+	struct list *item;
+
+	while ((item = list_first(&endpoint->windows_free))) {
+		struct window *window = container_of(item, struct window, link);
+
+		list_del(item);
+		if (window->mw)
+			ibv_dealloc_mw(window->mw);
+	}
+	pool_destroy(&endpoint->windows);
+}
+
+static int make_mw(struct endpoint *endpoint, struct window *window)
+{
+	errno = ENOMEM;
+	window->mw = ibv_alloc_mw(endpoint->pd, IBV_MW_TYPE_1);
+	return window->mw ? 0 : -errno;
+}
+
+static struct window *window_new(struct endpoint *endpoint)
+{
+	struct window *window = pool_get(&endpoint->windows);
+
+	if (!window)
+		return NULL;
+	list_init(&window->link);
+	if (!endpoint->ud && make_mw(endpoint, window)) {
+		pool_put(&endpoint->windows, window);
+		return NULL;
+	}
+	return window;
+}
+
+static struct window *window_get(struct endpoint *endpoint)
+{
+	struct window *window = NULL;
+
+	if (endpoint->windows_idle < RESTING && !endpoint->ud)
+		window = window_new(endpoint);
+	if (!window && endpoint->windows_idle) {
+		window = container_of(list_first(&endpoint->windows_free), struct window, link);
+		list_del(&window->link);
+		endpoint->windows_idle--;
+	}
+	return window ? window : window_new(endpoint);
+}
+
+static void window_put(struct endpoint *endpoint, struct window *window)
+{
+	list_del(&window->link);
+	list_add_tail(&endpoint->windows_free, &window->link);
+	endpoint->windows_idle++;
+}
+
+static void tell(struct endpoint *endpoint, struct window *window)
+{
+	list_del(&window->link);
+	list_add_tail(&endpoint->windows_tell, &window->link);
+}
+
+static void shut(struct endpoint *endpoint, struct window *window)
+{
+	window->state = WINDOW_DRAINING;
+	window->mark = window->qp->cq->empties;
+	list_del(&window->link);
+	list_add_tail(&endpoint->windows_draining, &window->link);
+}
+
+/* Posts what waits, as far as there is room. */
+static void post_queued(struct endpoint *endpoint)
+{
+	struct queue *binder = endpoint->binder;
+	struct list *item;
+
+	while ((item = list_first(&endpoint->windows_queued)) && binder->send_room &&
+	       list_empty(&binder->broken)) {
+		struct window *window = container_of(item, struct window, link);
+		bool opens = window->state == WINDOW_BINDING;
+		struct ibv_mw_bind bind = {
+			.wr_id =
+				wr_id(binder, REQUEST_BIND, pool_index(&endpoint->windows, window)),
+			.send_flags = IBV_SEND_SIGNALED,
+			.bind_info = { .mr = window->mr },
+		};
+
+		if (opens) {
+			bind.bind_info.addr = (uintptr_t)window->addr;
+			bind.bind_info.length = window->length;
+			bind.bind_info.mw_access_flags = IBV_ACCESS_REMOTE_WRITE;
+		}
+		if (ibv_bind_mw(binder->qp, window->mw, &bind)) {
+			queue_break(binder, "it takes no binds");
+			return;
+		}
+		list_del(item);
+		window->posted = true;
+		binder->send_room--;
+	}
+}
+
+static void queue_up(struct endpoint *endpoint, struct window *window, enum window_state state)
+{
+	window->state = (uint8_t)state;
+	list_del(&window->link);
+	list_add_tail(&endpoint->windows_queued, &window->link);
+	post_queued(endpoint);
+}
+
+int verbs_expose(struct fabric_qp *fabric_qp, uint32_t slot, uint32_t generation,
+		 struct fabric_mr *mr, void *addr, uint64_t length)
+{
+	struct verbs_qp *qp = verbs_qp(fabric_qp);
+	struct endpoint *endpoint = qp->endpoint;
+	struct window *window;
+
+	if (qp->windows[slot])
+		return -EBUSY;
+	window = window_get(endpoint);
+	if (!window)
+		return -EAGAIN;
+	window->qp = qp;
+	window->mr = (struct ibv_mr *)mr;
+	window->addr = addr;
+	window->length = length;
+	window->slot = slot;
+	window->generation = generation;
+	window->failures = 0;
+	qp->windows[slot] = window;
+	if (endpoint->ud) {
+		window->key = verbs_random(endpoint);
+		window->state = WINDOW_OPEN;
+		tell(endpoint, window);
+	} else {
+		queue_up(endpoint, window, WINDOW_BINDING);
+	}
+	return 0;
+}
+
+int verbs_fence(struct fabric_qp *fabric_qp, uint32_t slot)
+{
+	struct verbs_qp *qp = verbs_qp(fabric_qp);
+	struct endpoint *endpoint = qp->endpoint;
+	struct window *window = qp->windows[slot];
+
+	if (!window || window->state != WINDOW_OPEN)
+		return -ENOENT;
+	if (endpoint->ud)
+		shut(endpoint, window);
+	else
+		queue_up(endpoint, window, WINDOW_UNBINDING);
+	return 0;
+}
+
+/* A bind failed: it is not known which key the window has now, but one that is gone has none. */
+static void bind_failed(struct endpoint *endpoint, struct window *window)
+{
+	ibv_dealloc_mw(window->mw);
+	window->mw = NULL;
+	window->failures++;
+	if (make_mw(endpoint, window) || window->failures > FAILURES_MAX) {
+		log_error(
+			"verbs: %s does not open a window to %llu bytes at %p; a receive is stuck",
+			endpoint->name.device, (unsigned long long)window->length,
+			(void *)window->addr);
+		return;
+	}
+	list_add_tail(&endpoint->windows_queued, &window->link);
+}
+
+void windows_bound(struct endpoint *endpoint, uint32_t index, bool good)
+{
+	struct window *window = pool_at(&endpoint->windows, index);
+
+	if (!window->posted)
+		return;
+	window->posted = false;
+	endpoint->binder->send_room++;
+	if (window->state == WINDOW_UNBINDING) {
+		if (!good) {
+			ibv_dealloc_mw(window->mw);
+			window->mw = NULL;
+		}
+		shut(endpoint, window);
+	} else if (good) {
+		window->state = WINDOW_OPEN;
+		tell(endpoint, window);
+	} else {
+		bind_failed(endpoint, window);
+	}
+}
+
+/* Its completion queue was seen empty before it was reset, so that what is still marked as posted was never told. */
+void windows_repost(struct endpoint *endpoint)
+{
+	for (uint32_t i = 0; i < endpoint->windows.fresh; i++) {
+		struct window *window = pool_at(&endpoint->windows, i);
+
+		if (pool_owns_live(&endpoint->windows, window) && window->posted)
+			windows_bound(endpoint, i, false);
+	}
+	endpoint->binder->send_room = endpoint->binder->sends;
+	post_queued(endpoint);
+}
+
+static bool under_way(const struct verbs_qp *qp)
+{
+	for (uint32_t slot = 0; slot < qp->slots; slot++)
+		if (qp->windows[slot] && qp->windows[slot]->posted)
+			return true;
+	return false;
+}
+
+void windows_forget(struct verbs_qp *qp)
+{
+	struct endpoint *endpoint = qp->endpoint;
+	uint64_t until = verbs_now_ns(&endpoint->fabric) + SETTLE_NS;
+
+	while (under_way(qp) && verbs_now_ns(&endpoint->fabric) < until) {
+		poll_binder(endpoint);
+		queues_heal(endpoint);
+	}
+	if (under_way(qp)) /* a completion that comes after all must find nobody */
+		queue_break(endpoint->binder, "a bind does not complete");
+	for (uint32_t slot = 0; slot < qp->slots; slot++) {
+		struct window *window = qp->windows[slot];
+
+		if (!window)
+			continue;
+		/* Not unbound but given up: the memory it was bound to may go at once. */
+		if (window->mw)
+			ibv_dealloc_mw(window->mw);
+		list_del(&window->link);
+		pool_put(&endpoint->windows, window);
+		qp->windows[slot] = NULL;
+	}
+}
+
+static void fill_event(struct window *window, struct fabric_event *event)
+{
+	memset(event, 0, sizeof(*event));
+	event->type = window->state == WINDOW_OPEN ? FABRIC_EXPOSED : FABRIC_FENCED;
+	event->user = window->qp->user;
+	event->slot = window->slot;
+	event->generation = window->generation;
+	if (window->state != WINDOW_OPEN)
+		return;
+	/* Datagrams name a packet, not an address. */
+	event->exposed.va = window->mw ? (uintptr_t)window->addr : 0;
+	event->exposed.rkey = window->mw ? window->mw->rkey : window->key;
+}
+
+int windows_poll(struct endpoint *endpoint, struct fabric_event *events, int most)
+{
+	struct list *item, *after;
+	int n = 0;
+
+	if (endpoint->binder)
+		post_queued(endpoint);
+	list_for_each_safe (item, after, &endpoint->windows_draining) {
+		struct window *window = container_of(item, struct window, link);
+
+		if (window->qp->cq->empties > window->mark)
+			tell(endpoint, window);
+	}
+	while (n < most && (item = list_first(&endpoint->windows_tell))) {
+		struct window *window = container_of(item, struct window, link);
+
+		list_del(item);
+		fill_event(window, &events[n++]);
+		if (window->state == WINDOW_OPEN)
+			continue;
+		window->qp->windows[window->slot] = NULL;
+		if (window->mw || endpoint->ud)
+			window_put(endpoint, window);
+		else
+			pool_put(&endpoint->windows, window);
+	}
+	return n;
+}

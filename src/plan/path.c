@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What a path is taken to be where nobody said otherwise. */
+#include "plan/plan.h"
+
+#include <errno.h>
+#include <math.h>
+
+#define NS_A_MS UINT64_C(1000000)
+
+/*
+ * A RoCEv2 packet with one write and its immediate: BTH 12, RETH 16, immediate 4, ICRC 4; UDP 8, IPv4 20; Ethernet 14,
+ * its checksum 4, preamble 8 and gap 12.
+ */
+#define OVERHEAD 102
+#define PAYLOAD	 4096
+
+/*
+ * Where src/reliability starts from, and the least patience of src/message, which is a round trip and four deviations. A
+ * sender measures often and finds hardly any deviation. A receiver has few round trips to go by and the first counts half
+ * of itself as one, so it waits for three; but a sender that has fallen silent asks earlier, after two in all.
+ */
+#define SLACK		3
+#define PATIENCE_MIN_NS (1 * NS_A_MS)
+#define PATIENCE_RTTS	2.5
+
+/* A report of about this many bytes on the wire for every 32 packets, and never more than one per cent. */
+#define REPORT_BYTES   200
+#define REPORT_PACKETS 32
+#define REPORT_MOST    0.01
+
+/* What bench/coding measured; docs/results/coding.json says on what. A slower processor should say so. */
+#define RS_BYTES_A_SECOND  50e9
+#define XOR_BYTES_A_SECOND 80e9
+
+#define PAPER_CHUNK    65536
+#define PAPER_RTO_RTTS 3
+#define RATE_MAX_BPS   UINT64_C(1000000000000000)
+#define TIME_MAX_NS    UINT64_C(1000000000000)
+#define SIZE_MAX_BYTES (UINT64_C(1) << 50)
+#define PAYLOAD_MAX    (1u << 24)
+#define SYMBOLS_MAX    256
+#define INTERLEAVE_MAX 256
+
+double plan_report_share(uint32_t packet_bytes)
+{
+	return fmin(REPORT_MOST, (double)REPORT_BYTES / REPORT_PACKETS / packet_bytes);
+}
+
+void plan_path_init(struct plan_path *path, uint64_t rtt_ns, uint64_t rate_bps, double loss)
+{
+	*path = (struct plan_path){
+		.rtt_ns = rtt_ns,
+		.rate_bps = rate_bps,
+		.loss = loss,
+		.burst = 1,
+		.payload = PAYLOAD,
+		.overhead = OVERHEAD,
+		.chunk = 1,
+		.slack = SLACK,
+		.patience_ns = (uint64_t)(PATIENCE_RTTS * (double)rtt_ns),
+		.probe_ns = rtt_ns,
+		.control_loss = loss,
+		.rto_rtts = PAPER_RTO_RTTS,
+		.rs_bytes_a_second = RS_BYTES_A_SECOND,
+		.xor_bytes_a_second = XOR_BYTES_A_SECOND,
+	};
+	if (path->patience_ns < PATIENCE_MIN_NS)
+		path->patience_ns = PATIENCE_MIN_NS;
+	if (path->probe_ns < PATIENCE_MIN_NS)
+		path->probe_ns = PATIENCE_MIN_NS;
+	path->report_share = plan_report_share(path->payload + path->overhead);
+}
+
+void plan_path_paper(struct plan_path *path, uint64_t rtt_ns, uint64_t rate_bps, double loss)
+{
+	*path = (struct plan_path){
+		.rtt_ns = rtt_ns,
+		.rate_bps = rate_bps,
+		.loss = loss,
+		.burst = 1,
+		.payload = PAPER_CHUNK,
+		.chunk = 1,
+		.patience_ns = rtt_ns,
+		.probe_ns = rtt_ns,
+		.rto_rtts = PAPER_RTO_RTTS,
+		.fallback = true,
+		.fallback_rtts = 1,
+	};
+}
+
+static bool path_valid(const struct plan_path *path)
+{
+	/* Written so that not-a-number fails. */
+	return path->rtt_ns <= TIME_MAX_NS && path->rate_bps >= 1 &&
+	       path->rate_bps <= RATE_MAX_BPS && path->loss >= 0 && path->loss < PLAN_LOSS_MAX &&
+	       path->burst >= 0 && path->burst <= 1e9 && path->payload >= 1 &&
+	       path->payload <= PAYLOAD_MAX && path->overhead <= PAYLOAD_MAX && path->chunk >= 1 &&
+	       path->chunk <= PAYLOAD_MAX && path->patience_ns <= TIME_MAX_NS &&
+	       path->probe_ns <= TIME_MAX_NS && path->control_loss >= 0 &&
+	       path->control_loss < PLAN_LOSS_MAX && path->rto_rtts > 0 && path->rto_rtts <= 1000 &&
+	       path->report_share >= 0 && path->report_share < 1 && path->rs_bytes_a_second >= 0 &&
+	       path->xor_bytes_a_second >= 0 && path->fallback_rtts >= 0 &&
+	       path->fallback_rtts <= 1000;
+}
+
+int plan_check(const struct plan_params *params, const struct plan_path *path, uint64_t size)
+{
+	if (!path_valid(path) || size < 1 || size > SIZE_MAX_BYTES)
+		return -EINVAL;
+	switch (params->scheme) {
+	case PLAN_SR_RTO:
+	case PLAN_SR_NACK:
+		return 0;
+	case PLAN_MDS:
+	case PLAN_XOR:
+		if (params->k < 1 || params->m < 1 || params->k > SYMBOLS_MAX ||
+		    params->m > SYMBOLS_MAX - params->k || params->interleave > INTERLEAVE_MAX)
+			return -EINVAL;
+		return params->scheme == PLAN_XOR && params->k % params->m ? -EINVAL : 0;
+	default:
+		return -EINVAL;
+	}
+}

@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* From a scheme and a path to the process they make. */
+#include "plan/process.h"
+
+#include <math.h>
+
+#define NS_A_SECOND 1e9
+
+/* Times on the wire, and what the two kinds of Selective Repeat wait. */
+static void set_times(const struct plan_params *params, const struct plan_path *path, uint64_t size,
+		      struct process *out)
+{
+	double rtt_ns = (double)path->rtt_ns;
+	uint64_t packets = (size + path->payload - 1) / path->payload;
+	double wire_bytes = (double)size + (double)packets * path->overhead;
+	double rate = (double)path->rate_bps * (1 - path->report_share) / 8 / NS_A_SECOND;
+
+	out->data = (packets + path->chunk - 1) / path->chunk;
+	/* The last packet may be short; the whole time is right and shared out evenly. */
+	out->unit_ns = wire_bytes / rate / (double)out->data;
+	out->end_ns = rtt_ns;
+	out->ideal_ns = wire_bytes / rate + rtt_ns;
+	out->rto_ns = path->rto_rtts * rtt_ns;
+	if (params->scheme == PLAN_SR_RTO) {
+		out->first_ns = out->again_ns = out->rto_ns;
+		return;
+	}
+	out->first_ns = rtt_ns + path->slack * out->unit_ns / path->chunk;
+	out->again_ns = (double)path->patience_ns;
+	out->tail_ns = rtt_ns + (double)path->probe_ns;
+	out->control_loss = path->control_loss;
+	/* With nothing to prove (SDR-RDMA's best case) the tail is like the rest. */
+	out->tail = path->slack ? (path->slack + path->chunk - 1) / path->chunk : 0;
+}
+
+static void shape_repeat(struct process *out)
+{
+	out->groups = out->units = out->data;
+	out->size = out->spread = 1;
+	if (out->tail > out->groups)
+		out->tail = (unsigned)out->groups;
+}
+
+static void shape_code(const struct plan_params *params, struct process *out)
+{
+	unsigned rows = params->scheme == PLAN_XOR ? params->m : 1;
+	unsigned parity = params->m / rows, interleave = params->interleave;
+	uint64_t whole = out->data / params->k;
+	unsigned rest = (unsigned)(out->data % params->k);
+
+	if (interleave < 1)
+		interleave = 1;
+	out->group_data = params->k / rows;
+	out->groups = whole * rows;
+	out->size = out->group_data + parity;
+	out->spare = parity;
+	out->spread = rows * interleave;
+	out->units = out->groups * out->size;
+	if (rest > 0) {
+		/* Rows of an unfinished group differ by one; they are taken as the longer. */
+		out->last_groups = rows;
+		out->last_size = (rest + rows - 1) / rows + parity;
+		out->units += (uint64_t)out->last_groups * out->last_size;
+	}
+	/* A repair request is an answer to the end of the group; the end of the message is proved by the sender's word. */
+	out->tail = 0;
+}
+
+/* Coding runs ahead of the wire; it shows where it is slower than that, and when the last group is rebuilt. */
+static void add_coding(const struct plan_params *params, const struct plan_path *path,
+		       struct process *out)
+{
+	bool plain = params->scheme == PLAN_XOR;
+	double speed = plain ? path->xor_bytes_a_second : path->rs_bytes_a_second;
+	double rows = plain ? 1 : params->m;
+	double bytes = (double)path->payload * path->chunk * params->k, group_ns, rebuilt;
+
+	if (speed <= 0)
+		return;
+	group_ns = bytes * rows / speed * NS_A_SECOND;
+	rebuilt = fmin(rows, params->k * out->loss.mean);
+	out->unit_ns = fmax(out->unit_ns, group_ns / (params->k + params->m));
+	out->end_ns += bytes * rebuilt / speed * NS_A_SECOND;
+}
+
+void process_make(const struct plan_params *params, const struct plan_path *path, uint64_t size,
+		  struct process *out)
+{
+	struct loss_model packets = loss_model(path->loss, path->burst);
+
+	*out = (struct process){ .loss = loss_of_chunks(&packets, path->chunk) };
+	set_times(params, path, size, out);
+	if (params->scheme == PLAN_SR_RTO || params->scheme == PLAN_SR_NACK) {
+		shape_repeat(out);
+		return;
+	}
+	shape_code(params, out);
+	add_coding(params, path, out);
+	out->fallback = path->fallback;
+	out->fallback_ns = (1 + path->fallback_rtts) * (double)path->rtt_ns;
+}
+
+struct process process_of_fallback(const struct process *process, uint64_t units)
+{
+	struct process out = *process;
+
+	out.data = units;
+	out.first_ns = out.again_ns = process->rto_ns;
+	out.fallback = false;
+	out.control_loss = 0;
+	out.last_groups = 0;
+	out.spare = 0;
+	shape_repeat(&out);
+	return out;
+}

@@ -1,0 +1,239 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The process played from a seed. The sender has one wire: a repair that is due goes first, else the next fresh unit, else
+ * it waits for the next repair. Stretches without a loss are crossed in one step, so that a message costs as much as it
+ * has losses.
+ *
+ * Repairs wait in three queues, one for each delay. A delay being constant, whatever enters a queue is due later than all
+ * in it: no sorting.
+ */
+#include "plan/process.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct repair {
+	double due_ns;
+	uint32_t units;
+};
+
+enum delay { DELAY_FIRST, DELAY_TAIL, DELAY_AGAIN, DELAYS };
+
+struct queue {
+	struct repair *repairs;
+	size_t head;
+	size_t count; /* entries behind the last; those from head on wait */
+	size_t capacity;
+};
+
+struct run {
+	const struct process *process;
+	struct loss_stream losses;
+	struct queue queues[DELAYS];
+	double now_ns;	/* when the wire is free */
+	double over_ns; /* when the last useful unit had left */
+	uint64_t sent;	/* fresh units */
+	uint64_t block_first;
+	uint64_t block_units;
+	unsigned block_groups;
+	bool hurt;	    /* some group of this block lost more than it can spare */
+	uint64_t failed;    /* groups that did, in all */
+	uint64_t repairs;   /* units */
+	uint16_t *lost;	    /* of each group of the block */
+	struct rng control; /* what becomes of control messages */
+	int error;
+};
+
+static void push(struct run *run, enum delay delay, double due_ns, uint32_t units)
+{
+	struct queue *queue = &run->queues[delay];
+
+	if (queue->head == queue->count)
+		queue->head = queue->count = 0;
+	if (queue->count == queue->capacity) {
+		size_t capacity = queue->capacity ? 2 * queue->capacity : 64;
+		struct repair *more = realloc(queue->repairs, capacity * sizeof(*more));
+
+		if (!more) {
+			run->error = -ENOMEM;
+			return;
+		}
+		queue->repairs = more;
+		queue->capacity = capacity;
+	}
+	queue->repairs[queue->count++] = (struct repair){ .due_ns = due_ns, .units = units };
+}
+
+/* The queue with the repair that is due first, or NULL. */
+static struct queue *earliest(struct run *run)
+{
+	struct queue *found = NULL;
+
+	for (unsigned i = 0; i < DELAYS; i++) {
+		struct queue *queue = &run->queues[i];
+
+		if (queue->head < queue->count &&
+		    (!found ||
+		     queue->repairs[queue->head].due_ns < found->repairs[found->head].due_ns))
+			found = queue;
+	}
+	return found;
+}
+
+/* The block that the next fresh unit belongs to. */
+static void open_block(struct run *run)
+{
+	const struct process *p = run->process;
+	uint64_t full = p->groups * p->size, block = (uint64_t)p->spread * p->size;
+
+	run->hurt = false;
+	if (run->sent >= full) {
+		run->block_first = full;
+		run->block_groups = p->last_groups;
+		run->block_units = (uint64_t)p->last_groups * p->last_size;
+	} else {
+		uint64_t left;
+
+		run->block_first = run->sent / block * block;
+		left = full - run->block_first;
+		run->block_units = left < block ? left : block;
+		run->block_groups = (unsigned)(run->block_units / p->size);
+	}
+	memset(run->lost, 0, run->block_groups * sizeof(run->lost[0]));
+}
+
+static void close_block(struct run *run)
+{
+	const struct process *p = run->process;
+	bool tail = p->tail > 0 && run->block_first + p->tail >= p->units;
+
+	for (unsigned i = 0; i < run->block_groups; i++) {
+		if (run->lost[i] <= p->spare)
+			continue;
+		run->failed++;
+		if (!p->fallback)
+			push(run, tail ? DELAY_TAIL : DELAY_FIRST,
+			     run->now_ns + (tail ? p->tail_ns : p->first_ns),
+			     run->lost[i] - p->spare);
+	}
+	run->hurt = false;
+}
+
+/* Fresh units up to the next thing that matters: a loss, a repair that is due, the end of a block in trouble. */
+static void send_fresh(struct run *run, const struct queue *queue)
+{
+	const struct process *p = run->process;
+	uint64_t units = p->units - run->sent, block_end = run->block_first + run->block_units;
+	uint64_t group;
+
+	if (run->losses.arriving < units)
+		units = run->losses.arriving;
+	if (run->hurt && block_end - run->sent < units)
+		units = block_end - run->sent;
+	if (queue) {
+		double free_units =
+			ceil((queue->repairs[queue->head].due_ns - run->now_ns) / p->unit_ns);
+
+		if (free_units < (double)units)
+			units = (uint64_t)fmax(free_units, 1);
+	}
+	if (units > 0) {
+		run->losses.arriving -= units;
+		run->sent += units;
+		run->now_ns += (double)units * p->unit_ns;
+	} else {
+		if (run->sent >= block_end)
+			open_block(run);
+		loss_stream_next(&run->losses);
+		group = (run->sent - run->block_first) % run->block_groups;
+		run->hurt |= ++run->lost[group] > p->spare;
+		run->sent++;
+		run->now_ns += p->unit_ns;
+	}
+	run->over_ns = run->now_ns;
+	if (run->hurt && run->sent >= run->block_first + run->block_units)
+		close_block(run);
+}
+
+static void send_repair(struct run *run, struct queue *queue)
+{
+	const struct process *p = run->process;
+	struct repair repair = queue->repairs[queue->head++];
+	uint32_t lost = 0;
+
+	/* The question about the tail was lost, and nothing leaves before it is put again. */
+	if (queue == &run->queues[DELAY_TAIL] && rng_chance(&run->control, p->control_loss)) {
+		push(run, DELAY_AGAIN, fmax(run->now_ns, repair.due_ns) + p->again_ns,
+		     repair.units);
+		return;
+	}
+	if (run->now_ns < repair.due_ns)
+		run->now_ns = repair.due_ns;
+	for (uint32_t i = 0; i < repair.units; i++)
+		lost += loss_stream_next(&run->losses);
+	run->now_ns += repair.units * p->unit_ns;
+	run->repairs += repair.units;
+	if (lost > 0)
+		push(run, DELAY_AGAIN, run->now_ns + p->again_ns, lost);
+	else
+		run->over_ns = run->now_ns;
+}
+
+static double play(struct run *run, const struct process *process)
+{
+	run->process = process;
+	run->now_ns = run->over_ns = 0;
+	run->sent = run->failed = run->repairs = 0;
+	run->block_units = 0;
+	run->block_first = 0;
+	run->hurt = false;
+	for (unsigned i = 0; i < DELAYS; i++)
+		run->queues[i].head = run->queues[i].count = 0;
+	while (!run->error) {
+		struct queue *queue = earliest(run);
+
+		if (queue && (run->sent == process->units ||
+			      queue->repairs[queue->head].due_ns <= run->now_ns))
+			send_repair(run, queue);
+		else if (run->sent < process->units)
+			send_fresh(run, queue);
+		else
+			break;
+	}
+	return run->over_ns;
+}
+
+int process_sample(const struct process *process, uint64_t seed, unsigned samples, double *times,
+		   uint64_t *repaired)
+{
+	struct run run = { 0 };
+	unsigned most =
+		process->spread > process->last_groups ? process->spread : process->last_groups;
+
+	run.lost = calloc(most, sizeof(run.lost[0]));
+	if (!run.lost)
+		return -ENOMEM;
+	loss_stream_start(&run.losses, &process->loss, seed);
+	run.control = rng_split(&run.losses.rng);
+	*repaired = 0;
+	for (unsigned i = 0; i < samples && !run.error; i++) {
+		loss_stream_renew(&run.losses);
+		times[i] = play(&run, process) + process->end_ns;
+		*repaired += run.failed > 0;
+		/* The result, until it gets through. */
+		while (rng_chance(&run.control, process->control_loss))
+			times[i] += process->again_ns;
+		if (process->fallback && run.failed > 0) {
+			struct process again =
+				process_of_fallback(process, run.failed * process->group_data);
+
+			times[i] += process->fallback_ns + play(&run, &again);
+		}
+	}
+	for (unsigned i = 0; i < DELAYS; i++)
+		free(run.queues[i].repairs);
+	free(run.lost);
+	return run.error;
+}
