@@ -64,7 +64,7 @@ static int read_traffic_class(struct report *report, struct options *options)
 	uint64_t value;
 
 	/* The low two bits are for the network to write to. */
-	if (text_parse_integer(optarg, 0, UINT8_MAX, &value) || value & 3)
+	if (units_count(optarg, 0, UINT8_MAX, &value) || value & 3)
 		return options_bad_value(report, "--traffic-class",
 					 "a multiple of 4 from 0 to 252");
 	options->traffic_class = (uint8_t)value;
@@ -75,7 +75,7 @@ static int read_dscp(struct report *report, struct options *options)
 {
 	uint64_t value;
 
-	if (text_parse_integer(optarg, 0, DSCP_MAX, &value))
+	if (units_count(optarg, 0, DSCP_MAX, &value))
 		return options_bad_value(report, "--dscp", "a number from 0 to 63");
 	options->traffic_class = (uint8_t)(value << 2);
 	return 0;
@@ -85,7 +85,7 @@ static int read_lanes(struct report *report, struct options *options)
 {
 	uint64_t value;
 
-	if (text_parse_integer(optarg, 1, LANES_MAX, &value))
+	if (units_count(optarg, 1, LANES_MAX, &value))
 		return options_bad_value(report, "--lanes", "a number from 1 to 8");
 	options->lanes = (uint32_t)value;
 	return 0;
