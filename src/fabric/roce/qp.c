@@ -242,11 +242,11 @@ int roce_qp_connect(struct fabric_qp *fabric_qp, const uint8_t *address, size_t 
 	qp->peer_max_id = nic ? NIC_MAX_ID : USER_SPACE_MAX_ID;
 	qp->peer_nic = nic;
 	qp->skip_icrc = !nic && qp->endpoint->skip_icrc && address[FLAGS_AT] & FLAG_SKIPS_ICRC;
-	qp->endpoint->fabric.counters[FABRIC_UNGUARDED] += qp->skip_icrc;
 	qp->peer_ports[0] = address_port(&peer);
 	for (uint32_t i = 1; i < FABRIC_LANES_MAX && !nic; i++)
 		qp->peer_ports[i] = get_be16(address + LANES_AT + 2 * (i - 1));
 	qp->payload = payload;
+	qp->endpoint->fabric.counters[FABRIC_UNGUARDED] += qp->skip_icrc;
 	return 0;
 }
 
