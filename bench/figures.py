@@ -121,7 +121,7 @@ def hostile(kept):
             *[(f"goodput {said}, Gbit/s", spread(rate[when])) for when, said in
               (("before", "in the second before"), ("during", "meanwhile"), ("after", "in the second after"))],
             ("goodput after, over before", spread(result["recovered"])),
-            *[(f"memory added at the {end}, KiB", spread({k: v / 1024 for k, v in one.items()}))
+            *[(f"memory added at the {end} after the first fifth, KiB", spread({k: v / 1024 for k, v in one.items()}))
               for end, one in result["resident_bytes_added"].items()]]
     return f"{table(rows)}\n\n*Loopback*, {result['packets']:,} packets in {result['recovered']['runs']} runs, " \
            f"{result['messages_verified']:,} messages of 1 MiB verified (`docs/results/hostile.json`)."
