@@ -38,6 +38,8 @@ struct sent_record {
 #define LOSS_SPAN	     32u /* packets at least behind a sample of the loss rate */
 #define STALL_BACKOFF_MAX    6u
 #define STALLS_FATAL	     16u
+#define STALLS_GRAVE	     4u
+#define PACKETS_GRAVE	     128u
 #define STALL_LIMIT_NS	     UINT64_C(1000000000)
 
 static uint32_t log_size(const struct gw_qp *qp)
@@ -154,18 +156,36 @@ void feedback_credit(struct gw_qp *qp, uint32_t window)
 		reopen(qp);
 }
 
+/* Small packets go there and back, and nothing of all those windows has arrived; or nothing of so many packets that no loss
+ * explains it, for half as long as the peer may be silent. To hear the peer is not enough: the path may be cut one way. */
+static bool hopeless(const struct gw_qp *qp)
+{
+	const struct feedback *f = &qp->feedback;
+	uint64_t now = qp->ctx->now;
+
+	if (f->answered_at <= f->stalled_at)
+		return false;
+	return f->stalls >= STALLS_FATAL ||
+	       (f->stalls >= STALLS_GRAVE && f->sequence - f->stuck_at >= PACKETS_GRAVE &&
+		now - f->stuck_since >= qp->peer_timeout_ns / 2);
+}
+
 void feedback_stalled(struct gw_qp *qp)
 {
 	struct feedback *f = &qp->feedback;
 
 	count(qp->ctx, COUNT_STALLS);
-	if (++f->stalls >= STALLS_FATAL && qp->ctx->now - f->answered_at < stall_ns(qp)) {
-		/* The peer answers, and has got nothing of all those windows. */
-		log_error(
+	if (!f->stalls++) {
+		f->stuck_since = qp->ctx->now;
+		f->stuck_at = f->sequence;
+	}
+	if (hopeless(qp)) {
+		log_warn(
 			"data no longer reaches the peer, though small packets do: has the path's MTU shrunk?");
-		qp_gone(qp, -EMSGSIZE);
+		qp_give_up(qp, -EMSGSIZE);
 		return;
 	}
+	f->stalled_at = qp->ctx->now;
 	f->echoed = f->sequence;
 	f->echo_at_loss = f->sequence;
 	f->peer_landed_at_echo = f->peer_landed;

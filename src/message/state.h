@@ -180,7 +180,10 @@ struct feedback {
 	bool idle;	  /* there was nothing to send since it was last told */
 	uint64_t gate_at; /* when to ask it again */
 	uint32_t cnps;
-	uint32_t stalls; /* in a row */
+	uint32_t stalls;      /* in a row */
+	uint64_t stuck_since; /* the first of them, */
+	uint32_t stuck_at;    /* and the packets sent until then */
+	uint64_t stalled_at;  /* the last of them */
 	uint64_t stall_at;
 	uint64_t retransmitted;
 	uint64_t sent;
@@ -376,6 +379,7 @@ void qp_owe_grant(struct gw_qp *qp);
 void qp_arm(struct gw_qp *qp);
 void qp_timer(struct gw_qp *qp);
 void qp_gone(struct gw_qp *qp, int status);
+void qp_give_up(struct gw_qp *qp, int status);
 void qp_busy(struct gw_qp *qp);
 
 /* send.c */
