@@ -147,22 +147,12 @@ struct slot {
 #define OWE_REACH    64u
 #define OWE_REACHED  128u
 
-struct sent_record; /* reach.c */
-/* `both`: the peer does it too. */
-void reach_connect(struct gw_qp *qp, bool both);
-void reach_begin(struct gw_qp *qp);
-void reach_timer(struct gw_qp *qp);
-void reach_heard(struct gw_qp *qp);
-void reach_probed(struct gw_qp *qp);
-/* False when it cannot be. */
-bool reach_hear(struct gw_qp *qp, const struct control_reach *reach);
+struct sent_record; /* feedback.c */
 
-/* feedback.c */
-
-/* What came back about what was sent, and what is to be told about what came. */
 /* Whether it is known that full packets arrive. */
 enum { REACH_UNTRIED, REACH_SEEKING, REACH_SETTLED };
 
+/* What came back about what was sent, and what is to be told about what came. */
 struct feedback {
 	/* as sender */
 	struct sent_record *log;
