@@ -194,6 +194,9 @@ struct fabric_ops {
 	int (*qp_connect)(struct fabric_qp *qp, const uint8_t *address, size_t length,
 			  uint32_t payload);
 
+	/* The peer's address for a person; null where there is none to give. */
+	void (*qp_peer)(const struct fabric_qp *qp, char *text, size_t size);
+
 	/* The peer will send packets with less data than was agreed. Nothing has landed yet. Null where there are no
 	 * rungs. */
 	void (*qp_resize)(struct fabric_qp *qp, uint32_t payload);
