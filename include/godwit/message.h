@@ -31,8 +31,8 @@ struct gw_qp_handler {
 	/* The peer closed (-ECONNRESET) or has been silent for too long (-ETIMEDOUT). Every request of the queue pair
 	 * ends with the same status, before or after this call. Called once. */
 	void (*gone)(struct gw_qp *qp, void *arg, int status, uint64_t now);
-	/* Buffers of the peer's became known, and gw_qp_next_grant() tells what they are. Must not close the queue
-	 * pair. */
+	/* Buffers of the peer's became known; gw_qp_next_grant() tells what those are that no waiting send takes. Must
+	 * not close the queue pair. */
 	void (*granted)(struct gw_qp *qp, void *arg, uint64_t now);
 	/* The time of gw_qp_timer() has come. */
 	void (*timer)(struct gw_qp *qp, void *arg, uint64_t now);

@@ -68,8 +68,8 @@ static void take_data(struct gw_op *op, struct bounce *bounce, const struct earl
 static void send_ended(struct gw_op *op, uint16_t status)
 {
 	op->matched = true;
+	pack_owe(op, RECORD_TAKEN);
 	op_fail(op, -(int)status);
-	op_check(op); /* it may have been given up here before */
 }
 
 bool bounce_early(struct gw_op *op)
@@ -77,37 +77,37 @@ bool bounce_early(struct gw_op *op)
 	struct early *early = &op->ch->early[op->seq & op->ch->mask];
 	struct early what = *early;
 
-	if (!what.bounce)
-		return false;
 	*early = (struct early){ 0 };
-	what.bounce->waiting--;
-	if (what.status)
+	if (what.status) {
 		send_ended(op, what.status);
-	else
+	} else if (what.bounce) {
+		what.bounce->waiting--;
 		take_data(op, what.bounce, &what);
-	bounce_done(what.bounce);
-	return true;
+		bounce_done(what.bounce);
+	}
+	return what.status || what.bounce;
 }
 
 static int read_about_send(struct bounce *bounce, const struct record *record)
 {
 	struct gw_channel *ch = bounce->ch;
-	struct early what = { .bounce = bounce,
+	bool ended = record->kind == RECORD_ENDED;
+	struct early what = { .bounce = ended ? NULL : bounce,
 			      .data = record->data,
 			      .length = record->length,
 			      .crc = record->crc,
 			      .flags = record->flags,
-			      .status = record->kind == RECORD_ENDED ? record->status : 0 };
+			      .status = ended ? record->status : 0 };
 	struct early *early = &ch->early[record->seq & ch->mask];
 	struct gw_op *op = posted(ch, record->seq);
 
 	if (is_early(ch, record->seq)) {
-		if (record->seq - ch->recv_next > ch->mask || early->bounce)
+		if (record->seq - ch->recv_next > ch->mask || early->bounce || early->status)
 			return -EPROTO;
-		*early = what; /* bounce->waiting counts it already */
+		*early = what; /* bounce->waiting counts data already */
 		return 0;
 	}
-	if (record->kind == RECORD_ENDED) {
+	if (ended) {
 		if (op && !(op->matched && op->ended))
 			send_ended(op, record->status);
 		return 0;
@@ -161,8 +161,7 @@ static int read_pack(struct bounce *bounce, size_t size)
 
 	/* How many have to wait is known before the first is taken. */
 	while ((more = record_next(bounce->addr, size, &offset, &record)) > 0)
-		if ((record.kind == RECORD_DATA || record.kind == RECORD_ENDED) &&
-		    is_early(ch, record.seq))
+		if (record.kind == RECORD_DATA && is_early(ch, record.seq))
 			bounce->waiting++;
 	if (more < 0)
 		return -EPROTO;

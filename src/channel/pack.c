@@ -6,7 +6,7 @@
  * until the peer has read it. While fewer than two packs are on their way the next
  * one leaves at once, so that a lone small send waits for nothing; otherwise records gather until it is full or an
  * earlier one is answered. A pack of data is answered when every record in it has met its receive: that is how a send
- * ends. Data leaves packs to the other groups, so that a receiver that posts nothing can still be told things.
+ * ends. Data leaves one pack to the notices, so that a receiver that posts nothing can still be told things.
  */
 #include <errno.h>
 
@@ -16,19 +16,11 @@
 
 static struct list *line(struct gw_op *op)
 {
-	enum pack_group group = GROUP_NOTICE;
-
-	if (op->owes & OWES(RECORD_DATA))
-		group = GROUP_DATA;
-	else if (op->owes & OWES(RECORD_ENDED) && !op->bound)
-		group = GROUP_ENDED;
-	return &op->ch->lines[group];
+	return &op->ch->lines[op->owes & OWES(RECORD_DATA) ? GROUP_DATA : GROUP_NOTICE];
 }
 
 void pack_owe(struct gw_op *op, enum record_kind kind)
 {
-	if (kind == RECORD_ENDED)
-		op->owes &= ~OWES(RECORD_ASK);
 	op->owes |= OWES(kind);
 	if (op->packed)
 		return; /* in line again when its pack is answered */
@@ -38,11 +30,9 @@ void pack_owe(struct gw_op *op, enum record_kind kind)
 
 static struct pack *take_pack(struct gw_channel *ch, enum pack_group group)
 {
-	uint32_t busy = (uint32_t)(GROUP_NOTICE - group); /* left to those that come first */
+	uint32_t busy = ch->packs_busy[GROUP_DATA] + ch->packs_busy[GROUP_NOTICE];
 
-	for (int i = 0; i < GROUPS; i++)
-		busy += ch->packs_busy[i];
-	if (busy >= ch->packs_max)
+	if (busy + (group == GROUP_DATA) >= ch->packs_max)
 		return NULL;
 	for (uint32_t i = 0; i < ch->pack_count; i++) {
 		struct pack *pack = &ch->packs[i];
@@ -185,8 +175,8 @@ void pack_fill(struct gw_channel *ch)
 {
 	if (!ch->qp[SMALL] || !ch->connected)
 		return;
-	for (int group = GROUP_NOTICE; group >= GROUP_DATA; group--)
-		fill_group(ch, (enum pack_group)group);
+	fill_group(ch, GROUP_NOTICE);
+	fill_group(ch, GROUP_DATA);
 }
 
 /* The receiver of one of our sends says what became of it. */
@@ -194,12 +184,14 @@ void pack_heard(struct gw_channel *ch, const struct record *record)
 {
 	struct gw_op *op = ch->sends[record->seq & ch->mask];
 
-	if (!op || op->seq != record->seq || op->ended)
+	if (!op || op->seq != record->seq)
 		return;
 	if (record->kind == RECORD_REFUSED) {
 		op_fail(op, -(int)record->status);
-	} else if (op->packed & OWES(RECORD_DATA)) {
+	} else if (op->packed & OWES(RECORD_DATA) && !op->ended) {
 		op->moved = op->total;
 		op_end(op, 0);
 	}
+	op->awaited = false;
+	op_check(op);
 }

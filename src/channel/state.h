@@ -73,6 +73,7 @@ struct gw_op {
 	bool crc_wanted;
 	bool crc_known;
 	bool asked;
+	bool awaited; /* a send: its receive is to say that it knows */
 	bool ended;
 	bool told;
 	bool closed;
@@ -81,11 +82,11 @@ struct gw_op {
 
 /* What came for a receive before it was posted. */
 struct early {
-	struct bounce *bounce; /* that waits for it; null: nothing came */
+	struct bounce *bounce; /* that holds its data; null: none came */
 	const uint8_t *data;
 	uint32_t length;
 	uint32_t crc;
-	uint16_t status; /* of a send that ended; 0: data came */
+	uint16_t status; /* of a send that ended; 0: it did not */
 	uint8_t flags;	 /* of the data's record */
 };
 
@@ -120,9 +121,8 @@ struct bounce {
 	bool read;
 };
 
-/* Packs of their own, for what has to wait for its receive (data, and a send that ended before it had a buffer) must not
- * hold up what need not. */
-enum pack_group { GROUP_DATA, GROUP_ENDED, GROUP_NOTICE, GROUPS };
+/* Data and notices travel in packs of their own: data waits for its receive, and a notice must not wait with it. */
+enum pack_group { GROUP_DATA, GROUP_NOTICE, GROUPS };
 
 enum { BULK, SMALL, QPS };
 

@@ -253,6 +253,39 @@ static void crc_finds_changes(void **state)
 	goes_on(&two);
 }
 
+/* Whatever ended how, its number and its place are free again: two operations at a time are enough for any number. */
+static void places_come_back(void **state)
+{
+	struct two_attr attr = { .link = wire };
+	struct two two;
+
+	(void)state;
+	attr.channel[0].operations = attr.channel[1].operations = 2;
+	two_open(&two, &attr);
+	for (int i = 0; i < 60; i++) {
+		static const uint64_t lengths[] = { SMALL, LARGE, LARGE };
+		static const uint64_t capacities[] = { SMALL - 1, LARGE - 1, SMALL };
+		struct act send = { 0 }, recv = { 0 };
+		int kind = i % 5;
+
+		if (kind != 3)
+			act_recv(&two, 1, kind < 3 ? capacities[kind] : LARGE, &recv);
+		if (kind == 4)
+			cancel(&recv);
+		act_send(&two, 0, kind < 3 ? lengths[kind] : i % 2 ? SMALL : LARGE, 1, &send);
+		if (kind == 3) {
+			cancel(&send);
+			two_run(&two, 2 * MS);
+			act_recv(&two, 1, LARGE, &recv);
+		}
+		two_until(&two, S, send.ended && recv.ended);
+		act_check(&recv, kind < 3 ? -EMSGSIZE : recv.result.status);
+		act_check(&send, kind < 3 ? -EMSGSIZE : -ECANCELED);
+		two_run(&two, 20 * MS);
+	}
+	goes_on(&two);
+}
+
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
@@ -263,6 +296,7 @@ int main(void)
 		cmocka_unit_test(deadlines),
 		cmocka_unit_test(neighbours_in_a_pack),
 		cmocka_unit_test(crc_finds_changes),
+		cmocka_unit_test(places_come_back),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
