@@ -149,6 +149,7 @@ enum fabric_counter {
 	FABRIC_TX_CNP,
 	FABRIC_RX_FORWARDED,  /* handed on to the process they were for */
 	FABRIC_RX_STEERED,    /* times that a shared port was put in order */
+	FABRIC_UNGUARDED,     /* queue pairs that agreed to leave out the ICRC */
 	FABRIC_FAULT_DROPPED, /* by fault injection */
 	FABRIC_FAULT_DUPLICATED,
 	FABRIC_FAULT_REORDERED,

@@ -38,7 +38,8 @@ struct sent_record {
 #define LOSS_SPAN	     32u /* packets at least behind a sample of the loss rate */
 #define STALL_BACKOFF_MAX    6u
 #define STALLS_FATAL	     16u
-#define STALLED_FATAL	     64u /* packets: a gate may leave a window of one, and that be lost often */
+#define STALLS_GRAVE	     4u
+#define PACKETS_GRAVE	     128u
 #define STALL_LIMIT_NS	     UINT64_C(1000000000)
 
 static uint32_t log_size(const struct gw_qp *qp)
@@ -160,27 +161,40 @@ void feedback_credit(struct gw_qp *qp, uint32_t window)
 		reopen(qp);
 }
 
+/* Small packets go there and back, and nothing of all those windows has arrived; or nothing of so many packets that no loss
+ * explains it, for half as long as the peer may be silent. To hear the peer is not enough: the path may be cut one way. */
+static bool hopeless(const struct gw_qp *qp)
+{
+	const struct feedback *f = &qp->feedback;
+
+	/* A gate may leave a window of one packet, and that be lost often. */
+	if (f->answered_at <= f->stalled_at || f->sequence - f->stuck_at < PACKETS_GRAVE)
+		return false;
+	return f->stalls >= STALLS_FATAL ||
+	       (f->stalls >= STALLS_GRAVE && f->stuck_ns >= qp->peer_timeout_ns / 2);
+}
+
 void feedback_stalled(struct gw_qp *qp)
 {
 	struct feedback *f = &qp->feedback;
 
 	count(qp->ctx, COUNT_STALLS);
-	/* Only what was lost while the peer answered small packets speaks against large ones. */
-	if (f->answered_at > f->stalled_at) {
-		f->deaf_stalls++;
-		f->deaf_packets += f->sequence - f->echoed;
+	if (!f->stalls++) {
+		f->stuck_ns = 0;
+		f->stuck_at = f->sequence;
 	} else {
-		f->deaf_stalls = f->deaf_packets = 0;
+		/* Time in which nothing was in flight says nothing. */
+		uint64_t waited = qp->ctx->now - f->stalled_at, most = stall_ns(qp);
+
+		f->stuck_ns += waited < most ? waited : most;
 	}
-	f->stalls++;
-	f->stalled_at = qp->ctx->now;
-	if (f->deaf_stalls >= STALLS_FATAL && f->deaf_packets >= STALLED_FATAL) {
-		/* The peer answers, and has got nothing of all those windows. */
-		log_error(
+	if (hopeless(qp)) {
+		log_warn(
 			"data no longer reaches the peer, though small packets do: has the path's MTU shrunk?");
-		qp_gone(qp, -EMSGSIZE);
+		qp_give_up(qp, -EMSGSIZE);
 		return;
 	}
+	f->stalled_at = qp->ctx->now;
 	f->echoed = f->sequence;
 	f->echo_at_loss = f->sequence;
 	f->peer_landed_at_echo = f->peer_landed;
@@ -250,6 +264,11 @@ void feedback_reported(struct gw_qp *qp, const struct control_message *message)
 	struct sent_record *r;
 	uint64_t elapsed, rtt_ns = 0;
 
+	/* Something arrives, whichever packet it was. */
+	if (report->landed != f->heard_landed) {
+		f->heard_landed = report->landed;
+		f->stalls = 0;
+	}
 	if (!f->log || report->hold_ns == CONTROL_NO_ECHO)
 		return;
 	r = record(f, report->echo_msn, report->echo_packet);
@@ -263,7 +282,7 @@ void feedback_reported(struct gw_qp *qp, const struct control_message *message)
 	f->echoed = r->sequence;
 	f->peer_landed = report->landed;
 	f->peer_ce = report->ce;
-	f->stalls = f->deaf_stalls = f->deaf_packets = 0;
+	f->stalls = 0;
 	if (r->times == 1 && elapsed > report->hold_ns)
 		feedback_rtt(qp, rtt_ns = elapsed - report->hold_ns);
 	if (r->times == 1)

@@ -18,7 +18,6 @@
 #define MAX_SLOT_BITS		16 /* a grant's slot is 16 bits */
 #define PROBES_BEFORE_GONE                                                                         \
 	3 /* asked in vain before silence counts: we may have been the one who slept */
-#define CLOSE_COPIES  3
 #define SOON_NS	      UINT64_C(200000)
 #define GRANT_NS      UINT64_C(500000)
 #define GRANTS_PLENTY 4
@@ -459,6 +458,15 @@ void qp_gone(struct gw_qp *qp, int status)
 	end_requests(qp, status, false);
 }
 
+/* Data cannot get there, control can: the peer need not wait until we fall silent. */
+void qp_give_up(struct gw_qp *qp, int status)
+{
+	if (qp->state != QP_CONNECTED)
+		return;
+	talk_close(qp, 0, "");
+	qp_gone(qp, status);
+}
+
 int gw_qp_close(struct gw_qp *qp)
 {
 	struct gw_context *ctx;
@@ -469,8 +477,7 @@ int gw_qp_close(struct gw_qp *qp)
 		return -ESTALE;
 	ctx = qp->ctx;
 	if (qp->state == QP_CONNECTED)
-		for (int i = 0; i < CLOSE_COPIES; i++)
-			talk_close(qp, 0, "");
+		talk_close(qp, 0, "");
 	silence(qp, -ECANCELED);
 	timer_set(ctx, &qp->user_timer, NEVER);
 	ctx->fabric->ops->qp_destroy(qp->fabric_qp);

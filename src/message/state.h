@@ -148,22 +148,12 @@ struct slot {
 #define OWE_REACH    64u
 #define OWE_REACHED  128u
 
-struct sent_record; /* reach.c */
-/* `both`: the peer does it too. */
-void reach_connect(struct gw_qp *qp, bool both);
-void reach_begin(struct gw_qp *qp);
-void reach_timer(struct gw_qp *qp);
-void reach_heard(struct gw_qp *qp);
-void reach_probed(struct gw_qp *qp);
-/* False when it cannot be. */
-bool reach_hear(struct gw_qp *qp, const struct control_reach *reach);
+struct sent_record; /* feedback.c */
 
-/* feedback.c */
-
-/* What came back about what was sent, and what is to be told about what came. */
 /* Whether it is known that full packets arrive. */
 enum { REACH_UNTRIED, REACH_SEEKING, REACH_SETTLED };
 
+/* What came back about what was sent, and what is to be told about what came. */
 struct feedback {
 	/* as sender */
 	struct sent_record *log;
@@ -172,6 +162,7 @@ struct feedback {
 	uint32_t sequence; /* packets sent */
 	uint32_t echoed;   /* the sequence number of the latest one known to have landed */
 	uint32_t peer_landed;
+	uint32_t heard_landed; /* the same, of the latest report and not of the latest echo */
 	uint32_t
 		peer_landed_at_echo; /* and the pair (sequence, landed) the loss estimate last used */
 	uint32_t echo_at_loss;
@@ -181,10 +172,10 @@ struct feedback {
 	bool idle;	  /* there was nothing to send since it was last told */
 	uint64_t gate_at; /* when to ask it again */
 	uint32_t cnps;
-	uint32_t stalls; /* in a row */
-	uint64_t stalled_at;
-	uint32_t deaf_stalls;  /* of which the peer answered small packets meanwhile */
-	uint32_t deaf_packets; /* given up in those */
+	uint32_t stalls;     /* in a row */
+	uint64_t stuck_ns;   /* how long they have lasted */
+	uint32_t stuck_at;   /* packets sent before the first of them */
+	uint64_t stalled_at; /* the last of them */
 	uint64_t stall_at;
 	uint64_t retransmitted;
 	uint64_t sent;
@@ -386,6 +377,7 @@ void qp_owe_grant(struct gw_qp *qp);
 void qp_arm(struct gw_qp *qp);
 void qp_timer(struct gw_qp *qp);
 void qp_gone(struct gw_qp *qp, int status);
+void qp_give_up(struct gw_qp *qp, int status);
 void qp_busy(struct gw_qp *qp);
 
 /* send.c */

@@ -15,6 +15,7 @@
 #include "base/serial.h"
 #include "message/letter.h"
 
+#define CLOSE_COPIES	  3
 #define REPORT_RUNS	  8
 #define DATA_TOLD_MAX	  512 /* bytes */
 #define PROBE_BUSY_MIN_NS UINT64_C(5000000)
@@ -341,6 +342,7 @@ void talk(struct gw_qp *qp)
 	qp_arm(qp);
 }
 
+/* Nobody answers it: some copies, so that one arrives. */
 void talk_close(struct gw_qp *qp, int reason, const char *text)
 {
 	struct control_close close = { .reason = (uint16_t)reason,
@@ -348,11 +350,13 @@ void talk_close(struct gw_qp *qp, int reason, const char *text)
 				       .text = (const uint8_t *)text };
 	struct letter letter;
 
-	letter_open(&letter, qp, qp->control_max);
-	if (qp->results_owed)
-		say_report(qp, &letter); /* the last chance to say that something arrived */
-	letter_begin(&letter, CONTROL_CLOSE);
-	control_put_close(&letter.writer, &close);
-	letter_end(&letter);
-	letter_send(&letter);
+	for (int i = 0; i < CLOSE_COPIES; i++) {
+		letter_open(&letter, qp, qp->control_max);
+		if (qp->results_owed)
+			say_report(qp, &letter); /* the last chance to say that something arrived */
+		letter_begin(&letter, CONTROL_CLOSE);
+		control_put_close(&letter.writer, &close);
+		letter_end(&letter);
+		letter_send(&letter);
+	}
 }
