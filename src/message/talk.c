@@ -135,6 +135,8 @@ static void put_results(struct gw_qp *qp, struct letter *letter)
 		if (recv && recv->completed && !recv->told_round && !put_result(qp, letter, recv))
 			return;
 	}
+	if (qp->results_turn - qp->results_acked >= open)
+		qp->results_turn = qp->results_acked;
 	for (uint32_t i = 0; i < open; i++) {
 		uint32_t turn = (qp->results_turn - qp->results_acked + i) % open;
 		struct gw_recv *recv = recv_find(qp, qp->results_acked + turn);
