@@ -8,7 +8,6 @@
  * so that a callback may close or post anything without pulling a list from under the loop that called it.
  */
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -179,11 +178,10 @@ int gw_mr_register_dmabuf(struct gw_context *ctx, int fd, uint64_t offset, size_
 		return -EINVAL;
 	ops = ctx->fabric->ops;
 	if (!ops->mr_register_dmabuf) {
-		snprintf(
-			ctx->fabric->error, sizeof(ctx->fabric->error),
-			"%s: here the processor copies, and it cannot reach a dma-buf: open a verbs "
+		strncpy(ctx->fabric->error,
+			"on this fabric the processor copies, and it cannot reach a dma-buf: open a verbs "
 			"device, or copy to memory of the host",
-			ops->name);
+			sizeof(ctx->fabric->error) - 1);
 		return -ENOTSUP;
 	}
 	mr = pool_get(&ctx->mrs);
