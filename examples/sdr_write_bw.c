@@ -221,7 +221,7 @@ static int turn(struct end *end, struct lane *lane, uint32_t qp, uint32_t size,
 		if (seen != lane->seen)
 			lane->changed_at = time;
 		lane->seen = seen;
-		if (!lane->changed_at || time - lane->changed_at < 1e-3 * end->plan.patience_ms)
+		if (lane->changed_at == 0 || time - lane->changed_at < 1e-3 * end->plan.patience_ms)
 			return 0;
 	} else if (sdr_recv_imm_get(recv, &imm) == SDR_SUCCESS && imm != lane->completed) {
 		die("a message landed in another one's place");

@@ -76,8 +76,6 @@ static int explain_range(const struct sdr_qp *qp, const char *call)
 
 static int finish(struct sdr_send_handle *handle, const char *call, int error)
 {
-	struct sdr_qp *qp = handle->qp;
-
 	if (!error)
 		return SDR_SUCCESS;
 	give_back(handle);

@@ -138,12 +138,45 @@ static void test_repair(void **state)
 	unsetenv("SDR_SEED");
 }
 
+/* An announcement may be lost and come after all packets. Only then is a last, short chunk known to be whole. */
+static void test_late_announcement(void **state)
+{
+	enum { MESSAGES = 1000, SIZE = 3000, PIECES = 0x3f };
+	unsigned late = 0;
+	struct duo duo;
+
+	setenv("SDR_DROP", "0.05", 1);
+	duo_open(&duo, NULL);
+	for (int i = 0; i < MESSAGES && !late; i++) {
+		struct sdr_recv_handle *recv = duo_recv(&duo, 0, SIZE);
+		double limit = duo_now() + 0.03;
+		uint64_t pieces = 0;
+		uint8_t *bitmap;
+		size_t chunks;
+
+		assert_int_equal(sdr_recv_bitmap_get(recv, &bitmap, &chunks), SDR_SUCCESS);
+		duo_sent(duo_send(&duo, 0, SIZE, 0));
+		while (pieces != PIECES && duo_now() < limit)
+			assert_int_equal(sdr_recv_bitmap_chunk_expand(recv, 0, &pieces),
+					 SDR_SUCCESS);
+		if (pieces == PIECES) {
+			late += !duo_chunk(bitmap, 0);
+			duo_until(duo_chunk(bitmap, 0));
+		}
+		assert_int_equal(sdr_recv_complete(recv), SDR_SUCCESS);
+	}
+	assert_true(late > 0); /* or nothing was tried */
+	duo_close(&duo);
+	unsetenv("SDR_DROP");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_any_order),
 		cmocka_unit_test(test_pieces),
 		cmocka_unit_test(test_repair),
+		cmocka_unit_test(test_late_announcement),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
