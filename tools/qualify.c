@@ -74,7 +74,7 @@ static int parse(int argc, char **argv, struct qualify *qualify)
 	return 0;
 }
 
-/* Once the connection stands, and with it this end's own address. */
+/* Before anybody is bothered. The address is known once the connection stands. */
 static int look_around(struct qualify *qualify)
 {
 	struct qualify_means *means = &qualify->means;
@@ -235,8 +235,6 @@ static int call(struct qualify *qualify)
 	snprintf(report->peer, sizeof(report->peer), "%s", qualify->options.host);
 	rc = rendezvous_connect(report, &qualify->options, &talk->connection);
 	if (rc == 0)
-		rc = look_around(qualify);
-	if (rc == 0)
 		rc = perf_talk_say(talk, PROTOCOL_KIND_QUALIFY_HELLO, "", 0);
 	if (rc == 0)
 		rc = qualify_hear_json(talk, &peer, &ready);
@@ -324,8 +322,6 @@ static int serve(struct qualify *qualify)
 	int rc = wait_for_caller(qualify);
 
 	if (rc == 0)
-		rc = look_around(qualify);
-	if (rc == 0)
 		rc = tell_about_us(qualify);
 	while (rc == 0) {
 		/* The last case stays open until here: the caller may still need a word from it. */
@@ -367,6 +363,8 @@ static int run(int argc, char **argv)
 	rc = parse(argc, argv, &qualify);
 	if (rc == 0)
 		rc = session_prepare(report);
+	if (rc == 0)
+		rc = look_around(&qualify);
 	if (rc == 0)
 		rc = qualify.options.host ? call(&qualify) : serve(&qualify);
 	close_case(&qualify);
