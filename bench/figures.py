@@ -112,4 +112,19 @@ def lab(kept):
     return "\n\n".join([*map(table, (rows, rows_time, rows_loss, rows_left)), source])
 
 
-TABLES = {"veth": veth, "latency": latency, "many": many, "lab": lab}
+def hostile(kept):
+    result = kept["result"]
+    rate = {when: {key: value / 1e9 if key != "runs" else value for key, value in one.items()}
+            for when, one in result["goodput_bps"].items()}
+    rows = [("", "median (least to most)"),
+            ("forged packets a second, thousands", spread({k: v / 1e3 for k, v in result["packets_a_second"].items()})),
+            *[(f"goodput {said}, Gbit/s", spread(rate[when])) for when, said in
+              (("before", "in the second before"), ("during", "meanwhile"), ("after", "in the second after"))],
+            ("goodput after, over before", spread(result["recovered"])),
+            *[(f"memory added at the {end} after the first fifth, KiB", spread({k: v / 1024 for k, v in one.items()}))
+              for end, one in result["resident_bytes_added"].items()]]
+    return f"{table(rows)}\n\n*Loopback*, {result['packets']:,} packets in {result['recovered']['runs']} runs, " \
+           f"{result['messages_verified']:,} messages of 1 MiB verified (`docs/results/hostile.json`)."
+
+
+TABLES = {"hostile": hostile, "veth": veth, "latency": latency, "many": many, "lab": lab}

@@ -13,6 +13,7 @@
 #define TIMEOUT_MIN_S	  0.1
 #define TIMEOUT_MAX_S	  86400
 #define NS_PER_SECOND	  1e9
+#define DSCP_MAX	  63
 
 enum { OPTION_BLOCK = OPTION_OWN };
 
@@ -58,6 +59,49 @@ static int read_timeout(struct report *report, struct options *options)
 	return 0;
 }
 
+static int read_traffic_class(struct report *report, struct options *options)
+{
+	uint64_t value;
+
+	/* The low two bits are for the network to write to. */
+	if (units_count(optarg, 0, UINT8_MAX, &value) || value & 3)
+		return options_bad_value(report, "--traffic-class",
+					 "a multiple of 4 from 0 to 252");
+	options->traffic_class = (uint8_t)value;
+	return 0;
+}
+
+static int read_dscp(struct report *report, struct options *options)
+{
+	uint64_t value;
+
+	if (units_count(optarg, 0, DSCP_MAX, &value))
+		return options_bad_value(report, "--dscp", "a number from 0 to 63");
+	options->traffic_class = (uint8_t)(value << 2);
+	return 0;
+}
+
+static int read_lanes(struct report *report, struct options *options)
+{
+	uint64_t value;
+
+	if (units_count(optarg, 1, LANES_MAX, &value))
+		return options_bad_value(report, "--lanes", "a number from 1 to 8");
+	options->lanes = (uint32_t)value;
+	return 0;
+}
+
+static int read_icrc(struct report *report, struct options *options)
+{
+	if (strcmp(optarg, "on") == 0)
+		options->icrc = ICRC_ON;
+	else if (strcmp(optarg, "off") == 0)
+		options->icrc = ICRC_OFF;
+	else
+		return options_bad_value(report, "--icrc", "on or off");
+	return 0;
+}
+
 static int read_block(struct report *report, bool sending, struct options *options)
 {
 	uint64_t value;
@@ -78,11 +122,17 @@ int options_read(int id, char **argv, struct report *report, struct options *opt
 		return 0;
 	case OPTION_DROP:
 		return read_probability(report, "--drop", options, &options->faults.drop);
+	case OPTION_DSCP:
+		return read_dscp(report, options);
 	case OPTION_DUP:
 		return read_probability(report, "--dup", options, &options->faults.duplicate);
+	case OPTION_ICRC:
+		return read_icrc(report, options);
 	case OPTION_JSON:
 		options->json = true;
 		return 0;
+	case OPTION_LANES:
+		return read_lanes(report, options);
 	case OPTION_PORT:
 		return read_port(report, "--port", 1, &options->port);
 	case OPTION_QUIET:
@@ -96,6 +146,8 @@ int options_read(int id, char **argv, struct report *report, struct options *opt
 		return 0;
 	case OPTION_TIMEOUT:
 		return read_timeout(report, options);
+	case OPTION_TRAFFIC_CLASS:
+		return read_traffic_class(report, options);
 	case OPTION_UDP_PORT:
 		options->udp_port_given = true;
 		return read_port(report, "--udp-port", 0, &options->udp_port);
@@ -147,6 +199,8 @@ int options_parse(int argc, char **argv, bool sending, struct report *report, st
 	report->json = options.json;
 	report->quiet = options.quiet;
 	report->file = options.file;
+	report->lanes = options.lanes ? options.lanes : 1;
+	report->traffic_class = options.traffic_class;
 	*out = options;
 	return 0;
 }

@@ -19,6 +19,11 @@ struct report;
 #define BLOCK_MAX     (UINT64_C(16) << 20)
 #define BLOCK_DEFAULT (UINT64_C(1) << 20)
 
+#define LANES_MAX 8 /* the library's own bound */
+
+/* Packets go without an ICRC only where both ends would have it so. */
+enum icrc_choice { ICRC_UNSAID, ICRC_ON, ICRC_OFF };
+
 struct options {
 	const char *counterpart; /* the command that runs at the other end */
 	const char *file;
@@ -29,6 +34,9 @@ struct options {
 	bool udp_port_given;
 	uint64_t timeout_ns;
 	uint32_t block; /* send only */
+	uint32_t lanes; /* source ports for data; 0: not said */
+	uint8_t traffic_class;
+	enum icrc_choice icrc;
 	bool json;
 	bool quiet;
 	bool faulty; /* some fault was asked for */
@@ -39,13 +47,17 @@ struct options {
 enum option_id {
 	OPTION_BIND = 256,
 	OPTION_DROP,
+	OPTION_DSCP,
 	OPTION_DUP,
+	OPTION_ICRC,
 	OPTION_JSON,
+	OPTION_LANES,
 	OPTION_PORT,
 	OPTION_QUIET,
 	OPTION_REORDER,
 	OPTION_SEED,
 	OPTION_TIMEOUT,
+	OPTION_TRAFFIC_CLASS,
 	OPTION_UDP_PORT,
 	OPTION_OWN,
 };
@@ -54,13 +66,17 @@ enum option_id {
 #define OPTIONS_SHARED                                                                             \
 	{ "bind", required_argument, NULL, OPTION_BIND },                                          \
 		{ "drop", required_argument, NULL, OPTION_DROP },                                  \
+		{ "dscp", required_argument, NULL, OPTION_DSCP },                                  \
 		{ "dup", required_argument, NULL, OPTION_DUP },                                    \
+		{ "icrc", required_argument, NULL, OPTION_ICRC },                                  \
 		{ "json", no_argument, NULL, OPTION_JSON },                                        \
+		{ "lanes", required_argument, NULL, OPTION_LANES },                                \
 		{ "port", required_argument, NULL, OPTION_PORT },                                  \
 		{ "quiet", no_argument, NULL, OPTION_QUIET },                                      \
 		{ "reorder", required_argument, NULL, OPTION_REORDER },                            \
 		{ "seed", required_argument, NULL, OPTION_SEED },                                  \
 		{ "timeout", required_argument, NULL, OPTION_TIMEOUT },                            \
+		{ "traffic-class", required_argument, NULL, OPTION_TRAFFIC_CLASS },                \
 	{                                                                                          \
 		"udp-port", required_argument, NULL, OPTION_UDP_PORT                               \
 	}
@@ -77,7 +93,15 @@ int options_bad_value(struct report *report, const char *option, const char *exp
 /* Reads them. What is wrong goes into the report, as a usage error, and -EINVAL comes back. */
 int options_parse(int argc, char **argv, bool sending, struct report *report, struct options *out);
 
-/* The part of the usage text that all of them share. */
+/* The parts of the usage text that several share: how packets travel, and the rest. */
+#define OPTIONS_USAGE_WIRE                                                                         \
+	"  --lanes N       spread the data over N source ports, 1 to 8 (default 1)\n"              \
+	"  --dscp N        mark packets with this DSCP, 0 to 63 (default 0)\n"                     \
+	"  --traffic-class N  the same as a whole byte, a multiple of 4: --dscp 26 is 104\n"
+
+#define OPTIONS_USAGE_ICRC                                                                         \
+	"  --icrc on|off   off: no ICRC in the packets, if the other end says so too (default on)\n"
+
 #define OPTIONS_USAGE                                                                              \
 	"  --port P        TCP port of the rendezvous (default 4791)\n"                            \
 	"  --udp-port P    UDP port for this end's packets, 0 for any (default 4791)\n"            \

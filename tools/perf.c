@@ -24,7 +24,7 @@ struct perf {
 	struct report report;
 	struct perf_talk talk;
 	struct gw_context *ctx;
-	uint32_t ctx_qps; /* that it was opened for */
+	struct perf_plan ctx_plan; /* that it was opened for */
 	struct perf_bench bench;
 	struct progress progress;
 	bool client;
@@ -56,7 +56,7 @@ static void show(struct perf *perf, const struct perf_plan *plan,
 	if (perf->report.quiet)
 		return;
 	if (!perf->headed)
-		perf_print_head(plan, perf->report.peer);
+		perf_print_head(plan, perf->report.peer, what->icrc);
 	perf->headed = true;
 	perf_print_row(plan, perf->client, what);
 }
@@ -74,27 +74,34 @@ static int measure(struct perf *perf, const struct perf_plan *plan)
 	}
 	progress_start(&perf->progress, perf->options.common.quiet, 0, rendezvous_now());
 	rc = perf_measure(&perf->bench, &perf->talk, &perf->progress, &what);
-	if (rc == 0)
-		show(perf, plan, &what);
-	return rc;
+	if (rc)
+		return rc;
+	json_object_set_new(perf->report.body, "icrc", json_boolean(what.icrc));
+	show(perf, plan, &what);
+	return 0;
 }
 
-/* All sizes have as many queue pairs, so that one context does for them. */
+/* All sizes have as many queue pairs and travel in the same way, so that one context does for them. */
 static int open_bench(struct perf *perf, const struct perf_plan *plan)
 {
+	const struct perf_plan *first = &perf->ctx_plan;
 	int rc = 0;
 
 	if (!perf->ctx)
 		rc = perf_context_open(&perf->report, &perf->options.common,
-				       perf->talk.connection.local, plan->qps,
+				       perf->talk.connection.local, plan,
 				       perf->options.memory_bytes, &perf->ctx);
-	else if (plan->qps > perf->ctx_qps)
+	else if (plan->qps > first->qps)
 		rc = report_fail(&perf->report, -EPROTO, "%s asks for more queue pairs than before",
+				 perf->report.peer);
+	else if (plan->lanes != first->lanes || plan->traffic_class != first->traffic_class ||
+		 plan->skip_icrc != first->skip_icrc)
+		rc = report_fail(&perf->report, -EPROTO, "%s wants packets other than before",
 				 perf->report.peer);
 	if (rc)
 		return rc;
-	if (!perf->ctx_qps)
-		perf->ctx_qps = plan->qps;
+	if (!first->qps)
+		perf->ctx_plan = *plan;
 	return perf_bench_open(&perf->bench, &perf->report, &perf->options.common, plan,
 			       perf->client, perf->ctx);
 }
@@ -265,11 +272,12 @@ const struct command command_perf = {
 		"  --qps N         as many queue pairs, all active (default 1)\n"
 		"  --working-set SIZE  memory that the messages cycle through (default: depth times size)\n"
 		"  --poll          poll without pause (default for lat)\n"
-		"  --sleep         sleep until something happens (default for bw)\n"
+		"  --sleep         sleep until something happens (default for bw)\n" OPTIONS_USAGE_WIRE
 		"  --verify        check every byte that arrives\n"
 		"of the server:\n"
 		"  --keep          go on after a test\n"
 		"of both:\n"
+		"  --icrc on|off   client: off measures without ICRC; server: on insists on it (default on)\n"
 		"  --memory SIZE   the most that messages may take at this end (default 1G)\n"
 		"  --bind ADDR     use this address of this host\n" OPTIONS_USAGE,
 	.run = perf_run,

@@ -150,9 +150,10 @@ struct perf_bench {
 	int gone;	    /* the status the peer went with, or 0 */
 };
 
-/* A context that suits any plan with at most so many queue pairs and so much memory. */
+/* A context for this plan and any like it with at most as many queue pairs and so much memory. `options` may insist on
+ * an ICRC. */
 int perf_context_open(struct report *report, const struct options *options, const char *local,
-		      uint32_t qps, uint64_t memory_bytes, struct gw_context **out);
+		      const struct perf_plan *plan, uint64_t memory_bytes, struct gw_context **out);
 
 /* Makes it all, but for the connections. The plan must have been checked. */
 int perf_bench_open(struct perf_bench *bench, struct report *report, const struct options *options,

@@ -28,6 +28,8 @@ json_t *perf_json_plan(const struct perf_plan *plan, bool client)
 	json_object_set_new(object, "scheme", json_string(plan->scheme->name));
 	json_object_set_new(object, "exact", json_boolean(plan->scheme->exact));
 	set_integer(object, "qps", plan->qps);
+	set_integer(object, "lanes", plan->lanes);
+	set_integer(object, "traffic_class", plan->traffic_class);
 	json_object_set_new(object, "both", json_boolean(plan->both));
 	json_object_set_new(object, "verify", json_boolean(plan->verify));
 	json_object_set_new(object, "poll", json_boolean(plan->poll));

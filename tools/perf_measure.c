@@ -224,6 +224,7 @@ int perf_measure(struct perf_bench *bench, struct perf_talk *talk, struct progre
 		rc = run_phase(bench, talk, progress, true, &mark);
 	if (rc == 0) {
 		perf_result_take(bench, &mark, &out->here);
+		out->icrc = session_icrc(bench->ctx);
 		rc = trade_results(talk, out);
 	}
 	talk->ctx = NULL;

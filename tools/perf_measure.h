@@ -11,6 +11,7 @@
 struct perf_measurement {
 	struct perf_result here;
 	struct perf_result there;
+	bool icrc; /* the packets had one */
 };
 
 /*

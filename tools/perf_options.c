@@ -204,8 +204,16 @@ static int read_client_option(int id, struct parser *parser)
 	}
 }
 
+static void claim_for_client(struct parser *parser, int index)
+{
+	if (!parser->clients)
+		parser->clients = long_options[index].name;
+}
+
 static int read_option(int id, int index, char **argv, struct parser *parser)
 {
+	if (id == OPTION_LANES || id == OPTION_DSCP || id == OPTION_TRAFFIC_CLASS)
+		claim_for_client(parser, index);
 	if (id < OPTION_OWN)
 		return options_read(id, argv, parser->report, &parser->options.common);
 	if (id == OPTION_KEEP) {
@@ -218,8 +226,7 @@ static int read_option(int id, int index, char **argv, struct parser *parser)
 						 "a size from 1M to 1024G");
 		return 0;
 	}
-	if (!parser->clients)
-		parser->clients = long_options[index].name;
+	claim_for_client(parser, index);
 	return read_client_option(id, parser);
 }
 
@@ -246,6 +253,9 @@ static void fill_in(struct parser *parser)
 		plan->count = latency ? PINGS_DEFAULT : 0;
 	}
 	plan->poll = parser->poll || (latency && !parser->sleep);
+	plan->lanes = options->common.lanes ? options->common.lanes : 1;
+	plan->traffic_class = options->common.traffic_class;
+	plan->skip_icrc = options->common.icrc == ICRC_OFF;
 	if (options->size_count)
 		return;
 	options->size_count = 1;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- *	0 version 4 | 4 test 4 | 8 flags 4 | 12 queue pairs 4 | 16 depth 4 | 20 zero 4 | 24 size 8 | 32 count 8
- *	40 duration 8 | 48 working set 8 | 56 the scheme's name 16, padded with zeros
+ *	0 version 4 | 4 test 4 | 8 flags 4 | 12 queue pairs 4 | 16 depth 4 | 20 zero 2 | 22 traffic class 1 | 23 lanes 1 | 24 size 8 | 32 count 8 | 40 duration 8
+ *	 48 working set 8 | 56 the scheme's name 16, padded with zeros
  *
  * The scheme goes by name, so that ends that know different schemes can say which one is missing.
  */
@@ -12,13 +12,15 @@
 #include <stdio.h>
 
 #include "bytes.h"
+#include "options.h"
 #include "perf_scheme.h"
 #include "text.h"
 
-#define FLAG_BOTH   1u
-#define FLAG_VERIFY 2u
-#define FLAG_POLL   4u
-#define FLAGS	    (FLAG_BOTH | FLAG_VERIFY | FLAG_POLL)
+#define FLAG_BOTH      1u
+#define FLAG_VERIFY    2u
+#define FLAG_POLL      4u
+#define FLAG_SKIP_ICRC 8u
+#define FLAGS	       (FLAG_BOTH | FLAG_VERIFY | FLAG_POLL | FLAG_SKIP_ICRC)
 
 #define NAME_OFFSET 56
 #define NAME_BYTES  16
@@ -103,6 +105,10 @@ static int check_bounds(const struct perf_plan *plan, char why[PERF_WHY])
 		return refuse(why, "there can be 1 to 10000 queue pairs");
 	if (plan->depth < 1 || plan->depth > PERF_DEPTH_MAX)
 		return refuse(why, "the depth can be 1 to 512");
+	if (plan->lanes < 1 || plan->lanes > LANES_MAX)
+		return refuse(why, "there can be 1 to 8 lanes");
+	if (plan->traffic_class & 3)
+		return refuse(why, "a traffic class is a multiple of 4");
 	if (!plan->count && !plan->duration_ns)
 		return refuse(why, "neither a count nor a duration ends it");
 	if (plan->count > (plan->test == PERF_LATENCY ? PERF_PINGS_MAX : PERF_COUNT_MAX))
@@ -159,9 +165,12 @@ void perf_plan_encode(const struct perf_plan *plan, uint8_t out[PERF_PLAN_BYTES]
 	put32(out, PERF_VERSION);
 	put32(out + 4, plan->test);
 	put32(out + 8, (plan->both ? FLAG_BOTH : 0) | (plan->verify ? FLAG_VERIFY : 0) |
-			       (plan->poll ? FLAG_POLL : 0));
+			       (plan->poll ? FLAG_POLL : 0) |
+			       (plan->skip_icrc ? FLAG_SKIP_ICRC : 0));
 	put32(out + 12, plan->qps);
 	put32(out + 16, plan->depth);
+	out[22] = plan->traffic_class;
+	out[23] = (uint8_t)plan->lanes;
 	put64(out + 24, plan->size);
 	put64(out + 32, plan->count);
 	put64(out + 40, plan->duration_ns);
@@ -187,7 +196,7 @@ int perf_plan_decode(const uint8_t *in, size_t length, struct perf_plan *out, ch
 		return -EPROTO;
 	}
 	flags = get32(in + 8);
-	if (get32(in + 4) > PERF_LATENCY || flags & ~FLAGS || get32(in + 20)) {
+	if (get32(in + 4) > PERF_LATENCY || flags & ~FLAGS || in[20] || in[21]) {
 		refuse(why, "the plan asks for what this end does not know");
 		return -EPROTO;
 	}
@@ -201,6 +210,9 @@ int perf_plan_decode(const uint8_t *in, size_t length, struct perf_plan *out, ch
 		.working_set = get64(in + 48),
 		.qps = get32(in + 12),
 		.depth = get32(in + 16),
+		.lanes = in[23],
+		.traffic_class = in[22],
+		.skip_icrc = flags & FLAG_SKIP_ICRC,
 		.both = flags & FLAG_BOTH,
 		.verify = flags & FLAG_VERIFY,
 		.poll = flags & FLAG_POLL,

@@ -36,6 +36,9 @@ struct perf_plan {
 		working_set; /* bytes that each direction's messages cycle through, or less than they need */
 	uint32_t qps;
 	uint32_t depth; /* messages under way on each queue pair */
+	uint32_t lanes; /* source ports that data leaves by, at either end */
+	uint8_t traffic_class;
+	bool skip_icrc; /* the client would have none; the server may insist */
 	bool both;	/* directions at once */
 	bool verify;
 	bool poll; /* rather than sleep */

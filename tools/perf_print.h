@@ -10,7 +10,7 @@
 #include "perf_plan.h"
 
 /* The head of the table: what is measured, with whom, and what the columns are. */
-void perf_print_head(const struct perf_plan *plan, const char *peer);
+void perf_print_head(const struct perf_plan *plan, const char *peer, bool icrc);
 void perf_print_row(const struct perf_plan *plan, bool client, const struct perf_measurement *what);
 
 /* What all sizes have in common, and one size. */

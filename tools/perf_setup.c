@@ -42,21 +42,25 @@ static uint32_t slots_for(const struct perf_plan *plan)
 }
 
 /*
- * Enough for any plan with so many queue pairs and so much memory. A request that ended keeps its place until the peer
+ * Enough for any plan with as many queue pairs and so much memory. A request that ended keeps its place until the peer
  * knows, which is up to a place a slot. Pools and bitmaps are touched as they are used.
  */
 int perf_context_open(struct report *report, const struct options *options, const char *local,
-		      uint32_t qps, uint64_t memory_bytes, struct gw_context **out)
+		      const struct perf_plan *plan, uint64_t memory_bytes, struct gw_context **out)
 {
-	uint64_t requests = (uint64_t)qps * REQUESTS_A_QP;
-	struct gw_context_attr limits = { .max_qps = qps };
+	uint64_t requests = (uint64_t)plan->qps * REQUESTS_A_QP;
+	struct gw_context_attr limits = { .max_qps = plan->qps };
+	struct options wire = *options;
 
 	if (requests > REQUESTS_MAX)
 		requests = REQUESTS_MAX;
 	limits.max_sends = limits.max_recvs = (uint32_t)requests;
-	limits.bitmap_bytes = qps * SEND_LOG_BYTES + requests * BITMAP_LEAST +
+	limits.bitmap_bytes = plan->qps * SEND_LOG_BYTES + requests * BITMAP_LEAST +
 			      memory_bytes / BYTES_A_BITMAP_BYTE + ARENA_SLACK;
-	return session_open_context(report, options, local, &limits, out);
+	wire.lanes = plan->lanes;
+	wire.traffic_class = plan->traffic_class;
+	wire.icrc = plan->skip_icrc && options->icrc != ICRC_ON ? ICRC_OFF : ICRC_ON;
+	return session_open_context(report, &wire, local, &limits, out);
 }
 
 static int map_area(struct perf_bench *bench, struct report *report, struct perf_area *area,

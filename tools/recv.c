@@ -311,10 +311,10 @@ static void conclude(struct receiver *receiver)
 	char size[TEXT_SIZE], rate[TEXT_SIZE];
 
 	snprintf(report->outcome, sizeof(report->outcome),
-		 "received %s from %s in %.2f s (%s), crc32 %08x, written to %s",
+		 "received %s from %s in %.2f s (%s), crc32 %08x, written to %s%s",
 		 text_bytes(receiver->hello.size, size), report->peer, report->seconds,
 		 text_rate((double)receiver->hello.size * 8 / report->seconds, rate),
-		 receiver->crc32, receiver->options.file);
+		 receiver->crc32, receiver->options.file, report->icrc ? "" : ", ICRC off");
 }
 
 static int recv_run(int argc, char **argv)
@@ -329,11 +329,11 @@ static int recv_run(int argc, char **argv)
 		rc = session_prepare(report);
 	if (rc == 0)
 		rc = run(&receiver);
+	report_sample(report, receiver.endpoint.ctx, receiver.endpoint.qp);
 	if (rc == 0)
 		conclude(&receiver);
 	else
 		session_explain_signal(report, rc);
-	report_sample(report, receiver.endpoint.ctx, receiver.endpoint.qp);
 	endpoint_close(&receiver.endpoint);
 	rendezvous_close(&receiver.connection);
 	target_close(&receiver.target);
@@ -349,6 +349,7 @@ const struct command command_recv = {
 		"Waits for one `godwit send` and writes what it sends to FILE. FILE appears, or is\n"
 		"replaced, only when everything arrived and its checksum is right.\n"
 		"\n"
-		"  --bind ADDR     wait on this address only (default: all of this host's)\n" OPTIONS_USAGE,
+		"  --bind ADDR     wait on this address only (default: all of this host's)\n" OPTIONS_USAGE_WIRE
+			OPTIONS_USAGE_ICRC OPTIONS_USAGE,
 	.run = recv_run,
 };

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "command.h"
+#include "session.h"
 
 static void make_one_line(char *text)
 {
@@ -88,8 +89,10 @@ void report_sample(struct report *report, const struct gw_context *ctx, const st
 {
 	struct gw_estimate estimate;
 
-	if (ctx)
+	if (ctx) {
 		sample_counters(report, ctx);
+		report->icrc = session_icrc(ctx);
+	}
 	if (!qp || gw_qp_estimate(qp, &estimate))
 		return;
 	report->estimate = estimate;
@@ -135,6 +138,9 @@ static void describe_file(const struct report *report, json_t *object)
 		json_object_set_new(object, "rtt_us",
 				    json_real((double)report->estimate.rtt_ns / 1000));
 		json_object_set_new(object, "loss", json_real(report->estimate.loss));
+		json_object_set_new(object, "icrc", json_boolean(report->icrc));
+		json_object_set_new(object, "lanes", json_integer(report->lanes));
+		json_object_set_new(object, "traffic_class", json_integer(report->traffic_class));
 		json_object_set(object, "dropped", report->dropped);
 		json_object_set(object, "counters", report->counters);
 	}
@@ -160,6 +166,7 @@ static void print_json(const struct report *report)
 	putchar('\n');
 	json_decref(object);
 }
+
 int report_finish(struct report *report)
 {
 	int status = EXIT_DONE;

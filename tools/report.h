@@ -21,7 +21,10 @@ struct report {
 	bool usage; /* the failure is one of the command line */
 	bool have_crc32;
 	bool have_packets;
-	int signal; /* that ended it, or 0 */
+	bool icrc; /* the packets had one */
+	uint8_t traffic_class;
+	uint32_t lanes; /* that data left by */
+	int signal;	/* that ended it, or 0 */
 	uint32_t crc32;
 	uint64_t bytes; /* of the file, delivered so far */
 	double seconds;

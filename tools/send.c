@@ -283,9 +283,10 @@ static void conclude(struct sender *sender)
 	report->have_crc32 = true;
 	report->crc32 = sender->crc32;
 	snprintf(report->outcome, sizeof(report->outcome),
-		 "sent %s to %s in %.2f s (%s), crc32 %08x, verified by the receiver",
+		 "sent %s to %s in %.2f s (%s), crc32 %08x, verified by the receiver%s",
 		 text_bytes(sender->size, size), sender->options.host, report->seconds,
-		 text_rate((double)sender->size * 8 / report->seconds, rate), sender->crc32);
+		 text_rate((double)sender->size * 8 / report->seconds, rate), sender->crc32,
+		 report->icrc ? "" : ", ICRC off");
 }
 
 static int send_run(int argc, char **argv)
@@ -302,11 +303,11 @@ static int send_run(int argc, char **argv)
 	}
 	if (rc == 0)
 		rc = run(&sender);
+	report_sample(report, sender.endpoint.ctx, sender.endpoint.qp);
 	if (rc == 0)
 		conclude(&sender);
 	else
 		session_explain_signal(report, rc);
-	report_sample(report, sender.endpoint.ctx, sender.endpoint.qp);
 	endpoint_close(&sender.endpoint);
 	rendezvous_close(&sender.connection);
 	if (sender.fd >= 0)
@@ -322,6 +323,7 @@ const struct command command_send = {
 		 "Sends FILE to HOST, where `godwit recv` waits for it.\n"
 		 "\n"
 		 "  --bind ADDR     send from this address of this host\n"
-		 "  --block SIZE    bytes in a message, 4K to 16M (default 1M)\n" OPTIONS_USAGE,
+		 "  --block SIZE    bytes in a message, 4K to 16M (default 1M)\n" OPTIONS_USAGE_WIRE
+			 OPTIONS_USAGE_ICRC OPTIONS_USAGE,
 	.run = send_run,
 };

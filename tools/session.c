@@ -80,8 +80,24 @@ int session_open_context(struct report *report, const struct options *options, c
 		snprintf(fabric, sizeof(fabric), "roce:%s", local);
 	attr.fabric = fabric;
 	attr.faults = options->faulty ? &options->faults : NULL;
+	attr.lanes = options->lanes;
+	attr.traffic_class = options->traffic_class;
+	if (options->icrc == ICRC_OFF)
+		attr.flags |= GW_CONTEXT_SKIP_ICRC;
 	rc = gw_context_open(&attr, out);
 	return rc ? explain_context(report, options, local, rc) : 0;
+}
+
+bool session_icrc(const struct gw_context *ctx)
+{
+	uint64_t without = 0;
+	const char *name;
+
+	for (unsigned i = 0; (name = gw_counter_name(i)); i++) {
+		if (strcmp(name, "qps_without_icrc") == 0)
+			gw_counter_read(ctx, i, &without);
+	}
+	return without == 0;
 }
 
 int session_explain_connect(struct report *report, const char *peer, int error)
@@ -109,6 +125,11 @@ void session_describe_loss(char *out, size_t size, const char *peer, int error,
 			 session_seconds(options->timeout_ns));
 	else if (error == -ECONNRESET)
 		snprintf(out, size, "%s gave up", peer);
+	else if (error == -EMSGSIZE)
+		snprintf(
+			out, size,
+			"large packets do not reach %s, though small ones do: the MTU of the path seems to have shrunk",
+			peer);
 	else
 		snprintf(out, size, "the transfer with %s failed: %s%s%s", peer, strerror(-error),
 			 why[0] ? ": " : "", why);

@@ -3,6 +3,7 @@
 #ifndef TOOLS_SESSION_H
 #define TOOLS_SESSION_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -21,9 +22,12 @@ double session_seconds(uint64_t ns);
 /* Signals, and the library's own log: $GODWIT_LOG names the level, `error` unless set. */
 int session_prepare(struct report *report);
 
-/* A context on this address of ours, with the faults that were asked for. `limits` may set pool sizes. */
+/* A context on this address of ours, with the faults, lanes and marks that were asked for. `limits` may set pool sizes. */
 int session_open_context(struct report *report, const struct options *options, const char *local,
 			 const struct gw_context_attr *limits, struct gw_context **out);
+
+/* Whether what its queue pairs send and take has an ICRC: known when they are connected. */
+bool session_icrc(const struct gw_context *ctx);
 
 /* Says why gw_qp_connect() would not have the peer. */
 int session_explain_connect(struct report *report, const char *peer, int error);

@@ -36,7 +36,9 @@ struct gw_transfer_attr {
 	uint32_t imm;
 	gw_transfer_fn *done; /* called once, when the memory is the caller's again */
 	void *arg;
-	uint64_t reserved[4];
+	uint32_t tag; /* of a receive, as in struct gw_recv_attr */
+	uint32_t reserved32;
+	uint64_t reserved[3];
 };
 
 /* The head of a scheme's state. */

@@ -149,6 +149,7 @@ enum fabric_counter {
 	FABRIC_TX_CNP,
 	FABRIC_RX_FORWARDED,  /* handed on to the process they were for */
 	FABRIC_RX_STEERED,    /* times that a shared port was put in order */
+	FABRIC_UNGUARDED,     /* queue pairs that agreed to leave out the ICRC */
 	FABRIC_FAULT_DROPPED, /* by fault injection */
 	FABRIC_FAULT_DUPLICATED,
 	FABRIC_FAULT_REORDERED,
@@ -192,6 +193,9 @@ struct fabric_ops {
 	size_t (*qp_address)(const struct fabric_qp *qp, uint8_t *out);
 	int (*qp_connect)(struct fabric_qp *qp, const uint8_t *address, size_t length,
 			  uint32_t payload);
+
+	/* The peer's address for a person; null where there is none to give. */
+	void (*qp_peer)(const struct fabric_qp *qp, char *text, size_t size);
 
 	/* The peer will send packets with less data than was agreed. Nothing has landed yet. Null where there are no
 	 * rungs. */

@@ -25,6 +25,7 @@ static const char *const names[FABRIC_COUNTERS] = {
 	[FABRIC_TX_CNP] = "tx_cnp_packets",
 	[FABRIC_RX_FORWARDED] = "rx_forwarded_packets",
 	[FABRIC_RX_STEERED] = "rx_steered",
+	[FABRIC_UNGUARDED] = "qps_without_icrc",
 	[FABRIC_FAULT_DROPPED] = "fault_dropped_packets",
 	[FABRIC_FAULT_DUPLICATED] = "fault_duplicated_packets",
 	[FABRIC_FAULT_REORDERED] = "fault_reordered_packets",

@@ -103,7 +103,7 @@ int context_open_on(struct fabric *fabric, const struct gw_context_attr *attr,
 	    (error = pool_init(&ctx->mrs, sizeof(struct gw_mr), DEFAULT_MRS)) ||
 	    (error = arena_init(&ctx->arena,
 				attr->bitmap_bytes ? attr->bitmap_bytes : DEFAULT_BITMAP_BYTES)) ||
-	    (error = heap_reserve(&ctx->timers, (size_t)qps + sends + recvs)))
+	    (error = heap_reserve(&ctx->timers, 2 * (size_t)qps + sends + recvs)))
 		goto free_context;
 	ctx->now = fabric->ops->now_ns(fabric);
 	*out = ctx;
@@ -124,8 +124,14 @@ int gw_context_close(struct gw_context *ctx)
 		return -EINVAL;
 	if (ctx->busy)
 		return -EBUSY;
-	while ((item = list_first(&ctx->all_qps)))
-		gw_qp_close(container_of(item, struct gw_qp, link));
+	while ((item = list_first(&ctx->all_qps))) {
+		struct gw_qp *qp = container_of(item, struct gw_qp, link);
+
+		if (qp->handler && qp->handler->closed)
+			qp->handler->closed(qp, qp->arg);
+		if (list_first(&ctx->all_qps) == item)
+			gw_qp_close(qp);
+	}
 	ctx->fabric->ops->close(ctx->fabric);
 	free_all(ctx);
 	return 0;
@@ -212,12 +218,18 @@ static int fire_timers(struct gw_context *ctx)
 		struct timer *timer = container_of(node, struct timer, node);
 		struct gw_send *send;
 		struct gw_recv *recv;
+		struct gw_qp *qp;
 
 		heap_remove(&ctx->timers, node);
 		fired++;
 		switch (timer->kind) {
 		case TIMER_QP:
 			qp_timer(container_of(timer, struct gw_qp, timer));
+			break;
+		case TIMER_QP_USER:
+			qp = container_of(timer, struct gw_qp, user_timer);
+			if (qp->handler && qp->handler->timer)
+				qp->handler->timer(qp, qp->arg, ctx->now);
 			break;
 		case TIMER_SEND:
 			send = container_of(timer, struct gw_send, timer);

@@ -38,6 +38,8 @@ struct sent_record {
 #define LOSS_SPAN	     32u /* packets at least behind a sample of the loss rate */
 #define STALL_BACKOFF_MAX    6u
 #define STALLS_FATAL	     16u
+#define STALLS_GRAVE	     4u
+#define PACKETS_GRAVE	     128u
 #define STALL_LIMIT_NS	     UINT64_C(1000000000)
 
 static uint32_t log_size(const struct gw_qp *qp)
@@ -122,8 +124,13 @@ uint32_t feedback_allow(struct gw_qp *qp, uint32_t want)
 		if (want > allowed)
 			want = allowed;
 		/* Waiting for the gate, in vain: what would open it may have been lost with all that was in flight. */
-		if (!want && in_flight && f->stall_at == NEVER)
-			f->stall_at = qp->ctx->now + stall_ns(qp);
+		if (!want && in_flight && f->gate_at == NEVER) {
+			if (f->stall_at == NEVER)
+				f->stall_at = qp->ctx->now + stall_ns(qp);
+			/* Its window may be smaller than what pays for a report: ask for one. */
+			if (!f->probes_unanswered)
+				qp_owe(qp, OWE_PROBE);
+		}
 	}
 	return want;
 }
@@ -154,18 +161,40 @@ void feedback_credit(struct gw_qp *qp, uint32_t window)
 		reopen(qp);
 }
 
+/* Small packets go there and back, and nothing of all those windows has arrived; or nothing of so many packets that no loss
+ * explains it, for half as long as the peer may be silent. To hear the peer is not enough: the path may be cut one way. */
+static bool hopeless(const struct gw_qp *qp)
+{
+	const struct feedback *f = &qp->feedback;
+
+	/* A gate may leave a window of one packet, and that be lost often. */
+	if (f->answered_at <= f->stalled_at || f->sequence - f->stuck_at < PACKETS_GRAVE)
+		return false;
+	return f->stalls >= STALLS_FATAL ||
+	       (f->stalls >= STALLS_GRAVE && f->stuck_ns >= qp->peer_timeout_ns / 2);
+}
+
 void feedback_stalled(struct gw_qp *qp)
 {
 	struct feedback *f = &qp->feedback;
 
 	count(qp->ctx, COUNT_STALLS);
-	if (++f->stalls >= STALLS_FATAL && qp->ctx->now - f->answered_at < stall_ns(qp)) {
-		/* The peer answers, and has got nothing of all those windows. */
-		log_error(
+	if (!f->stalls++) {
+		f->stuck_ns = 0;
+		f->stuck_at = f->sequence;
+	} else {
+		/* Time in which nothing was in flight says nothing. */
+		uint64_t waited = qp->ctx->now - f->stalled_at, most = stall_ns(qp);
+
+		f->stuck_ns += waited < most ? waited : most;
+	}
+	if (hopeless(qp)) {
+		log_warn(
 			"data no longer reaches the peer, though small packets do: has the path's MTU shrunk?");
-		qp_gone(qp, -EMSGSIZE);
+		qp_give_up(qp, -EMSGSIZE);
 		return;
 	}
+	f->stalled_at = qp->ctx->now;
 	f->echoed = f->sequence;
 	f->echo_at_loss = f->sequence;
 	f->peer_landed_at_echo = f->peer_landed;
@@ -235,6 +264,11 @@ void feedback_reported(struct gw_qp *qp, const struct control_message *message)
 	struct sent_record *r;
 	uint64_t elapsed, rtt_ns = 0;
 
+	/* Something arrives, whichever packet it was. */
+	if (report->landed != f->heard_landed) {
+		f->heard_landed = report->landed;
+		f->stalls = 0;
+	}
 	if (!f->log || report->hold_ns == CONTROL_NO_ECHO)
 		return;
 	r = record(f, report->echo_msn, report->echo_packet);

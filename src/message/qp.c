@@ -18,7 +18,6 @@
 #define MAX_SLOT_BITS		16 /* a grant's slot is 16 bits */
 #define PROBES_BEFORE_GONE                                                                         \
 	3 /* asked in vain before silence counts: we may have been the one who slept */
-#define CLOSE_COPIES  3
 #define SOON_NS	      UINT64_C(200000)
 #define GRANT_NS      UINT64_C(500000)
 #define GRANTS_PLENTY 4
@@ -124,6 +123,7 @@ int gw_qp_create(struct gw_context *ctx, const struct gw_qp_attr *attr, struct g
 		secrets[1];
 	qp->announced = qp->completed = qp->results_acked = secrets[1];
 	qp->timer.kind = TIMER_QP;
+	qp->user_timer.kind = TIMER_QP_USER;
 	list_init(&qp->talker);
 	list_init(&qp->sender);
 	list_init(&qp->recvs_waiting);
@@ -249,18 +249,6 @@ int gw_qp_connect(struct gw_qp *qp, const struct gw_qp_info *peer)
 int gw_qp_status(const struct gw_qp *qp)
 {
 	return qp_usable(qp);
-}
-
-int gw_qp_payload(const struct gw_qp *qp, uint32_t *out)
-{
-	if (!qp || !out)
-		return -EINVAL;
-	if (!qp_valid(qp))
-		return -ESTALE;
-	if (qp->state == QP_CREATED)
-		return -ENOTCONN;
-	*out = qp->tx_payload;
-	return 0;
 }
 
 uint64_t gw_qp_now_ns(const struct gw_qp *qp)
@@ -470,6 +458,15 @@ void qp_gone(struct gw_qp *qp, int status)
 	end_requests(qp, status, false);
 }
 
+/* Data cannot get there, control can: the peer need not wait until we fall silent. */
+void qp_give_up(struct gw_qp *qp, int status)
+{
+	if (qp->state != QP_CONNECTED)
+		return;
+	talk_close(qp, 0, "");
+	qp_gone(qp, status);
+}
+
 int gw_qp_close(struct gw_qp *qp)
 {
 	struct gw_context *ctx;
@@ -480,9 +477,9 @@ int gw_qp_close(struct gw_qp *qp)
 		return -ESTALE;
 	ctx = qp->ctx;
 	if (qp->state == QP_CONNECTED)
-		for (int i = 0; i < CLOSE_COPIES; i++)
-			talk_close(qp, 0, "");
+		talk_close(qp, 0, "");
 	silence(qp, -ECANCELED);
+	timer_set(ctx, &qp->user_timer, NEVER);
 	ctx->fabric->ops->qp_destroy(qp->fabric_qp);
 	end_requests(qp, -ECANCELED, true);
 	list_del(&qp->link);

@@ -83,10 +83,10 @@ static bool step_down(struct gw_qp *qp)
 	if (!rung) {
 		if (qp->reach_misses < TRIES_LOWEST)
 			return true;
-		log_error(
+		log_warn(
 			"not even packets with %u bytes of data reach the peer, though small ones do",
 			qp->tx_payload);
-		qp_gone(qp, -EMSGSIZE);
+		qp_give_up(qp, -EMSGSIZE);
 		return false;
 	}
 	count(qp->ctx, COUNT_PAYLOAD_CUTS);
@@ -148,7 +148,7 @@ static bool hear_request(struct gw_qp *qp, uint32_t payload)
 			return false;
 		error = recv_repacket(qp, payload);
 		if (error) {
-			qp_gone(qp, error);
+			qp_give_up(qp, error);
 			return true;
 		}
 	}

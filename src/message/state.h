@@ -36,7 +36,7 @@
 
 #define NEVER UINT64_MAX
 
-enum timer_kind { TIMER_QP, TIMER_SEND, TIMER_RECV };
+enum timer_kind { TIMER_QP, TIMER_SEND, TIMER_RECV, TIMER_QP_USER };
 
 struct timer {
 	struct heap_node node;
@@ -76,6 +76,7 @@ struct grant {
 	struct fabric_target target;
 	uint64_t va;
 	uint64_t capacity;
+	uint32_t tag;
 };
 
 /* A range that waits to be sent. */
@@ -147,22 +148,12 @@ struct slot {
 #define OWE_REACH    64u
 #define OWE_REACHED  128u
 
-struct sent_record; /* reach.c */
-/* `both`: the peer does it too. */
-void reach_connect(struct gw_qp *qp, bool both);
-void reach_begin(struct gw_qp *qp);
-void reach_timer(struct gw_qp *qp);
-void reach_heard(struct gw_qp *qp);
-void reach_probed(struct gw_qp *qp);
-/* False when it cannot be. */
-bool reach_hear(struct gw_qp *qp, const struct control_reach *reach);
+struct sent_record; /* feedback.c */
 
-/* feedback.c */
-
-/* What came back about what was sent, and what is to be told about what came. */
 /* Whether it is known that full packets arrive. */
 enum { REACH_UNTRIED, REACH_SEEKING, REACH_SETTLED };
 
+/* What came back about what was sent, and what is to be told about what came. */
 struct feedback {
 	/* as sender */
 	struct sent_record *log;
@@ -171,6 +162,7 @@ struct feedback {
 	uint32_t sequence; /* packets sent */
 	uint32_t echoed;   /* the sequence number of the latest one known to have landed */
 	uint32_t peer_landed;
+	uint32_t heard_landed; /* the same, of the latest report and not of the latest echo */
 	uint32_t
 		peer_landed_at_echo; /* and the pair (sequence, landed) the loss estimate last used */
 	uint32_t echo_at_loss;
@@ -180,7 +172,10 @@ struct feedback {
 	bool idle;	  /* there was nothing to send since it was last told */
 	uint64_t gate_at; /* when to ask it again */
 	uint32_t cnps;
-	uint32_t stalls; /* in a row */
+	uint32_t stalls;     /* in a row */
+	uint64_t stuck_ns;   /* how long they have lasted */
+	uint32_t stuck_at;   /* packets sent before the first of them */
+	uint64_t stalled_at; /* the last of them */
 	uint64_t stall_at;
 	uint64_t retransmitted;
 	uint64_t sent;
@@ -219,6 +214,7 @@ struct gw_qp {
 	struct list talker;
 	struct list sender; /* among the senders, or the gone */
 	struct timer timer;
+	struct timer user_timer;
 	const struct gw_qp_handler *handler;
 	void *arg;
 	struct fabric_split split;
@@ -228,6 +224,7 @@ struct gw_qp {
 	uint8_t reach_backoff;
 	bool reach_answered;	 /* the small probe of this round */
 	bool heard;		 /* from the peer, at all */
+	bool grants_fresh;	 /* `granted` is still to be called */
 	uint8_t generation_bits; /* of the user bits; the rest carry the immediate's fragments */
 	uint8_t fragment_bits;
 	int status;
@@ -256,9 +253,11 @@ struct gw_qp {
 	uint32_t first_msn; /* of what we receive */
 	uint32_t recv_posted, recv_placed, recv_granted, grants_acked, announced, completed,
 		results_acked;
-	uint32_t grants_told;  /* below: in some datagram */
-	uint32_t recvs_open;   /* not yet completed */
-	uint32_t results_owed; /* completed, and the peer does not know */
+	uint32_t grants_told;	/* below: in some datagram */
+	uint32_t recvs_open;	/* not yet completed */
+	uint32_t results_owed;	/* completed, and the peer does not know */
+	uint32_t results_round; /* of telling them */
+	uint32_t results_turn;	/* the msn to begin with where not all fit */
 	struct slot *slots;
 	struct list recvs_waiting; /* for a slot */
 
@@ -341,6 +340,7 @@ struct gw_recv {
 	uint32_t landed;
 	uint32_t highest;
 	uint32_t msn;
+	uint32_t tag;
 	uint32_t imm;
 	uint32_t fragments;	 /* a bit each */
 	uint32_t fragment_value; /* rebuilt so far */
@@ -348,6 +348,7 @@ struct gw_recv {
 	uint32_t short_length;	 /* 0: none */
 	uint32_t geometry[2];
 	uint32_t missing;
+	uint32_t told_round; /* in which its result was last told; 0: never */
 	uint8_t scheme;
 	bool has_imm;
 	bool is_announced;
@@ -376,6 +377,7 @@ void qp_owe_grant(struct gw_qp *qp);
 void qp_arm(struct gw_qp *qp);
 void qp_timer(struct gw_qp *qp);
 void qp_gone(struct gw_qp *qp, int status);
+void qp_give_up(struct gw_qp *qp, int status);
 void qp_busy(struct gw_qp *qp);
 
 /* send.c */

@@ -15,6 +15,7 @@
 #include "base/serial.h"
 #include "message/letter.h"
 
+#define CLOSE_COPIES	  3
 #define REPORT_RUNS	  8
 #define DATA_TOLD_MAX	  512 /* bytes */
 #define PROBE_BUSY_MIN_NS UINT64_C(5000000)
@@ -48,6 +49,7 @@ static void say_grants(struct gw_qp *qp, struct letter *letter)
 				entry.rkey = recv->rkey;
 				entry.address = recv->va;
 				entry.capacity = recv->capacity;
+				entry.tag = recv->tag;
 			}
 			if (control_put_grant_entry(&letter->writer, &entry))
 				break;
@@ -110,17 +112,39 @@ static void say_announcements(struct gw_qp *qp, struct letter *letter)
 	}
 }
 
+static bool put_result(struct gw_qp *qp, struct letter *letter, struct gw_recv *recv)
+{
+	struct control_result result = { .msn = recv->msn, .missing = recv->missing };
+
+	if (control_put_result(&letter->writer, &result))
+		return false;
+	recv->told_round = qp->results_round;
+	return true;
+}
+
+/* Those never told first, then the others in turn: behind one that stays open there may be more than a datagram holds. */
 static void put_results(struct gw_qp *qp, struct letter *letter)
 {
-	for (uint32_t msn = qp->results_acked; msn != qp->recv_granted; msn++) {
-		const struct gw_recv *recv = recv_find(qp, msn);
-		struct control_result result = { .msn = msn };
+	uint32_t open = qp->recv_granted - qp->results_acked;
 
-		if (!recv || !recv->completed)
-			continue;
-		result.missing = recv->missing;
-		if (control_put_result(&letter->writer, &result))
+	if (!++qp->results_round)
+		qp->results_round = 1;
+	for (uint32_t i = 0; i < open; i++) {
+		struct gw_recv *recv = recv_find(qp, qp->results_acked + i);
+
+		if (recv && recv->completed && !recv->told_round && !put_result(qp, letter, recv))
 			return;
+	}
+	for (uint32_t i = 0; i < open; i++) {
+		uint32_t turn = (qp->results_turn - qp->results_acked + i) % open;
+		struct gw_recv *recv = recv_find(qp, qp->results_acked + turn);
+
+		if (!recv || !recv->completed || recv->told_round == qp->results_round)
+			continue;
+		if (!put_result(qp, letter, recv)) {
+			qp->results_turn = recv->msn;
+			return;
+		}
 	}
 }
 
@@ -276,6 +300,11 @@ void talk(struct gw_qp *qp)
 	struct letter letter;
 	uint32_t owed, window;
 
+	if (qp->grants_fresh) {
+		qp->grants_fresh = false;
+		if (qp->handler && qp->handler->granted)
+			qp->handler->granted(qp, qp->arg, qp->ctx->now);
+	}
 	send_match(qp);
 	if (qp->state != QP_CONNECTED)
 		return;
@@ -313,6 +342,7 @@ void talk(struct gw_qp *qp)
 	qp_arm(qp);
 }
 
+/* Nobody answers it: some copies, so that one arrives. */
 void talk_close(struct gw_qp *qp, int reason, const char *text)
 {
 	struct control_close close = { .reason = (uint16_t)reason,
@@ -320,9 +350,13 @@ void talk_close(struct gw_qp *qp, int reason, const char *text)
 				       .text = (const uint8_t *)text };
 	struct letter letter;
 
-	letter_open(&letter, qp, qp->control_max);
-	letter_begin(&letter, CONTROL_CLOSE);
-	control_put_close(&letter.writer, &close);
-	letter_end(&letter);
-	letter_send(&letter);
+	for (int i = 0; i < CLOSE_COPIES; i++) {
+		letter_open(&letter, qp, qp->control_max);
+		if (qp->results_owed)
+			say_report(qp, &letter); /* the last chance to say that something arrived */
+		letter_begin(&letter, CONTROL_CLOSE);
+		control_put_close(&letter.writer, &close);
+		letter_end(&letter);
+		letter_send(&letter);
+	}
 }

@@ -12,6 +12,8 @@ static int check(const struct gw_scheme *scheme, const struct gw_transfer_attr *
 {
 	if (!scheme || !attr)
 		return -EINVAL;
+	if (attr->reserved32)
+		return -EINVAL;
 	for (size_t i = 0; i < sizeof(attr->reserved) / sizeof(attr->reserved[0]); i++)
 		if (attr->reserved[i])
 			return -EINVAL;
@@ -39,7 +41,7 @@ int gw_transfer_send(struct gw_qp *qp, const struct gw_scheme *scheme,
 
 	if (error)
 		return error;
-	if (!out || (attr->length && (!attr->addr || !attr->mr)))
+	if (!out || attr->tag || (attr->length && (!attr->addr || !attr->mr)))
 		return -EINVAL;
 	send_attr.length = attr->length;
 	send_attr.flags = attr->flags;
@@ -70,6 +72,7 @@ int gw_transfer_recv(struct gw_qp *qp, const struct gw_scheme *scheme,
 	recv_attr.addr = attr->addr;
 	recv_attr.length = attr->length;
 	recv_attr.mr = attr->mr;
+	recv_attr.tag = attr->tag;
 	recv_attr.handler = &scheme->recv;
 	error = gw_recv_post(qp, &recv_attr, &recv);
 	if (error)

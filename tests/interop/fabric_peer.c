@@ -63,10 +63,8 @@ struct peer {
 	struct message *out, *in;
 };
 
-#ifdef HAVE_VERBS
 /* break.c: it knows the inside. */
 void break_lanes(struct gw_qp *qp);
-#endif
 
 static uint32_t length_of(uint32_t payload, uint32_t number)
 {
@@ -312,12 +310,10 @@ static void transfer(struct peer *peer)
 	       time(NULL) < until) {
 		post(peer);
 		gw_wait(peer->ctx, WAIT_NS);
-#ifdef HAVE_VERBS
 		if (peer->break_after && peer->recvs_done >= peer->break_after) {
 			peer->break_after = 0;
 			break_lanes(peer->qp[0]);
 		}
-#endif
 	}
 }
 

@@ -3,6 +3,8 @@
 #ifndef SIMULATION_FLOW_H
 #define SIMULATION_FLOW_H
 
+#include <godwit/channel.h>
+
 #include "simulation/run.h"
 #include "simulation/world.h"
 
@@ -24,6 +26,9 @@ struct message {
 	bool sent;	 /* the send ended */
 	bool received;	 /* the receive was released */
 	bool whole;
+	uint8_t deadline; /* channels: 1 the send has one, 2 the receive */
+	int send_status;
+	int recv_status;
 	uint64_t sum; /* of the target, at release */
 };
 
@@ -32,6 +37,8 @@ struct flow {
 	const struct flow_plan *plan;
 	struct gw_qp *tx;
 	struct gw_qp *rx;
+	struct gw_channel *tx_channel; /* in their place, where the scenario has channels */
+	struct gw_channel *rx_channel;
 	bool tx_over; /* its end is gone: no more is posted */
 	bool rx_over;
 	uint32_t posted_sends;
@@ -84,7 +91,16 @@ uint64_t message_sum(const struct message *m);
 void message_check(struct message *m, const struct gw_recv_status *status);
 void message_check_imm(struct message *m, struct gw_recv *recv);
 
+/* channels.c */
+int channels_open(struct run *run, uint32_t index);
+void channels_close_one(struct run *run, uint32_t pair, bool receiver);
+void channels_forget(struct flow *flow, bool receiver);
+void channels_host_dies(struct run *run, uint32_t host);
+void channels_check(struct run *run);
+void channels_close(struct run *run);
+
 /* flow.c */
+int flow_prepare(struct run *run, uint32_t index);
 int flow_open(struct run *run, uint32_t index, struct gw_qp *tx, struct gw_qp *rx);
 bool flow_finished(const struct flow *flow);
 void flow_close(struct flow *flow);

@@ -11,7 +11,7 @@ import namespace
 import roce
 from harness import Directory, check, finish, same, seed_from_environment, skip, transfer, wait_until, write_random
 
-PROBE_OPCODE = 0xFF
+PROBE_OPCODES = (0xFE, 0xFF)
 SIZE = 3 * (1 << 20) + 4321
 FIELDS = ["_ws.malformed", "udp.port", "infiniband.bth.opcode", "infiniband.bth.m", "infiniband.bth.p_key",
           "infiniband.bth.tver", "infiniband.bth.padcnt", "infiniband.reth.dmalen", "infiniband.immdt",
@@ -44,7 +44,7 @@ class Capture:
 
 def is_probe(packet):
     """Sent by a process to itself, to learn which packets of the shared port come to it. Leaves no host."""
-    return packet.opcode == PROBE_OPCODE and packet.source == packet.target and packet.source_port == packet.port
+    return packet.opcode in PROBE_OPCODES and packet.source == packet.target and packet.source_port == packet.port
 
 
 def dissect(path):

@@ -38,21 +38,22 @@ def lo_up():
         fcntl.ioctl(s, SIOCSIFFLAGS, struct.pack("16sH22x", b"lo", flags | IFF_UP))
 
 
-def ethtool(s, data):
+def ethtool(s, interface, data):
     buffer = ctypes.create_string_buffer(bytes(data), len(data))
-    fcntl.ioctl(s, SIOCETHTOOL, struct.pack("16sP16x", b"lo", ctypes.addressof(buffer)))
+    fcntl.ioctl(s, SIOCETHTOOL, struct.pack("16sP16x", interface.encode(), ctypes.addressof(buffer)))
     return buffer.raw
 
 
-def segment_before_capture():
-    """Has lo send single packets: a capture otherwise shows a batch of them as one huge datagram."""
+def segment_before_capture(interface="lo"):
+    """Has an interface send single packets: a capture otherwise shows a batch of them as one huge datagram, and a link
+    lets a batch pass whatever its MTU."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as s:
-        info = ethtool(s, struct.pack("=IIQI", ETHTOOL_GSSET_INFO, 0, 1 << ETH_SS_FEATURES, 0))
+        info = ethtool(s, interface, struct.pack("=IIQI", ETHTOOL_GSSET_INFO, 0, 1 << ETH_SS_FEATURES, 0))
         count = struct.unpack_from("=I", info, 16)[0]
-        names = ethtool(s, struct.pack("=III", ETHTOOL_GSTRINGS, ETH_SS_FEATURES, count) + bytes(count * STRING_SIZE))
+        names = ethtool(s, interface, struct.pack("=III", ETHTOOL_GSTRINGS, ETH_SS_FEATURES, count) + bytes(count * STRING_SIZE))
         strings = [names[12 + i * STRING_SIZE:12 + (i + 1) * STRING_SIZE].split(b"\0")[0] for i in range(count)]
         blocks = (count + 31) // 32
         words = array.array("I", [0] * (2 * blocks))
         index = strings.index(b"tx-udp-segmentation")
         words[2 * (index // 32)] = 1 << index % 32
-        ethtool(s, struct.pack("=II", ETHTOOL_SFEATURES, blocks) + words.tobytes())
+        ethtool(s, interface, struct.pack("=II", ETHTOOL_SFEATURES, blocks) + words.tobytes())

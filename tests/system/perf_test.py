@@ -12,13 +12,14 @@ from harness import (Command, check, finish, free_port, kill, listening, one_lin
 
 MIB = 1 << 20
 SMALLEST_PACKET = 64
+LARGEST_PACKET = 8936
 TIMEOUT = 5
 ROUNDS = int(os.environ.get("GODWIT_KILLS") or 8)
 HEADER = struct.Struct(">8sHHI")
 MAGIC = b"Godwit\r\n"
 PLAN_KIND = 16
 REFUSE_KIND = 3
-PLAN = struct.Struct(">IIIIIIQQQQ16s")
+PLAN = struct.Struct(">IIIIIHBBQQQQ16s")
 PLAN_VERSION = 1
 
 
@@ -47,6 +48,7 @@ def measure(*options, host="127.0.0.1", server_options=(), timeout=60):
     if not good:
         return None
     check((here["role"], there["role"]) == ("client", "server"), f"{label}: roles {here['role']}, {there['role']}")
+    check(here["icrc"] is there["icrc"], f"{label}: the ends disagree on the ICRC")
     check(here["results"] == there["results"], f"{label}: the ends disagree:\n{here}\n{there}")
     for row in here["results"]:
         check_row(label, here, row)
@@ -116,12 +118,12 @@ def bandwidth():
             way, client = got["results"][0]["directions"][0], got["results"][0]["client"]
             check((way["from"], way["to"]) == ("client", "server"), f"{scheme}: {way}")
             packets = client["packets_sent"] - client["packets_retransmitted"]
-            check(packets >= 200 * (100000 // 8936 + 1), f"{scheme}: {client}")
+            check(packets >= 200 * (100000 // LARGEST_PACKET + 1), f"{scheme}: {client}")
             if loss and scheme == "sr":
                 check(client["packets_retransmitted"] >= packets // 200, f"a loss of 2 % was not repaired: {client}")
             if loss and scheme == "raw":
-                # 2 % of 5000: between a tenth and five times of it, wherever the seed leads.
-                check(10 <= way["missing_packets"] <= 500, f"2 % of 2400 packets were dropped: {way}")
+                # 2 % of 2400 or more: between a fifth and many times of it, wherever the seed leads.
+                check(10 <= way["missing_packets"] <= 500, f"2 % of the packets were dropped: {way}")
                 check(client["packets_retransmitted"] == 0, f"raw repaired something: {client}")
     got = measure("--scheme", "raw", "--count", 300, "--size", "1M")
     if got:
@@ -185,6 +187,25 @@ def shapes():
         check(got["results"][0]["depth"] == 1, f"{got}")
 
 
+def wire():
+    """How packets travel is the client's to say; a server may insist on the ICRC."""
+    got = measure("--count", 20, "--size", "256K", "--lanes", 4, "--dscp", 26, "--both", "--verify")
+    if got:
+        check((got["lanes"], got["traffic_class"], got["icrc"]) == (4, 104, True), f"{got}")
+    for here, there, wanted in (("off", (), False), ("off", ("--icrc", "off"), False), ("off", ("--icrc", "on"), True),
+                                ("on", ("--icrc", "off"), True)):
+        got = measure("--count", 20, "--size", "64K,100", "--icrc", here, "--verify", server_options=there)
+        if got:
+            check(got["icrc"] is wanted, f"client {here}, server {there}: ICRC {got['icrc']}")
+            check(got["lanes"] == 1, f"{got}")
+    port = free_port()
+    server = start_server(port)
+    client = start_client("127.0.0.1", port, "--count", 5, "--icrc", "off", "--lanes", 2).wait(30)
+    server.wait(10)
+    for end in (client, server):
+        check(", 2 lanes, " in end.stdout and "ICRC off" in end.stdout, f"{end}")
+
+
 def text():
     """For people: a head, a line a size, and nothing else in a pipe."""
     port = free_port()
@@ -231,7 +252,8 @@ def usage():
             (("h", "--size", "1G", "--depth", "4"), ("--memory",)), (("h", "--qps", "9000", "--depth", "4"), ("9000", "--depth")),
             (("h", "--test", "lat", "--count", "100000000"), ("pings",)), (("h", "--keep"), ("--keep",)),
             (("h", "i"), ("one argument too many",)), (("",), ("host", "empty")), (("--size", "4K"), ("--size", "client")),
-            (("--both",), ("--both", "client")), (("h", "--memory", "1"), ("--memory",)), (("--lanes", "2"), ("--lanes",)),
+            (("--both",), ("--both", "client")), (("h", "--memory", "1"), ("--memory",)), (("--lanes", "2"), ("--lanes", "client")),
+            (("--dscp", "2"), ("--dscp", "client")), (("h", "--lanes", "9"), ("--lanes", "9")), (("h", "--icrc", "no"), ("--icrc", "no")),
             (("h", "--drop", "2"), ("--drop",)), (("h", "--count"), ("--count", "value"))):
         command = run(*arguments)
         check(command.status == 2 and not command.stdout, f"status 2 expected from {command}")
@@ -243,9 +265,9 @@ def usage():
     one_line(command, "connection refused", "is `godwit perf` running there?")
 
 
-def plan(version=PLAN_VERSION, test=0, flags=0, qps=1, depth=1, zero=0, size=4096, count=1, duration=0, working_set=0,
-         scheme=b"sr"):
-    return PLAN.pack(version, test, flags, qps, depth, zero, size, count, duration, working_set, scheme)
+def plan(version=PLAN_VERSION, test=0, flags=0, qps=1, depth=1, zero=0, marks=0, lanes=1, size=4096, count=1,
+         duration=0, working_set=0, scheme=b"sr"):
+    return PLAN.pack(version, test, flags, qps, depth, zero, marks, lanes, size, count, duration, working_set, scheme)
 
 
 def answer_to(port, body, kind=PLAN_KIND):
@@ -269,7 +291,8 @@ def hostile():
     server = start_server(port, "--keep", "--quiet", "--memory", "64M")
     huge = 1 << 63
     plans = ((plan(version=7), "version 7"), (plan(test=2), "does not know"), (plan(flags=1 << 31), "does not know"),
-             (plan(zero=1), "does not know"), (plan(scheme=b"x" * 16), "no scheme"), (plan(size=0), "1 byte to 1G"),
+             (plan(zero=1), "does not know"), (plan(lanes=0), "lanes"), (plan(lanes=9), "lanes"),
+             (plan(marks=5), "traffic class"), (plan(scheme=b"x" * 16), "no scheme"), (plan(size=0), "1 byte to 1G"),
              (plan(size=huge), "1 byte to 1G"), (plan(qps=0), "queue pairs"), (plan(qps=1 << 31), "queue pairs"),
              (plan(depth=0), "depth"), (plan(depth=1 << 31), "depth"), (plan(count=0), "neither"),
              (plan(count=huge), "counted"), (plan(count=0, duration=huge), "seconds"), (plan(working_set=huge), "working set"),
@@ -373,6 +396,7 @@ def main():
     bandwidth()
     latency()
     shapes()
+    wire()
     text()
     keeps()
     hostile()

@@ -22,6 +22,7 @@
 #define ROCE_MAX_PAYLOAD 8936 /* between user-space ends: what a frame of 9000 bytes holds */
 #define ROCE_MAX_CONTROL 1408 /* fits an Ethernet frame under IPv6 */
 #define RX_BATCH	 32
+#define RX_BATCH_MERGED	 4 /* where each holds many packets */
 #define RX_DATAGRAM                                                                                \
 	65536 /* what the kernel hands over at once: many packets of one size, where it merges */
 #define RX_PACKET    (ROCE_MAX_PAYLOAD + 128)
@@ -90,6 +91,7 @@ struct inbox {
 	bool ce[RX_BATCH];
 	union address from[RX_BATCH];
 	uint32_t used; /* by the last call: to be set up again */
+	uint32_t ask;  /* for so many at once */
 	struct mmsghdr messages[RX_BATCH];
 	struct iovec parts[RX_BATCH];
 	_Alignas(struct cmsghdr) uint8_t control[RX_BATCH][CMSG_ROOM];
@@ -152,6 +154,7 @@ int roce_qp_create(struct fabric *fabric, const struct fabric_qp_attr *attr,
 void roce_qp_destroy(struct fabric_qp *qp);
 size_t roce_qp_address(const struct fabric_qp *qp, uint8_t *out);
 int roce_qp_connect(struct fabric_qp *qp, const uint8_t *address, size_t length, uint32_t payload);
+void roce_qp_peer(const struct fabric_qp *qp, char *text, size_t size);
 void roce_qp_resize(struct fabric_qp *qp, uint32_t payload);
 int roce_expose(struct fabric_qp *qp, uint32_t slot, uint32_t generation, struct fabric_mr *mr,
 		void *addr, uint64_t length);

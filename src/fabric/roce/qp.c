@@ -246,6 +246,7 @@ int roce_qp_connect(struct fabric_qp *fabric_qp, const uint8_t *address, size_t 
 	for (uint32_t i = 1; i < FABRIC_LANES_MAX && !nic; i++)
 		qp->peer_ports[i] = get_be16(address + LANES_AT + 2 * (i - 1));
 	qp->payload = payload;
+	qp->endpoint->fabric.counters[FABRIC_UNGUARDED] += qp->skip_icrc;
 	return 0;
 }
 

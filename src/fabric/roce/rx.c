@@ -233,12 +233,13 @@ void rx_prepare(struct endpoint *endpoint)
 							      .msg_iovlen = 1,
 							      .msg_control = inbox->control[i] };
 	}
-	inbox->used = RX_BATCH;
+	inbox->used = inbox->ask = RX_BATCH;
 }
 
 static bool fill_inbox(struct endpoint *endpoint)
 {
 	struct inbox *inbox = &endpoint->inbox;
+	bool merged = false;
 	int count;
 
 	/* The kernel writes these; a poll that finds nothing leaves them as they are. */
@@ -246,14 +247,18 @@ static bool fill_inbox(struct endpoint *endpoint)
 		inbox->messages[i].msg_hdr.msg_namelen = sizeof(inbox->from[i]);
 		inbox->messages[i].msg_hdr.msg_controllen = CMSG_ROOM;
 	}
-	count = recvmmsg(endpoint->fd, inbox->messages, RX_BATCH, MSG_DONTWAIT, NULL);
+	count = recvmmsg(endpoint->fd, inbox->messages, inbox->ask, MSG_DONTWAIT, NULL);
 	inbox->next = inbox->offset = inbox->segment = 0;
 	inbox->count = inbox->used = count > 0 ? (uint32_t)count : 0;
 	for (uint32_t i = 0; i < inbox->count; i++) {
 		inbox->lengths[i] = inbox->messages[i].msg_len;
 		inbox->sizes[i] =
 			read_ancillary(endpoint, &inbox->messages[i].msg_hdr, &inbox->ce[i]);
+		merged |= inbox->sizes[i] != 0;
 	}
+	/* A batch should still be in the cache when its last packet is placed. */
+	if (inbox->count)
+		inbox->ask = merged ? RX_BATCH_MERGED : RX_BATCH;
 	return inbox->count;
 }
 

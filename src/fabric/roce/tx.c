@@ -276,6 +276,9 @@ int roce_write(struct fabric_qp *fabric_qp, unsigned lane, const struct fabric_t
 		bool segments = endpoint->segments && !qp->peer_nic;
 		unsigned n = group_size(segments, writes + done, count - done);
 
+		/* What is left of a batch makes a fuller group together with the next. */
+		if (done && n < done && count == TX_BATCH && done + n == count)
+			break;
 		if (n > 1)
 			done += send_together(&way, target, writes + done, n, qp->psn + done);
 		else

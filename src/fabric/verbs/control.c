@@ -36,7 +36,7 @@ int verbs_control(struct fabric_qp *fabric_qp, const void *data, size_t length)
 	queue->unsignalled++;
 	if (queue->unsignalled == SIGNAL_EVERY)
 		request.send_flags = IBV_SEND_SIGNALED;
-	request.wr_id = wr_id(queue, REQUEST_CONTROL, queue->unsignalled);
+	request.wr_id = wr_id(queue->endpoint, queue->seat, REQUEST_CONTROL, queue->unsignalled);
 	if (ibv_post_send(queue->qp, &request, &bad)) {
 		queue_break(queue, "it takes no datagrams");
 		return -EAGAIN;
@@ -65,21 +65,22 @@ bool control_take(struct queue *queue, const struct ibv_wc *wc, struct fabric_ev
 
 	if (!qp || !qp->payload || wc->byte_len < GRH_SIZE) {
 		drop(endpoint, FABRIC_DROP_QPN);
-		queue_spend(queue, cell);
+		supply_spend(queue->supply, cell);
 		return false;
 	}
 	/* The NIC has checked the Q_Key. */
 	if (wc->src_qp != qp->peer.control_qpn) {
 		drop(endpoint, FABRIC_DROP_STRANGER);
-		queue_spend(queue, cell);
+		supply_spend(queue->supply, cell);
 		return false;
 	}
 	endpoint->lent[endpoint->lent_count++] =
-		(struct lent_cell){ queue->seat, cell, endpoint->seats[queue->seat].epoch };
+		(struct lent_cell){ queue->supply->seat, cell,
+				    endpoint->seats[queue->supply->seat].epoch };
 	memset(event, 0, sizeof(*event));
 	event->type = FABRIC_CONTROL;
 	event->user = qp->user;
-	event->control.bytes = queue->memory + (size_t)cell * queue->cell_size + GRH_SIZE;
+	event->control.bytes = supply_cell(queue->supply, cell) + GRH_SIZE;
 	event->control.length = wc->byte_len - GRH_SIZE;
 	endpoint->fabric.counters[FABRIC_RX_CONTROL]++;
 	endpoint->fabric.counters[FABRIC_RX_BYTES] += event->control.length;
@@ -92,8 +93,12 @@ void control_take_back(struct endpoint *endpoint)
 		const struct lent_cell *lent = &endpoint->lent[i];
 		const struct seat *seat = &endpoint->seats[lent->seat];
 
-		if (seat->queue && seat->epoch == lent->epoch)
-			queue_spend(seat->queue, lent->cell);
+		if (seat->epoch != lent->epoch)
+			continue;
+		if (seat->queue)
+			supply_spend(seat->queue->supply, lent->cell);
+		else if (seat->supply)
+			supply_spend(seat->supply, lent->cell);
 	}
 	endpoint->lent_count = 0;
 }

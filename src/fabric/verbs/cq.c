@@ -47,13 +47,13 @@ int cq_reserve(struct endpoint *endpoint, uint32_t entries, struct cq **out)
 			return 0;
 		}
 	}
-	if (entries > endpoint->sizes.cq)
+	if (entries + sizes_common(&endpoint->sizes) > endpoint->sizes.cq)
 		return -ENOBUFS;
 	error = cq_open(endpoint, endpoint->sizes.cq);
 	if (error)
 		return error;
 	cq = endpoint->cqs[endpoint->cq_count - 1];
-	cq->reserved = entries;
+	cq->reserved = entries + sizes_common(&endpoint->sizes);
 	*out = cq;
 	return 0;
 }

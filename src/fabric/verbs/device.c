@@ -156,8 +156,9 @@ int device_open(struct endpoint *endpoint)
 	if (error)
 		return fail(endpoint, error, endpoint->gid_why);
 	endpoint->path_mtu = 128u << port.active_mtu;
-	sizes_choose(&(struct size_limits){ (uint32_t)device.max_qp_wr, (uint32_t)device.max_cqe },
-		     &endpoint->sizes);
+	sizes_choose(&(struct size_limits){ (uint32_t)device.max_qp_wr, (uint32_t)device.max_cqe,
+					    (uint32_t)device.max_srq_wr },
+		     endpoint->name.srq, &endpoint->sizes);
 	error = open_objects(endpoint);
 	if (error)
 		return fail(endpoint, error, strerror(-error));
@@ -183,6 +184,7 @@ static void react(struct endpoint *endpoint, const struct ibv_async_event *event
 	case IBV_EVENT_QP_FATAL:
 	case IBV_EVENT_QP_REQ_ERR:
 	case IBV_EVENT_QP_ACCESS_ERR:
+	case IBV_EVENT_QP_LAST_WQE_REACHED: /* with shared requests there may be no other sign */
 		queue_break(event->element.qp->qp_context, ibv_event_type_str(event->event_type));
 		break;
 	case IBV_EVENT_PORT_ERR:

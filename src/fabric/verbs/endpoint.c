@@ -153,7 +153,10 @@ static void verbs_close(struct fabric *fabric)
 	windows_close(endpoint);
 	if (endpoint->binder)
 		queue_destroy(endpoint->binder);
+	supply_destroy(endpoint->shared_data);
+	supply_destroy(endpoint->shared_control);
 	device_close(endpoint);
+	free(endpoint->numbers);
 	free(endpoint->seats);
 	free(endpoint);
 }
@@ -186,6 +189,8 @@ static void fill_caps(struct endpoint *endpoint)
 	caps->max_payload = endpoint->path_mtu - (endpoint->ud ? KEY_SIZE : 0);
 	caps->max_control = endpoint->path_mtu < MAX_CONTROL ? endpoint->path_mtu : MAX_CONTROL;
 	caps->window = endpoint->ud ? endpoint->sizes.ud_receives : endpoint->sizes.uc_receives;
+	if (endpoint->name.srq)
+		caps->window = endpoint->sizes.shared_data;
 	caps->lanes = endpoint->name.lanes;
 	caps->generation_bits = GENERATION_BITS;
 	caps->lifetime_ns = endpoint->ud ? 0 : LIFETIME_NS;
@@ -210,7 +215,7 @@ int verbs_open(const char *where, struct fabric **out)
 	error = verbs_name_parse(where, &endpoint->name);
 	if (error) {
 		log_error(
-			"\"verbs:%s\": use verbs:DEVICE[/PORT][@GIDINDEX][,ud][,lanes=N][,tc=N][,sl=N]",
+			"\"verbs:%s\": use verbs:DEVICE[/PORT][@GIDINDEX][,ud][,srq][,lanes=N][,tc=N][,sl=N]",
 			where);
 		goto close_endpoint;
 	}
@@ -220,6 +225,8 @@ int verbs_open(const char *where, struct fabric **out)
 	error = probe_mode(endpoint);
 	if (!error)
 		error = windows_open(endpoint);
+	if (!error)
+		error = supplies_share(endpoint);
 	if (error) {
 		log_error("verbs:%s: %s", endpoint->name.device, strerror(-error));
 		goto close_endpoint;

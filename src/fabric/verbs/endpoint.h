@@ -21,12 +21,13 @@
 #include "fabric/verbs/size.h"
 #include "fabric/verbs/verbs.h"
 
-#define CQ_BATCH   32 /* completions taken from a queue at once */
-#define CQS_MAX	   256
-#define POST_BATCH 64  /* requests posted at once */
-#define BATCHES	   128 /* of writes outstanding on a queue pair; a power of two */
-#define GRH_SIZE   40  /* what a UD queue pair puts before each datagram */
-#define KEY_SIZE   4   /* a UD data packet opens with its window's key: no NIC checks it */
+#define CQ_BATCH     32 /* completions taken from a queue at once */
+#define CQS_MAX	     256
+#define POST_BATCH   64	 /* requests posted at once */
+#define BATCHES	     128 /* of writes outstanding on a queue pair; a power of two */
+#define GRH_SIZE     40	 /* what a UD queue pair puts before each datagram */
+#define CONTROL_CELL 2048u
+#define KEY_SIZE     4 /* a UD data packet opens with its window's key: no NIC checks it */
 
 /* ---- completion queues (cq.c) --------------------------------------------------------------------------------- */
 
@@ -48,6 +49,20 @@ enum request { REQUEST_RECEIVE, REQUEST_WRITE, REQUEST_CONTROL, REQUEST_BIND };
 
 enum queue_kind { QUEUE_UC, QUEUE_UD, QUEUE_CONTROL, QUEUE_BINDER };
 
+/* Receive requests (supply.c). */
+struct supply {
+	struct endpoint *endpoint;
+	struct queue *queue; /* whose they are; null: shared */
+	struct ibv_srq *srq; /* null unless shared */
+	uint32_t seat;	     /* the queue's, or its own when shared */
+	uint32_t depth;
+	uint32_t spent;	    /* used up, to be posted again */
+	uint32_t cell_size; /* 0: requests without memory */
+	uint32_t *spent_cells;
+	uint8_t *memory;
+	struct ibv_mr *mr;
+};
+
 struct queue {
 	struct endpoint *endpoint;
 	struct verbs_qp *owner; /* null: the binder, or its owner is gone */
@@ -57,15 +72,11 @@ struct queue {
 	enum queue_kind kind;
 	uint8_t lane;
 	uint32_t seat;
-	uint32_t sends;	    /* depth */
-	uint32_t send_room; /* requests that may be posted now */
-	uint32_t receives;  /* depth */
-	uint32_t spent;	    /* receive requests used up, to be posted again */
-	/* UD: memory for what arrives, a cell a request, and for what is sent. */
+	uint32_t sends;	       /* depth */
+	uint32_t send_room;    /* requests that may be posted now */
+	struct supply *supply; /* of receive requests, its own or shared */
+	/* UD: memory for what is sent, a cell a request. */
 	struct ibv_mr *mr;
-	uint8_t *memory;
-	uint32_t cell_size;
-	uint32_t *spent_cells;
 	uint8_t *send_cells;
 	uint32_t send_cell_size;
 	uint32_t send_next;
@@ -156,7 +167,8 @@ enum stale_answer {
 };
 
 struct seat {
-	struct queue *queue;
+	struct queue *queue; /* one of the two, or neither */
+	struct supply *supply;
 	uint8_t epoch;
 };
 
@@ -187,6 +199,11 @@ struct endpoint {
 	uint32_t cq_first; /* the one a poll starts with, in turn */
 	struct seat *seats;
 	uint32_t seat_count;
+	struct queue *
+		*numbers; /* queues by their number, open addressing, where supplies are shared */
+	uint32_t numbers_mask;
+	struct supply *shared_data;
+	struct supply *shared_control;
 	struct queue *binder;
 	struct list qps;
 	struct list broken;  /* queues to heal */
@@ -211,11 +228,12 @@ struct endpoint {
 
 #define WR_FIELD 0xffffffu
 
-static inline uint64_t wr_id(const struct queue *queue, enum request request, uint32_t argument)
+static inline uint64_t wr_id(const struct endpoint *endpoint, uint32_t seat, enum request request,
+			     uint32_t argument)
 {
-	uint8_t epoch = queue->endpoint->seats[queue->seat].epoch;
+	uint8_t epoch = endpoint->seats[seat].epoch;
 
-	return (uint64_t)request << 56 | (uint64_t)epoch << 48 | (uint64_t)queue->seat << 24 |
+	return (uint64_t)request << 56 | (uint64_t)epoch << 48 | (uint64_t)seat << 24 |
 	       (argument & WR_FIELD);
 }
 
@@ -229,14 +247,19 @@ static inline uint32_t wr_argument(uint64_t id)
 	return (uint32_t)id & WR_FIELD;
 }
 
-/* The queue a completion belongs to; null when that is gone or was set up anew. */
-static inline struct queue *wr_queue(const struct endpoint *endpoint, uint64_t id)
+/* Where a completion's request came from; null when that is gone or was set up anew. */
+static inline struct seat *wr_seat(const struct endpoint *endpoint, uint64_t id)
 {
 	uint32_t seat = (uint32_t)(id >> 24) & WR_FIELD;
 
 	if (seat >= endpoint->seat_count || endpoint->seats[seat].epoch != (uint8_t)(id >> 48))
 		return NULL;
-	return endpoint->seats[seat].queue;
+	return &endpoint->seats[seat];
+}
+
+static inline uint8_t *supply_cell(const struct supply *supply, uint32_t cell)
+{
+	return supply->memory + (size_t)cell * supply->cell_size;
 }
 
 /* ---- device.c ------------------------------------------------------------------------------------------------- */
@@ -270,12 +293,27 @@ void queue_destroy(struct queue *queue);
 int queue_prepare(struct queue *queue);
 int queue_connect(struct queue *queue, uint32_t qpn, const struct ibv_ah_attr *route,
 		  uint32_t path_mtu);
-/* A receive request was used; `cell` where it had memory. Posts again in batches. */
-void queue_spend(struct queue *queue, uint32_t cell);
 void queue_break(struct queue *queue, const char *what);
 /* Sets up anew what fell into error. */
 void queues_heal(struct endpoint *endpoint);
 struct ibv_ah_attr route_to(const struct endpoint *endpoint, const struct roce_address *peer);
+
+int seat_take(struct endpoint *endpoint, uint32_t *out);
+void seat_leave(struct endpoint *endpoint, uint32_t seat);
+
+/* ---- supply.c ------------------------------------------------------------------------------------------------- */
+/* With no queue it is shared, and filled. */
+int supply_create(struct endpoint *endpoint, struct queue *queue, uint32_t depth,
+		  uint32_t cell_size, struct supply **out);
+void supply_destroy(struct supply *supply);
+int supply_fill(struct supply *supply);
+/* A request was used; `cell` where it had memory. */
+void supply_spend(struct supply *supply, uint32_t cell);
+/* Opens the endpoint's shared supplies, if it is to have any. */
+int supplies_share(struct endpoint *endpoint);
+struct queue *queue_by_number(const struct endpoint *endpoint, uint32_t number);
+/* Makes the table anew. */
+int queues_number(struct endpoint *endpoint);
 
 /* ---- qp.c ----------------------------------------------------------------------------------------------------- */
 int verbs_qp_create(struct fabric *fabric, const struct fabric_qp_attr *attr,

@@ -36,6 +36,11 @@ static bool option(const char **text, struct verbs_name *name)
 		*text += 3;
 		return number(text, 15, &name->service_level);
 	}
+	if (!strncmp(*text, "srq", 3)) {
+		*text += 3;
+		name->srq = true;
+		return true;
+	}
 	if (!strncmp(*text, "ud", 2)) {
 		*text += 2;
 		name->ud = true;

@@ -51,18 +51,40 @@ static bool take_arrival(struct queue *queue, const struct ibv_wc *wc, struct fa
 		endpoint->fabric.counters[FABRIC_RX_DATA]++;
 		endpoint->fabric.counters[FABRIC_RX_BYTES] += event->data.length;
 	}
-	queue_spend(queue, wr_argument(wc->wr_id));
+	supply_spend(queue->supply, wr_argument(wc->wr_id));
 	return made;
+}
+
+/* A request of a shared supply completes for whichever queue the packet was. It may do so in error without harm to the
+ * queue: a write under a stale key uses one up. */
+static bool take_shared(struct supply *supply, const struct ibv_wc *wc, struct fabric_event *event)
+{
+	struct queue *queue = queue_by_number(supply->endpoint, wc->qp_num);
+
+	if (queue && wc->status == IBV_WC_SUCCESS)
+		return take_arrival(queue, wc, event);
+	supply_spend(supply, wr_argument(wc->wr_id));
+	if (queue && wc->status == IBV_WC_REM_ACCESS_ERR)
+		drop(supply->endpoint, FABRIC_DROP_RKEY);
+	else if (queue && wc->status == IBV_WC_REM_INV_REQ_ERR)
+		drop(supply->endpoint, FABRIC_DROP_LENGTH);
+	else if (queue)
+		queue_break(queue, ibv_wc_status_str(wc->status));
+	return false;
 }
 
 /* True when the completion made an event. */
 static bool take(struct endpoint *endpoint, const struct ibv_wc *wc, struct fabric_event *event)
 {
-	struct queue *queue = wr_queue(endpoint, wc->wr_id);
+	struct seat *seat = wr_seat(endpoint, wc->wr_id);
 	bool good = wc->status == IBV_WC_SUCCESS;
+	struct queue *queue;
 
-	if (!queue)
+	if (seat && seat->supply)
+		return take_shared(seat->supply, wc, event);
+	if (!seat || !seat->queue)
 		return false; /* of a queue that is gone */
+	queue = seat->queue;
 	switch (wr_request(wc->wr_id)) {
 	case REQUEST_RECEIVE:
 		if (good)

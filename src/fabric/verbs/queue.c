@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Queues: one ibv_qp each, its way from reset to ready, its receive requests, and its way back from error.
+ * Queues: one ibv_qp each, its way from reset to ready, and its way back from error.
  *
- * Receive requests of a UC queue have no memory: the write names its own place, and the request only makes the
- * completion. They are posted again in batches of an eighth of the depth. A queue that falls into error is left alone
- * until its completion queue was seen empty, so that nothing of its old life is mistaken for the new one; then it is
+ * A queue that falls into error is left alone until its completion queue was seen empty, so that nothing of its old life is mistaken for the new one; then it is
  * reset and connected again. What was on its way is lost, as packets may be.
  */
 #include <arpa/inet.h>
@@ -16,13 +14,12 @@
 #include "base/log.h"
 #include "fabric/verbs/endpoint.h"
 
-#define CELL_ALIGNMENT	 64u
+#define PAGE		 4096
 #define HOP_LIMIT	 64
 #define NEIGHBOUR_TRIES	 10
 #define HEAL_FIRST_NS	 UINT64_C(1000000)
 #define HEAL_SLOWEST_EXP 8u /* 256 ms */
 #define BINDER_RECEIVES	 8u /* for the probe */
-#define CONTROL_CELL	 2048u
 #define SEATS_AT_A_TIME	 64u
 
 static bool is_datagram(const struct queue *queue)
@@ -30,12 +27,13 @@ static bool is_datagram(const struct queue *queue)
 	return queue->kind == QUEUE_UD || queue->kind == QUEUE_CONTROL;
 }
 
-static int take_seat(struct endpoint *endpoint, struct queue *queue)
+int seat_take(struct endpoint *endpoint, uint32_t *out)
 {
 	uint32_t seat = 0;
 	struct seat *seats;
 
-	while (seat < endpoint->seat_count && endpoint->seats[seat].queue)
+	while (seat < endpoint->seat_count &&
+	       (endpoint->seats[seat].queue || endpoint->seats[seat].supply))
 		seat++;
 	if (seat == endpoint->seat_count) {
 		if (seat + SEATS_AT_A_TIME > WR_FIELD)
@@ -47,55 +45,61 @@ static int take_seat(struct endpoint *endpoint, struct queue *queue)
 		endpoint->seats = seats;
 		endpoint->seat_count += SEATS_AT_A_TIME;
 	}
-	endpoint->seats[seat].queue = queue;
-	queue->seat = seat;
+	*out = seat;
 	return 0;
 }
 
-static void choose_depths(struct queue *queue)
+void seat_leave(struct endpoint *endpoint, uint32_t seat)
 {
-	const struct endpoint *endpoint = queue->endpoint;
+	endpoint->seats[seat].queue = NULL;
+	endpoint->seats[seat].supply = NULL;
+	endpoint->seats[seat].epoch++;
+}
+
+/* Depths, the memory to send from, and where receive requests come from. */
+static int equip(struct queue *queue)
+{
+	struct endpoint *endpoint = queue->endpoint;
 	const struct sizes *sizes = &endpoint->sizes;
+	uint32_t receives = 0, cell_size = 0;
 
 	switch (queue->kind) {
 	case QUEUE_UC:
 		queue->sends = sizes->sends;
-		queue->receives = sizes->uc_receives;
+		receives = sizes->uc_receives;
+		queue->supply = endpoint->shared_data;
 		break;
 	case QUEUE_UD:
 		queue->sends = sizes->sends;
-		queue->receives = sizes->ud_receives;
-		queue->cell_size = GRH_SIZE + endpoint->path_mtu;
 		queue->send_cell_size = KEY_SIZE;
+		receives = sizes->ud_receives;
+		cell_size = GRH_SIZE + endpoint->path_mtu;
+		queue->supply = endpoint->shared_data;
 		break;
 	case QUEUE_CONTROL:
 		queue->sends = sizes->control_sends;
-		queue->receives = sizes->control_receives;
-		queue->cell_size = GRH_SIZE + CONTROL_CELL;
 		queue->send_cell_size = CONTROL_CELL;
+		receives = sizes->control_receives;
+		cell_size = GRH_SIZE + CONTROL_CELL;
+		queue->supply = endpoint->shared_control;
 		break;
 	case QUEUE_BINDER:
 		queue->sends = sizes->binds;
-		queue->receives = BINDER_RECEIVES;
+		receives = BINDER_RECEIVES;
 		break;
 	}
-	queue->cell_size =
-		(queue->cell_size + CELL_ALIGNMENT - 1) / CELL_ALIGNMENT * CELL_ALIGNMENT;
-}
+	if (queue->send_cell_size) {
+		size_t size = (size_t)queue->sends * queue->send_cell_size;
 
-static int get_memory(struct queue *queue)
-{
-	size_t arriving = (size_t)queue->receives * queue->cell_size;
-	size_t size = arriving + (size_t)queue->sends * queue->send_cell_size;
-
-	if (!is_datagram(queue))
-		return 0;
-	queue->spent_cells = malloc(queue->receives * sizeof(*queue->spent_cells));
-	if (!queue->spent_cells || posix_memalign((void **)&queue->memory, 4096, size))
-		return -ENOMEM;
-	queue->send_cells = queue->memory + arriving;
-	queue->mr = ibv_reg_mr(queue->endpoint->pd, queue->memory, size, IBV_ACCESS_LOCAL_WRITE);
-	return queue->mr ? 0 : -errno;
+		if (posix_memalign((void **)&queue->send_cells, PAGE, size))
+			return -ENOMEM;
+		errno = ENOMEM;
+		queue->mr = ibv_reg_mr(endpoint->pd, queue->send_cells, size, 0);
+		if (!queue->mr)
+			return -errno;
+	}
+	return queue->supply ? 0
+			     : supply_create(endpoint, queue, receives, cell_size, &queue->supply);
 }
 
 static int make_qp(struct queue *queue)
@@ -104,8 +108,9 @@ static int make_qp(struct queue *queue)
 		.qp_context = queue,
 		.send_cq = queue->cq->ibv,
 		.recv_cq = queue->cq->ibv,
+		.srq = queue->supply->srq,
 		.cap = { .max_send_wr = queue->sends,
-			 .max_recv_wr = queue->receives,
+			 .max_recv_wr = queue->supply->srq ? 0 : queue->supply->depth,
 			 .max_send_sge = 2,
 			 .max_recv_sge = 1 },
 		.qp_type = is_datagram(queue) ? IBV_QPT_UD : IBV_QPT_UC,
@@ -130,14 +135,14 @@ int queue_create(struct endpoint *endpoint, struct verbs_qp *owner, enum queue_k
 	queue->lane = (uint8_t)lane;
 	queue->cq = cq;
 	list_init(&queue->broken);
-	choose_depths(queue);
-	error = take_seat(endpoint, queue);
+	error = seat_take(endpoint, &queue->seat);
 	if (error) {
 		free(queue);
 		return error;
 	}
-	if ((error = get_memory(queue)) || (error = make_qp(queue)) ||
-	    (error = queue_prepare(queue))) {
+	endpoint->seats[queue->seat].queue = queue;
+	if ((error = equip(queue)) || (error = make_qp(queue)) ||
+	    (error = queues_number(endpoint)) || (error = queue_prepare(queue))) {
 		queue_destroy(queue);
 		return error;
 	}
@@ -147,64 +152,21 @@ int queue_create(struct endpoint *endpoint, struct verbs_qp *owner, enum queue_k
 
 void queue_destroy(struct queue *queue)
 {
-	struct seat *seat = &queue->endpoint->seats[queue->seat];
+	struct endpoint *endpoint = queue->endpoint;
 
 	list_del(&queue->broken);
 	if (queue->qp)
 		ibv_destroy_qp(queue->qp);
+	seat_leave(endpoint, queue->seat);
+	/* Without memory for a new table the old one would lead to this one. */
+	if (queue->qp && queues_number(endpoint))
+		abort();
+	if (queue->supply && queue->supply->queue)
+		supply_destroy(queue->supply);
 	if (queue->mr)
 		ibv_dereg_mr(queue->mr);
-	seat->queue = NULL;
-	seat->epoch++;
-	free(queue->memory);
-	free(queue->spent_cells);
+	free(queue->send_cells);
 	free(queue);
-}
-
-static int post_receives(struct queue *queue)
-{
-	while (queue->spent) {
-		struct ibv_recv_wr requests[POST_BATCH], *bad;
-		struct ibv_sge cells[POST_BATCH];
-		uint32_t n = queue->spent < POST_BATCH ? queue->spent : POST_BATCH;
-		int error;
-
-		for (uint32_t i = 0; i < n; i++) {
-			uint32_t cell = 0;
-
-			requests[i] = (struct ibv_recv_wr){ 0 };
-			if (queue->spent_cells) {
-				cell = queue->spent_cells[queue->spent - 1 - i];
-				cells[i].addr =
-					(uintptr_t)queue->memory + (size_t)cell * queue->cell_size;
-				cells[i].length = queue->cell_size;
-				cells[i].lkey = queue->mr->lkey;
-				requests[i].sg_list = &cells[i];
-				requests[i].num_sge = 1;
-			}
-			requests[i].wr_id = wr_id(queue, REQUEST_RECEIVE, cell);
-			requests[i].next = i + 1 < n ? &requests[i + 1] : NULL;
-		}
-		error = ibv_post_recv(queue->qp, requests, &bad);
-		if (error) {
-			queue->spent -= (uint32_t)(bad - requests);
-			return -error;
-		}
-		queue->spent -= n;
-	}
-	return 0;
-}
-
-void queue_spend(struct queue *queue, uint32_t cell)
-{
-	if (queue->spent == queue->receives)
-		return; /* cannot happen: more completions than requests */
-	if (queue->spent_cells)
-		queue->spent_cells[queue->spent] = cell;
-	queue->spent++;
-	if (queue->spent >= queue->receives / 8 && list_empty(&queue->broken) &&
-	    post_receives(queue))
-		queue_break(queue, "it takes no receive requests");
 }
 
 static int modify(struct queue *queue, struct ibv_qp_attr *attr, int mask)
@@ -243,10 +205,8 @@ int queue_prepare(struct queue *queue)
 		return error;
 	queue->send_room = queue->sends;
 	queue->unsignalled = 0;
-	queue->spent = queue->receives;
-	for (uint32_t i = 0; queue->spent_cells && i < queue->receives; i++)
-		queue->spent_cells[i] = i;
-	error = post_receives(queue);
+	if (queue->supply->queue)
+		error = supply_fill(queue->supply);
 	if (!error && is_datagram(queue))
 		error = datagrams_ready(queue);
 	return error;

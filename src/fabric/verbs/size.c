@@ -12,6 +12,8 @@
 #define CONTROL_SENDS	 64u
 #define BINDS		 256u
 #define SHARED_CQ	 32767u /* soft-RoCE's limit, and room for several queue pairs */
+#define SHARED_DATA	 8192u
+#define SHARED_CONTROL	 1024u
 #define SMALLEST	 16u
 #define PATH_MTU_MIN	 256u
 #define PATH_MTU_MAX	 4096u
@@ -21,7 +23,17 @@ static uint32_t capped(uint32_t wanted, uint32_t most)
 	return wanted < most ? wanted : most;
 }
 
-void sizes_choose(const struct size_limits *limits, struct sizes *out)
+uint32_t sizes_common(const struct sizes *sizes)
+{
+	return sizes->shared_data + sizes->shared_control;
+}
+
+static bool fits(const struct sizes *sizes)
+{
+	return sizes_completions(sizes, 1, false) + sizes_common(sizes) <= sizes->cq;
+}
+
+void sizes_choose(const struct size_limits *limits, bool shared, struct sizes *out)
 {
 	uint32_t wr = limits->max_qp_wr < SMALLEST ? SMALLEST : limits->max_qp_wr;
 	uint32_t cqe = limits->max_cqe;
@@ -33,15 +45,23 @@ void sizes_choose(const struct size_limits *limits, struct sizes *out)
 	out->cq = capped(SHARED_CQ, cqe);
 	/* At least one queue pair with one lane has to fit. */
 	out->uc_receives = capped(UC_RECEIVES, wr);
-	while (sizes_completions(out, 1, 0) > out->cq && out->uc_receives > SMALLEST)
+	out->shared_data = shared ? capped(SHARED_DATA, limits->max_srq_wr) : 0;
+	out->shared_control = shared ? capped(SHARED_CONTROL, limits->max_srq_wr) : 0;
+	while (shared && !fits(out) && out->shared_data > SMALLEST) {
+		out->shared_data /= 2;
+		out->shared_control = capped(out->shared_control, out->shared_data);
+	}
+	while (!fits(out) && out->uc_receives > SMALLEST)
 		out->uc_receives /= 2;
 	out->ud_receives = capped(UD_RECEIVES, out->uc_receives);
 }
 
-uint32_t sizes_completions(const struct sizes *sizes, unsigned lanes, int ud)
+uint32_t sizes_completions(const struct sizes *sizes, unsigned lanes, bool ud)
 {
 	uint32_t receives = ud ? sizes->ud_receives : sizes->uc_receives;
 
+	if (sizes->shared_data)
+		return lanes * sizes->sends + sizes->control_sends;
 	return lanes * (receives + sizes->sends) + sizes->control_receives + sizes->control_sends;
 }
 

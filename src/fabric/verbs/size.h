@@ -6,12 +6,14 @@
 #ifndef FABRIC_VERBS_SIZE_H
 #define FABRIC_VERBS_SIZE_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 /* What the device allows. */
 struct size_limits {
 	uint32_t max_qp_wr;
 	uint32_t max_cqe;
+	uint32_t max_srq_wr;
 };
 
 struct sizes {
@@ -22,13 +24,19 @@ struct sizes {
 	uint32_t control_sends;
 	uint32_t binds; /* memory windows being opened or closed */
 	uint32_t cq;	/* entries of a completion queue that several queue pairs share */
+	/* Where receive requests are shared; else 0. */
+	uint32_t shared_data;
+	uint32_t shared_control;
 };
 
-void sizes_choose(const struct size_limits *limits, struct sizes *out);
+void sizes_choose(const struct size_limits *limits, bool shared, struct sizes *out);
+
+/* Entries that every completion queue keeps for shared requests, whichever queue pair they complete for. */
+uint32_t sizes_common(const struct sizes *sizes);
 
 /* The most completions one queue pair with so many lanes, and its control, can have outstanding. In error every request
  * completes, also those that were posted without asking for it. */
-uint32_t sizes_completions(const struct sizes *sizes, unsigned lanes, int ud);
+uint32_t sizes_completions(const struct sizes *sizes, unsigned lanes, bool ud);
 
 /* The smallest IB path MTU that holds a payload; 0 where none does. */
 uint32_t size_path_mtu(uint32_t payload);

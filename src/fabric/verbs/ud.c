@@ -65,7 +65,7 @@ bool ud_take(struct queue *queue, const struct ibv_wc *wc, struct fabric_event *
 {
 	struct endpoint *endpoint = queue->endpoint;
 	struct verbs_qp *qp = queue->owner;
-	const uint8_t *cell = queue->memory + (size_t)wr_argument(wc->wr_id) * queue->cell_size;
+	const uint8_t *cell = supply_cell(queue->supply, wr_argument(wc->wr_id));
 
 	if (!qp->payload) {
 		drop(endpoint, FABRIC_DROP_QPN);

@@ -16,12 +16,13 @@
 #define VERBS_DEVICE_MAX 64
 #define VERBS_LANES_MAX	 8
 
-/* What a name means: DEVICE[/PORT][@GIDINDEX][,ud][,lanes=N][,tc=N][,sl=N] */
+/* What a name means: DEVICE[/PORT][@GIDINDEX][,ud][,srq][,lanes=N][,tc=N][,sl=N] */
 struct verbs_name {
 	char device[VERBS_DEVICE_MAX];
 	unsigned port; /* 0: the first that is up */
 	int gid_index; /* -1: chosen */
 	bool ud;       /* even if the device could do better */
+	bool srq;      /* receive requests shared by all queue pairs: for thousands of them */
 	unsigned lanes;
 	unsigned traffic_class; /* of the IP header: DSCP and ECN bits */
 	unsigned service_level;

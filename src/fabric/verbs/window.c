@@ -115,8 +115,8 @@ static void post_queued(struct endpoint *endpoint)
 		struct window *window = container_of(item, struct window, link);
 		bool opens = window->state == WINDOW_BINDING;
 		struct ibv_mw_bind bind = {
-			.wr_id =
-				wr_id(binder, REQUEST_BIND, pool_index(&endpoint->windows, window)),
+			.wr_id = wr_id(endpoint, binder->seat, REQUEST_BIND,
+				       pool_index(&endpoint->windows, window)),
 			.send_flags = IBV_SEND_SIGNALED,
 			.bind_info = { .mr = window->mr },
 		};

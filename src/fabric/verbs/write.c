@@ -52,7 +52,7 @@ static void fill(struct verbs_qp *qp, struct queue *queue, const struct fabric_t
 		memset(request, 0, sizeof(*request));
 		pieces[0] = (struct ibv_sge){ (uintptr_t)write->data, write->length,
 					      ((struct ibv_mr *)write->mr)->lkey };
-		request->wr_id = wr_id(queue, REQUEST_WRITE, qp->batch_tail);
+		request->wr_id = wr_id(queue->endpoint, queue->seat, REQUEST_WRITE, qp->batch_tail);
 		request->sg_list = pieces;
 		request->num_sge = 1;
 		request->imm_data =

@@ -93,6 +93,7 @@ static void of_a_socket(void **state)
 	assert_int_equal(out.control_qpn, roce_qp(qp)->qpn);
 	assert_int_equal(out.qkey, roce_qp(qp)->qkey);
 	assert_memory_equal(out.ip, ((uint8_t[4]){ 127, 0, 0, 1 }), 4);
+	fabric->ops->qp_destroy(qp);
 	fabric->ops->close(fabric);
 }
 
@@ -112,6 +113,7 @@ static int connect_to(const char *name, const struct roce_address *address, char
 	result = fabric->ops->qp_connect(qp, bytes, address_encode(address, bytes), 1024);
 	strcpy(error, fabric->error);
 	*seen = *roce_qp(qp);
+	fabric->ops->qp_destroy(qp);
 	fabric->ops->close(fabric);
 	return result;
 }

@@ -231,6 +231,8 @@ static void without_icrc(void **state)
 
 	(void)state;
 	meet(&ends, "roce:127.0.0.1@0", &skip, &skip);
+	assert_int_equal(ends.from->counters[FABRIC_UNGUARDED], 1);
+	assert_int_equal(ends.to->counters[FABRIC_UNGUARDED], 1);
 	put(&ends, 0, 0, PACKETS);
 	take_until(&ends, PACKETS);
 	assert_memory_equal(source, sink, sizeof(sink));
@@ -245,6 +247,7 @@ static void without_icrc(void **state)
 		meet(&ends, "roce:127.0.0.1@0", end ? &skip : NULL, end ? NULL : &skip);
 		assert_false(roce_qp(ends.sender)->skip_icrc);
 		assert_false(roce_qp(ends.receiver)->skip_icrc);
+		assert_int_equal(ends.from->counters[FABRIC_UNGUARDED], 0);
 		put(&ends, 0, 0, PACKETS);
 		take_until(&ends, PACKETS);
 		assert_int_equal(ends.to->counters[FABRIC_DROP_ICRC], 0);

@@ -22,14 +22,15 @@ static void names(void **state)
 	assert_string_equal(name.device, "mlx5_0");
 	assert_int_equal(name.port, 0);
 	assert_int_equal(name.gid_index, -1);
-	assert_int_equal(name.lanes, 1);
+	assert_int_equal(name.lanes, true);
 	assert_false(name.ud);
-	assert_int_equal(verbs_name_parse("rxe0/2@0,lanes=8,ud", &name), 0);
+	assert_int_equal(verbs_name_parse("rxe0/2@0,srq,lanes=8,ud", &name), 0);
 	assert_string_equal(name.device, "rxe0");
 	assert_int_equal(name.port, 2);
 	assert_int_equal(name.gid_index, 0);
 	assert_int_equal(name.lanes, 8);
 	assert_true(name.ud);
+	assert_true(name.srq);
 	assert_int_equal(verbs_name_parse("rxe0,tc=106,sl=3", &name), 0);
 	assert_int_equal(name.traffic_class, 106);
 	assert_int_equal(name.service_level, 3);
@@ -150,28 +151,38 @@ static void as_asked(void **state)
 static void no_overflow(void **state)
 {
 	static const struct size_limits limits[] = {
-		{ 1 << 20, 32767 }, { 32768, 4194303 }, { 16384, 16384 },
-		{ 4096, 4096 },	    { 1024, 1024 },	{ 128, 1 << 20 },
+		{ 1 << 20, 32767, 1 << 20 }, { 32768, 4194303, 32767 }, { 16384, 16384, 0 },
+		{ 4096, 4096, 4096 },	     { 1024, 1024, 1024 },	{ 128, 1 << 20, 128 },
 	};
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(limits) / sizeof(limits[0]); i++) {
 		struct sizes sizes;
 
-		sizes_choose(&limits[i], &sizes);
+		sizes_choose(&limits[i], false, &sizes);
 		assert_in_range(sizes.uc_receives, 16, limits[i].max_qp_wr);
 		assert_in_range(sizes.ud_receives, 16, sizes.uc_receives);
 		assert_in_range(sizes.sends, 16, limits[i].max_qp_wr);
 		assert_in_range(sizes.cq, 1, limits[i].max_cqe);
-		assert_true(sizes_completions(&sizes, 1, 0) <= sizes.cq);
+		assert_true(sizes_completions(&sizes, 1, false) <= sizes.cq);
 		for (unsigned lanes = 1; lanes <= VERBS_LANES_MAX; lanes++) {
 			uint32_t control = sizes.control_receives + sizes.control_sends;
 
-			assert_int_equal(sizes_completions(&sizes, lanes, 0),
+			assert_int_equal(sizes_completions(&sizes, lanes, false),
 					 lanes * (sizes.uc_receives + sizes.sends) + control);
-			assert_int_equal(sizes_completions(&sizes, lanes, 1),
+			assert_int_equal(sizes_completions(&sizes, lanes, true),
 					 lanes * (sizes.ud_receives + sizes.sends) + control);
 		}
+		assert_int_equal(sizes_common(&sizes), 0);
+		if (!limits[i].max_srq_wr)
+			continue;
+		sizes_choose(&limits[i], true, &sizes);
+		assert_in_range(sizes.shared_data, 16, limits[i].max_srq_wr);
+		assert_in_range(sizes.shared_control, 16, limits[i].max_srq_wr);
+		assert_int_equal(sizes_common(&sizes), sizes.shared_data + sizes.shared_control);
+		assert_int_equal(sizes_completions(&sizes, 2, false),
+				 2 * sizes.sends + sizes.control_sends);
+		assert_true(sizes_completions(&sizes, 1, false) + sizes_common(&sizes) <= sizes.cq);
 	}
 }
 

@@ -1,0 +1,222 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * hostile: what forged packets do to a transfer. Nothing, is the claim: no byte lands, no memory is lost, and the transfer
+ * is as fast as before once they stop. A second of transfer is measured before the first forged packet and a second right
+ * after the last one. Memory is compared with that after the first fifth of the packets. Ends with 1 when a byte was wrong,
+ * an end gave up or grew, or nothing moved afterwards.
+ */
+#include "hostile.h"
+
+#include <getopt.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#define WARM_UP_NS  UINT64_C(1000000000)
+#define WINDOW_NS   UINT64_C(1000000000)
+#define GROWTH_MAX  (UINT64_C(1) << 20)
+#define SETTLING    5		    /* memory counts from this part of the packets on */
+#define STEP	    UINT64_C(10000) /* packets between looks at the victims */
+#define NS_A_SECOND 1e9
+
+struct sample {
+	uint64_t at_ns;
+	uint64_t bytes;
+	uint64_t resident[ENDS];
+};
+
+struct run {
+	struct ends ends;
+	pid_t pids[ENDS];
+	struct spray *spray;
+	uint64_t seed;
+	uint64_t packets;
+	struct sample start, before, settled, sprayed, after;
+};
+
+static uint64_t now_ns(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+}
+
+static void pause_ns(uint64_t ns)
+{
+	struct timespec left = { (time_t)(ns / 1000000000), (long)(ns % 1000000000) };
+
+	while (nanosleep(&left, &left))
+		;
+}
+
+static uint64_t resident_bytes(pid_t pid)
+{
+	unsigned long total, resident = 0;
+	char path[64];
+	FILE *file;
+
+	snprintf(path, sizeof(path), "/proc/%d/statm", (int)pid);
+	file = fopen(path, "r");
+	if (!file)
+		return 0;
+	if (fscanf(file, "%lu %lu", &total, &resident) != 2)
+		resident = 0;
+	fclose(file);
+	return (uint64_t)resident * (uint64_t)sysconf(_SC_PAGESIZE);
+}
+
+static void look(const struct run *run, struct sample *out)
+{
+	out->at_ns = now_ns();
+	out->bytes = atomic_load(&run->ends.board->bytes);
+	for (int end = 0; end < ENDS; end++)
+		out->resident[end] = resident_bytes(run->pids[end]);
+}
+
+static double rate_bps(const struct sample *from, const struct sample *to)
+{
+	return (double)(to->bytes - from->bytes) * 8 * NS_A_SECOND /
+	       (double)(to->at_ns - from->at_ns);
+}
+
+static pid_t start(struct ends *ends, void (*what)(struct ends *))
+{
+	pid_t parent = getpid(), pid = fork();
+
+	if (pid < 0) {
+		perror("hostile: fork");
+		exit(1);
+	}
+	if (pid)
+		return pid;
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	if (getppid() != parent)
+		_exit(1);
+	what(ends);
+	_exit(1);
+}
+
+static void attack(struct run *run)
+{
+	uint64_t left = run->packets;
+
+	hostile_open(&run->ends);
+	run->spray = spray_open(&run->ends, run->seed);
+	run->pids[RECEIVER] = start(&run->ends, hostile_receive);
+	run->pids[SENDER] = start(&run->ends, hostile_send);
+	pause_ns(WARM_UP_NS);
+	look(run, &run->start);
+	pause_ns(WINDOW_NS);
+	look(run, &run->before);
+	run->settled = run->before;
+	while (left && !atomic_load(&run->ends.board->failed)) {
+		uint64_t some = left < STEP ? left : STEP;
+
+		spray(run->spray, some);
+		left -= some;
+		/* Buffers are touched when first used, and a flood uses all of them. */
+		if (left > run->packets - run->packets / SETTLING)
+			look(run, &run->settled);
+	}
+	look(run, &run->sprayed);
+	pause_ns(WINDOW_NS);
+	look(run, &run->after);
+	atomic_store(&run->ends.board->stop, true);
+	for (int end = 0; end < ENDS; end++) {
+		int status;
+
+		waitpid(run->pids[end], &status, 0);
+		if (status && !atomic_exchange(&run->ends.board->failed, true))
+			snprintf(run->ends.board->why, sizeof(run->ends.board->why),
+				 "the %s died, status %d", end == SENDER ? "sender" : "receiver",
+				 status);
+	}
+}
+
+static const char *verdict(const struct run *run)
+{
+	if (atomic_load(&run->ends.board->failed))
+		return run->ends.board->why;
+	for (int end = 0; end < ENDS; end++) {
+		if (run->after.resident[end] > run->settled.resident[end] + GROWTH_MAX)
+			return end == SENDER ? "the sender grew" : "the receiver grew";
+	}
+	if (run->after.bytes == run->sprayed.bytes)
+		return "nothing moved in the second after the last forged packet";
+	return "";
+}
+
+static void print_counters(const struct run *run, int end)
+{
+	const char *between = "";
+
+	for (unsigned i = 0; i < gw_counter_count() && i < BOARD_COUNTERS; i++) {
+		uint64_t value = run->ends.board->counters[end][i];
+
+		if (!value)
+			continue;
+		printf("%s\"%s\": %" PRIu64, between, gw_counter_name(i), value);
+		between = ", ";
+	}
+}
+
+static void print(const struct run *run)
+{
+	double before = rate_bps(&run->start, &run->before);
+	double during = rate_bps(&run->before, &run->sprayed);
+	double after = rate_bps(&run->sprayed, &run->after);
+	double seconds = (double)(run->sprayed.at_ns - run->before.at_ns) / NS_A_SECOND;
+	const char *name;
+	uint64_t sent;
+
+	printf("{\"environment\": \"loopback\", \"seed\": %" PRIu64 ", \"packets\": %" PRIu64
+	       ", \"seconds\": %.3f, \"packets_a_second\": %.0f,\n \"kinds\": {",
+	       run->seed, run->packets, seconds, (double)run->packets / seconds);
+	for (unsigned i = 0; (name = spray_kind(run->spray, i, &sent)); i++)
+		printf("%s\"%s\": %" PRIu64, i ? ", " : "", name, sent);
+	printf("},\n \"goodput_bps\": {\"before\": %.0f, \"during\": %.0f, \"after\": %.0f}, \"recovered\": %.4f,\n",
+	       before, during, after, before > 0 ? after / before : 0);
+	printf(" \"messages_verified\": %" PRIu64 ", \"resident_bytes\": {",
+	       atomic_load(&run->ends.board->messages));
+	for (int end = 0; end < ENDS; end++)
+		printf("%s\"%s\": {\"settled\": %" PRIu64 ", \"after\": %" PRIu64 "}",
+		       end ? ", " : "", end == SENDER ? "sender" : "receiver",
+		       run->settled.resident[end], run->after.resident[end]);
+	printf("},\n \"counters\": {\"sender\": {");
+	print_counters(run, SENDER);
+	printf("},\n \"receiver\": {");
+	print_counters(run, RECEIVER);
+	printf("}}, \"wrong\": \"%s\"}\n", verdict(run));
+}
+
+int main(int argc, char **argv)
+{
+	static const struct option options[] = { { "packets", required_argument, NULL, 'p' },
+						 { "seed", required_argument, NULL, 's' },
+						 { NULL, 0, NULL, 0 } };
+	static struct run run = { .packets = 1000000, .seed = 1 };
+	int c;
+
+	while ((c = getopt_long(argc, argv, "", options, NULL)) != -1) {
+		if (c == 'p')
+			run.packets = strtoull(optarg, NULL, 10);
+		else if (c == 's')
+			run.seed = strtoull(optarg, NULL, 10);
+		else
+			run.packets = 0;
+	}
+	if (!run.packets || optind != argc) {
+		fputs("usage: hostile [--packets N] [--seed N]\n", stderr);
+		return 2;
+	}
+	attack(&run);
+	print(&run);
+	return verdict(&run)[0] != '\0';
+}
