@@ -80,6 +80,7 @@ static int look_around(struct qualify *qualify)
 	struct qualify_means *means = &qualify->means;
 
 	means->address = qualify->talk.connection.local;
+	means->udp_port = qualify->options.udp_port_given ? qualify->options.udp_port : 0;
 	means->count = qualify_devices_find(qualify->device, means->devices);
 	if (qualify->device && !means->count)
 		return report_fail(
@@ -389,6 +390,8 @@ const struct command command_qualify = {
 		"of RDMA devices, UC and UD, IPv4 and IPv6, packet sizes, and user space that applies, both\n"
 		"directions at once, all data looked at. Prints a table and writes a JSON report, which also\n"
 		"says what was not verified. It names no host and no address.\n"
+		"\n"
+		"Between user-space ends --udp-port is any unless given; towards a device it is 4791.\n"
 		"\n"
 		"  --device NAME   use this RDMA device only (default: every one with a RoCE port that is up)\n"
 		"  --report FILE   where the report goes (default godwit-qualify.json)\n"

@@ -99,8 +99,10 @@ int qualify_case_fabric(const struct qualify_case *what, const struct qualify_me
 
 	if (what->kind[end] == QUALIFY_USER) {
 		/* Towards a device the port is RoCE's own; between two sockets any will do. */
-		snprintf(out, QUALIFY_FABRIC, "roce:%s%s", own->address,
-			 what->kind[!end] == QUALIFY_USER ? "@0" : "");
+		if (what->kind[!end] == QUALIFY_USER)
+			snprintf(out, QUALIFY_FABRIC, "roce:%s@%u", own->address, own->udp_port);
+		else
+			snprintf(out, QUALIFY_FABRIC, "roce:%s", own->address);
 		return 0;
 	}
 	device = device_of(what, own, end);

@@ -31,6 +31,7 @@ struct qualify_means {
 	struct qualify_device devices[QUALIFY_DEVICES_MAX];
 	unsigned count;
 	const char *address; /* of user space; whether it holds a ':' tells its family */
+	uint16_t udp_port;   /* between two sockets; 0: any */
 };
 
 /* Of the other end only its devices' addresses matter. Returns how many. */

@@ -132,7 +132,7 @@ static int post(struct sdr_qp *qp, const struct sdr_send_wr *wr, struct sdr_send
 
 int sdr_send_post(struct sdr_qp *qp, struct sdr_send_wr *wr, struct sdr_send_handle **handle)
 {
-	struct sdr_send_handle *made;
+	struct sdr_send_handle *made = NULL;
 	int result;
 
 	if (!qp || !wr || !handle)
@@ -168,7 +168,7 @@ static int start(struct sdr_qp *qp, const struct sdr_send_start_wr *wr,
 int sdr_streaming_send_start(struct sdr_qp *qp, struct sdr_send_start_wr *wr,
 			     struct sdr_send_handle **handle)
 {
-	struct sdr_send_handle *made;
+	struct sdr_send_handle *made = NULL;
 	int result;
 
 	if (!qp || !wr || !handle)

@@ -5,6 +5,7 @@
 Devices are put up in a directory that stands in for sysfs, so that what is read from there can be checked here."""
 import json
 import os
+import re
 import socket
 
 from harness import Command, Directory, check, finish, free_port, listening, one_line, wait_until
@@ -110,6 +111,15 @@ def devices(directory):
     check("0a09" not in text, "the report holds an address")
 
 
+def manual():
+    """The manual page names the same options as the help."""
+    told = set(re.findall(r"^  --([a-z-]+)", Command("help", "qualify").wait().stdout, re.M))
+    page = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../man/godwit-qualify.1")
+    with open(page, encoding="utf-8") as file:
+        written = set(re.findall(r"Fl -([a-z-]+)", "".join(line for line in file if line.startswith(".It Fl"))))
+    check(told and told == written, f"help has {sorted(told)}, the manual {sorted(written)}")
+
+
 def errors(directory):
     caller = Command("qualify", "127.0.0.1", "--device", "mlx5_9", env=NO_DEVICES).wait()
     check(caller.status == 1, f"no such device: {caller}")
@@ -138,6 +148,7 @@ def main():
         faults_and_json(directory)
         devices(directory)
         errors(directory)
+    manual()
     finish()
 
 
