@@ -88,6 +88,21 @@ GW_API int gw_context_close(struct gw_context *ctx);
 GW_API int gw_mr_register(struct gw_context *ctx, void *addr, size_t length, struct gw_mr **out);
 GW_API int gw_mr_deregister(struct gw_mr *mr);
 
+/*
+ * Registers memory of a GPU or another device, through the dma-buf `fd` which its driver exported: `length` bytes from
+ * `offset` on. `addr` is what requests call the first of them, as a rule the device's own address. The library never
+ * touches such memory, only the NIC does; the descriptor may be closed afterwards. A message of at most 512 bytes that the
+ * peer told together with its announcement cannot be put there: it counts as lost (drop_unreachable) until it is repeated.
+ *
+ * What is in the way is said by gw_context_error().
+ * -ENOTSUP  the fabric copies with the processor, or the device, its driver or libibverbs knows no dma-buf
+ * -EBADF    not an open descriptor
+ * -EINVAL   not a dma-buf, or one without this range
+ * -ENOMEM, -ENOBUFS
+ */
+GW_API int gw_mr_register_dmabuf(struct gw_context *ctx, int fd, uint64_t offset, size_t length,
+				 void *addr, struct gw_mr **out);
+
 /* Does what there is to do without blocking and returns how many things that was. -EBUSY from inside a callback. */
 GW_API int gw_progress(struct gw_context *ctx);
 

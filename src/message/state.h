@@ -57,12 +57,13 @@ enum message_counter {
 	COUNT_GRANT_REPEATS, /* datagrams that repeat what the peer did not acknowledge */
 	COUNT_ANNOUNCE_REPEATS,
 	COUNT_RESULT_REPEATS,
-	COUNT_STALLS,	       /* a full window given up as lost */
-	COUNT_PAYLOAD_CUTS,    /* times that a path carried less than both ends' interfaces */
-	COUNT_PEERS_GONE,      /* queue pairs that ended by silence */
-	COUNT_DROP_GENERATION, /* data of an older use of the slot */
-	COUNT_DROP_SHAPE,      /* data whose length contradicts the message's */
-	COUNT_DROP_CONTROL,    /* malformed control */
+	COUNT_STALLS,		/* a full window given up as lost */
+	COUNT_PAYLOAD_CUTS,	/* times that a path carried less than both ends' interfaces */
+	COUNT_PEERS_GONE,	/* queue pairs that ended by silence */
+	COUNT_DROP_GENERATION,	/* data of an older use of the slot */
+	COUNT_DROP_SHAPE,	/* data whose length contradicts the message's */
+	COUNT_DROP_UNREACHABLE, /* small data told, for memory that only the NIC writes */
+	COUNT_DROP_CONTROL,	/* malformed control */
 	COUNT_DROP_CONTROL_VERSION,
 	COUNT_DROP_CONTROL_UNKNOWN, /* of a type from the future */
 	COUNT_DROP_TOKEN,	    /* control of another connection */
@@ -124,6 +125,7 @@ struct gw_mr {
 	uintptr_t addr;
 	size_t length;
 	uint32_t users;
+	bool unreachable; /* by the processor */
 };
 
 enum qp_state { QP_CREATED, QP_CONNECTED, QP_GONE };

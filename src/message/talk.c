@@ -67,7 +67,7 @@ static void say_data(struct gw_qp *qp, struct letter *letter, struct gw_send *se
 	struct control_data data = { .msn = send->msn };
 
 	if (!put || send->packets != 1 || send->length > DATA_TOLD_MAX || send->high_water ||
-	    !feedback_allow(qp, 1))
+	    put->mr->unreachable || !feedback_allow(qp, 1))
 		return;
 	data.length = (uint16_t)send->length;
 	data.bytes = put->addr;
