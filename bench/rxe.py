@@ -94,7 +94,7 @@ def goodput_of(name, text):
 def sample_of(name, text, watched, end):
     status, sent, received = map(int, end)
     rate = goodput_of(name, text)
-    if status or not rate:
+    if status or not rate or not watched:
         return {"failed": f"status {status}: {text.strip()[-200:]}"}
     if name != "godwit" and sent != received:
         return {"failed": f"{sent - received} of {sent} packets did not arrive"}
@@ -128,6 +128,21 @@ def spread(values):
     return {"median": statistics.median(values), "least": min(values), "most": max(values), "runs": len(values)}
 
 
+def summarize(samples):
+    """Ratios are formed within a round."""
+    summary, ratios = {}, {}
+    for name, taken in samples.items():
+        good = [each for each in taken if "failed" not in each]
+        if good:
+            summary[name] = {key: spread([each[key] for each in good]) for key in ("goodput_gbps", "cpu_s_per_gb")}
+            summary[name].update(disturbed=sum(each["disturbed"] for each in good), failed=len(taken) - len(good))
+        pairs = [(ours["goodput_gbps"], theirs["goodput_gbps"]) for ours, theirs in zip(samples["godwit"], taken)
+                 if "failed" not in ours and "failed" not in theirs]
+        if name != "godwit" and pairs:
+            ratios[name] = spread([ours / theirs for ours, theirs in pairs])
+    return summary, ratios
+
+
 def missing():
     for tool, package in (("ib_write_bw", "perftest"), ("rdma", "iproute2"), ("ip", "iproute2")):
         if shutil.which(tool) is None:
@@ -154,16 +169,7 @@ def run_rxe(options):
                    os.path.join(ROOT, "tests", "system"), str(options.rounds), str(LINK_MTU)]
         with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as guest:
             call = read(guest, samples)
-    summary, ratios = {}, {}
-    for name, taken in samples.items():
-        good = [each for each in taken if "failed" not in each]
-        if good:
-            summary[name] = {key: spread([each[key] for each in good]) for key in ("goodput_gbps", "cpu_s_per_gb")}
-            summary[name].update(disturbed=sum(each["disturbed"] for each in good), failed=len(taken) - len(good))
-        pairs = [(ours["goodput_gbps"], theirs["goodput_gbps"]) for ours, theirs in zip(samples["godwit"], taken)
-                 if "failed" not in ours and "failed" not in theirs]
-        if name != "godwit" and pairs:
-            ratios[name] = spread([ours / theirs for ours, theirs in pairs])
+    summary, ratios = summarize(samples)
     return {"environment": "soft-RoCE: one user-mode Linux guest, veth pairs, single packets", "rounds": options.rounds,
             "kernel": platform.release(), "guest_kernel": os.path.basename(binary), "link_mtu": LINK_MTU, "goal": GOAL,
             "call_ns": {"guest": call, "host": call_ns()}, "contenders": CONTENDERS, "summary": summary, "ratios": ratios,

@@ -17,6 +17,7 @@ struct command {
 extern const struct command command_lab;
 extern const struct command command_perf;
 extern const struct command command_plan;
+extern const struct command command_qualify;
 extern const struct command command_recv;
 extern const struct command command_send;
 

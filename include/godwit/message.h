@@ -122,6 +122,8 @@ struct gw_send_handler {
 };
 
 #define GW_SEND_IMM 1u /* the message carries attr.imm */
+/* Streams: as long as the receive it lands in turns out to be. attr.length must be 0. */
+#define GW_SEND_FILL 2u
 
 struct gw_send_attr {
 	const void *addr; /* one-shot sends only; streams name memory in each put */

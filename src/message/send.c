@@ -180,6 +180,19 @@ static int add_put(struct gw_send *send, uint64_t offset, const void *addr, uint
 	return 0;
 }
 
+static uint32_t packets_of(const struct gw_qp *qp, uint64_t length)
+{
+	return (uint32_t)((length + qp->tx_payload - 1) / qp->tx_payload);
+}
+
+/* What a message can hold: the receive's size, as far as the immediate counts. A peer may claim any capacity. */
+static uint64_t fill_length(const struct gw_qp *qp, uint64_t capacity)
+{
+	uint64_t most = (uint64_t)qp->tx_payload << qp->split.packet_bits;
+
+	return capacity < most ? capacity : most;
+}
+
 /* The first of the waiting sends meets the first of the grants. */
 static void match_one(struct gw_send *send, const struct grant *grant)
 {
@@ -195,6 +208,10 @@ static void match_one(struct gw_send *send, const struct grant *grant)
 	qp_owe(qp, OWE_ANNOUNCE);
 	if (send->ended)
 		return;
+	if (send->flags & GW_SEND_FILL) {
+		send->length = fill_length(qp, capacity);
+		send->packets = packets_of(qp, send->length);
+	}
 	if (send->length > capacity) {
 		send_end(send, -EMSGSIZE);
 		return;
@@ -210,11 +227,6 @@ static void match_one(struct gw_send *send, const struct grant *grant)
 		send->handler->granted(send, send->arg, capacity, send->ctx->now);
 	if (send->closing)
 		pump_check(send); /* ended before its turn came: there is nothing to wait for */
-}
-
-static uint32_t packets_of(const struct gw_qp *qp, uint64_t length)
-{
-	return (uint32_t)((length + qp->tx_payload - 1) / qp->tx_payload);
 }
 
 void send_repacket(struct gw_qp *qp)
@@ -235,7 +247,7 @@ void send_match(struct gw_qp *qp)
 {
 	struct list *waiting, *first;
 
-	if (qp->reach != REACH_SETTLED)
+	if (qp->reach < REACH_SETTLED)
 		return;
 	while (qp->state == QP_CONNECTED && (waiting = list_first(&qp->sends_waiting)) &&
 	       (first = list_first(&qp->grants))) {
@@ -254,7 +266,7 @@ static int check_post(struct gw_qp *qp, const struct gw_send_attr *attr, const v
 
 	if (error)
 		return error;
-	if (!attr || !out || attr->flags & ~GW_SEND_IMM || attr->reserved32)
+	if (!attr || !out || attr->flags & ~(GW_SEND_IMM | GW_SEND_FILL) || attr->reserved32)
 		return -EINVAL;
 	for (size_t i = 0; i < sizeof(attr->reserved) / sizeof(attr->reserved[0]); i++)
 		if (attr->reserved[i])
@@ -312,7 +324,7 @@ int gw_send_post(struct gw_qp *qp, const struct gw_send_attr *attr, struct gw_se
 
 	if (error)
 		return error;
-	if (attr->length && (!attr->mr || !attr->addr))
+	if (attr->flags & GW_SEND_FILL || (attr->length && (!attr->mr || !attr->addr)))
 		return -EINVAL;
 	if (attr->length && !mr_covers(attr->mr, qp->ctx, attr->addr, attr->length))
 		return -EFAULT;
@@ -325,7 +337,7 @@ int gw_stream_start(struct gw_qp *qp, const struct gw_send_attr *attr, struct gw
 
 	if (error)
 		return error;
-	if (attr->addr || attr->mr)
+	if (attr->addr || attr->mr || (attr->flags & GW_SEND_FILL && attr->length))
 		return -EINVAL;
 	return post(qp, attr, true, out);
 }
@@ -348,6 +360,8 @@ int gw_stream_put(struct gw_send *stream, uint64_t offset, const void *addr, uin
 		return error;
 	if (stream->ended || stream->closing || stream->result)
 		return -EALREADY;
+	if (!stream->granted && stream->flags & GW_SEND_FILL)
+		return -EAGAIN; /* how long it will be is not known yet */
 	if (offset > stream->length || length > stream->length - offset ||
 	    offset % stream->qp->tx_payload ||
 	    (length % stream->qp->tx_payload && offset + length != stream->length))

@@ -263,7 +263,7 @@ static void say_reach(struct gw_qp *qp, struct letter *letter)
 	struct control_reach reach = { CONTROL_REACH_REQUEST, qp->tx_payload };
 	size_t length = qp->tx_payload + qp->ctx->fabric->caps.probe_extra;
 
-	if (qp->reach != REACH_SEEKING)
+	if (qp->reach != REACH_SEEKING && qp->reach != REACH_DOUBT)
 		return;
 	letter_send(letter);
 	letter_open(letter, qp, length);

@@ -1,0 +1,212 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Queue pairs. Each is one of Godwit's with arrays for its requests, and describes itself to a peer as
+ *
+ *	0   'S' 'D' 'R' 1
+ *	4   u8 log of the chunk's size
+ *	5   zeros
+ *	16  Godwit's own description
+ *
+ * An offset in chunks has to fall on a packet, so packets are a power of two: the largest that the fabric takes.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "state.h"
+
+#define LOG_MSGS_MAX   10 /* the immediate's bits for a message's number, as published */
+#define CHUNK_MTUS_MAX 64
+#define LOG_MTU_FIRST  6 /* of SDR_MTU_64 */
+#define INFO_HEADER    16
+
+static const uint8_t magic[4] = { 'S', 'D', 'R', 1 };
+
+static const char *check_attr(const struct sdr_qp_attr *attr)
+{
+	uint32_t chunk_log = attr->bitmap_chunk_size_log_bytes, mtu_log = LOG_MTU_FIRST + attr->mtu;
+
+	if (attr->mtu > SDR_MTU_4096)
+		return "the mtu is none of enum sdr_mtu";
+	if (attr->max_log_num_msgs > LOG_MSGS_MAX)
+		return "max_log_num_msgs is over 10";
+	if (attr->max_in_flight_log_bytes > 40)
+		return "max_in_flight_log_bytes is over 40";
+	if (chunk_log < mtu_log || chunk_log > 31 || 1u << (chunk_log - mtu_log) > CHUNK_MTUS_MAX)
+		return "a chunk has 1 to 64 mtu";
+	if (attr->max_in_flight_log_bytes < (uint64_t)chunk_log + attr->max_log_num_msgs)
+		return "2^max_log_num_msgs messages of a chunk are more than 2^max_in_flight_log_bytes";
+	if (!attr->send_enable && !attr->recv_enable)
+		return "it can neither send nor receive";
+	return NULL;
+}
+
+/* The payload is halved until the fabric takes it. */
+static int create_gw(struct sdr_qp *qp, const struct sdr_qp_attr *attr)
+{
+	struct gw_qp_attr gw_attr = { .slots = 1u << attr->max_log_num_msgs };
+	int error = -EINVAL;
+
+	for (uint32_t log = LOG_MTU_FIRST + attr->mtu; log >= LOG_MTU_FIRST && error == -EINVAL;
+	     log--) {
+		uint32_t packets = 1u << (qp->chunk_log - log);
+
+		gw_attr.payload = 1u << log;
+		gw_attr.chunk_packets = packets < CHUNK_MTUS_MAX ? packets : CHUNK_MTUS_MAX;
+		error = gw_qp_create(qp->ctx->gw, &gw_attr, &qp->gw);
+	}
+	if (!error && attr->rate_limit) {
+		rate_set(&qp->rate, attr->rate_limit, gw_attr.payload);
+		gw_qp_set_gate(qp->gw, &rate_gate, &qp->rate);
+	}
+	return error;
+}
+
+static int make_handles(struct sdr_qp *qp, uint32_t count)
+{
+	size_t chunks = (size_t)(qp->message_max >> qp->chunk_log);
+
+	qp->sends = calloc(count, sizeof(*qp->sends));
+	qp->recvs = calloc(count, sizeof(*qp->recvs));
+	qp->bytes = calloc(count, chunks);
+	if (!qp->sends || !qp->recvs || !qp->bytes)
+		return -ENOMEM;
+	qp->handles = count;
+	for (uint32_t i = count; i-- > 0;) {
+		qp->sends[i].qp = qp;
+		qp->sends[i].next_free = qp->sends_free;
+		qp->sends_free = &qp->sends[i];
+		qp->recvs[i].qp = qp;
+		qp->recvs[i].bytes = qp->bytes + i * chunks;
+		qp->recvs[i].next_free = qp->recvs_free;
+		qp->recvs_free = &qp->recvs[i];
+	}
+	return 0;
+}
+
+void qp_free(struct sdr_qp *qp)
+{
+	free(qp->sends);
+	free(qp->recvs);
+	free(qp->bytes);
+	free(qp);
+}
+
+struct sdr_qp *sdr_qp_create(struct sdr_context *ctx, struct sdr_qp_attr *attr)
+{
+	const char *wrong = !ctx ? "no context" : !attr ? "no attributes" : check_attr(attr);
+	struct sdr_qp *qp;
+	int error;
+
+	if (wrong) {
+		complain("sdr_qp_create: %s", wrong);
+		return NULL;
+	}
+	qp = calloc(1, sizeof(*qp));
+	if (!qp)
+		return NULL;
+	qp->ctx = ctx;
+	qp->chunk_log = attr->bitmap_chunk_size_log_bytes;
+	qp->mtu = 1u << (LOG_MTU_FIRST + attr->mtu);
+	qp->message_max = UINT64_C(1) << (attr->max_in_flight_log_bytes - attr->max_log_num_msgs);
+	qp->send_enable = attr->send_enable;
+	qp->recv_enable = attr->recv_enable;
+	error = make_handles(qp, 1u << attr->max_log_num_msgs);
+	if (error) {
+		complain("sdr_qp_create: %s", strerror(-error));
+		qp_free(qp);
+		return NULL;
+	}
+	service_enter(ctx);
+	error = create_gw(qp, attr);
+	if (error) {
+		complain_gw("sdr_qp_create", error);
+		qp_free(qp);
+		qp = NULL;
+	} else {
+		qp->next = ctx->qps;
+		ctx->qps = qp;
+	}
+	service_leave(ctx, false);
+	return qp;
+}
+
+int sdr_qp_destroy(struct sdr_qp *qp)
+{
+	struct sdr_context *ctx;
+	struct sdr_qp **link;
+
+	if (!qp)
+		return complain("sdr_qp_destroy: no queue pair");
+	ctx = qp->ctx;
+	service_enter(ctx);
+	for (link = &ctx->qps; *link != qp; link = &(*link)->next)
+		;
+	*link = qp->next;
+	gw_qp_close(qp->gw);
+	gw_progress(
+		ctx->gw); /* tells every request that it ended: they call back into what is freed below */
+	for (uint32_t i = 0; i < qp->handles; i++) {
+		if (qp->sends[i].open)
+			gw_send_close(qp->sends[i].gw);
+		if (qp->sends[i].open && qp->sends[i].mr)
+			qp->sends[i].mr->users--;
+		if (qp->recvs[i].open)
+			gw_recv_close(qp->recvs[i].gw);
+	}
+	service_leave(ctx, false);
+	qp_free(qp);
+	return SDR_SUCCESS;
+}
+
+int sdr_qp_info_size_get(struct sdr_qp *qp, size_t *size)
+{
+	if (!qp || !size)
+		return complain("sdr_qp_info_size_get: no %s", qp ? "place for it" : "queue pair");
+	*size = INFO_HEADER + sizeof(struct gw_qp_info);
+	return SDR_SUCCESS;
+}
+
+int sdr_qp_info_get(struct sdr_qp *qp, void *info)
+{
+	struct gw_qp_info gw_info;
+	uint8_t *out = info;
+	int error;
+
+	if (!qp || !info)
+		return complain("sdr_qp_info_get: no %s", qp ? "place for it" : "queue pair");
+	service_enter(qp->ctx);
+	error = gw_qp_info(qp->gw, &gw_info);
+	service_leave(qp->ctx, false);
+	if (error)
+		return complain_gw("sdr_qp_info_get", error);
+	memset(out, 0, INFO_HEADER);
+	memcpy(out, magic, sizeof(magic));
+	out[4] = (uint8_t)qp->chunk_log;
+	memcpy(out + INFO_HEADER, &gw_info, sizeof(gw_info));
+	return SDR_SUCCESS;
+}
+
+int sdr_qp_connect(struct sdr_qp *qp, void *remote_info)
+{
+	const uint8_t *in = remote_info;
+	struct gw_qp_info gw_info;
+	int error;
+
+	if (!qp || !in)
+		return complain("sdr_qp_connect: no %s", qp ? "peer" : "queue pair");
+	if (memcmp(in, magic, sizeof(magic)) != 0)
+		return complain("sdr_qp_connect: that does not describe a queue pair");
+	if (in[4] != qp->chunk_log)
+		return complain("sdr_qp_connect: the peer's chunks have 2^%u bytes, ours 2^%u",
+				in[4], qp->chunk_log);
+	memcpy(&gw_info, in + INFO_HEADER, sizeof(gw_info));
+	service_enter(qp->ctx);
+	error = gw_qp_connect(qp->gw, &gw_info);
+	if (error && error != -EISCONN && gw_context_error(qp->ctx->gw)[0])
+		complain("sdr_qp_connect: %s", gw_context_error(qp->ctx->gw));
+	else if (error)
+		complain_gw("sdr_qp_connect", error);
+	service_leave(qp->ctx, false);
+	return error ? SDR_ERROR : SDR_SUCCESS;
+}

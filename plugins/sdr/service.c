@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The thread that keeps a context going, and the lock it shares with the threads that call.
+ *
+ * Godwit's contexts belong to one thread at a time. The service thread sleeps in gw_wait() and holds the lock meanwhile:
+ * nothing else hears of packets at once. Whoever wants the lock therefore wakes the sleeper with a signal, and the sleeper
+ * does not take the lock again before everybody who asked has had it. A signal that comes just before the sleep is lost,
+ * so it is sent again until the lock is there.
+ *
+ * The signal is SIGURG: ignored unless somebody says otherwise, and sent to that one thread only.
+ */
+#include <errno.h>
+#include <sched.h>
+#include <signal.h>
+#include <time.h>
+
+#include "state.h"
+
+#define WAKE_SIGNAL   SIGURG
+#define SLEEP_NS      UINT64_C(20000000) /* also what a call waits when signals do not get through */
+#define WAKE_AGAIN_NS 200000
+#define NS_PER_SECOND 1000000000
+
+static pthread_once_t handler_once = PTHREAD_ONCE_INIT;
+
+/* Interrupts a system call, which is all it is for. */
+static void on_signal(int signal)
+{
+	(void)signal;
+}
+
+/* An application's own handler stays: being called is enough to wake the sleeper. */
+static void install_handler(void)
+{
+	struct sigaction old, action = { .sa_handler = on_signal, .sa_flags = SA_RESTART };
+
+	if (sigaction(WAKE_SIGNAL, NULL, &old) || old.sa_flags & SA_SIGINFO)
+		return;
+	if (old.sa_handler == SIG_DFL || old.sa_handler == SIG_IGN)
+		sigaction(WAKE_SIGNAL, &action, NULL);
+}
+
+static void *serve(void *arg)
+{
+	struct sdr_context *ctx = arg;
+
+	while (!atomic_load(&ctx->stop)) {
+		while (atomic_load(&ctx->callers))
+			sched_yield();
+		pthread_mutex_lock(&ctx->lock);
+		atomic_store(&ctx->asleep, true);
+		if (!atomic_load(&ctx->callers) && !atomic_load(&ctx->stop))
+			gw_wait(ctx->gw, SLEEP_NS);
+		atomic_store(&ctx->asleep, false);
+		pthread_mutex_unlock(&ctx->lock);
+	}
+	return NULL;
+}
+
+int service_start(struct sdr_context *ctx)
+{
+	sigset_t blocked, before;
+	int error;
+
+	pthread_once(&handler_once, install_handler);
+	/* The application's signals are for the application's threads. */
+	sigfillset(&blocked);
+	sigdelset(&blocked, WAKE_SIGNAL);
+	pthread_sigmask(SIG_SETMASK, &blocked, &before);
+	error = pthread_create(&ctx->service, NULL, serve, ctx);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	return -error;
+}
+
+void service_stop(struct sdr_context *ctx)
+{
+	service_enter(ctx);
+	atomic_store(&ctx->stop, true);
+	service_leave(ctx, false);
+	pthread_join(ctx->service, NULL);
+}
+
+void service_enter(struct sdr_context *ctx)
+{
+	atomic_fetch_add(&ctx->callers, 1);
+	if (!pthread_mutex_trylock(&ctx->lock))
+		return;
+	for (;;) {
+		struct timespec until;
+
+		if (atomic_load(&ctx->asleep))
+			pthread_kill(ctx->service, WAKE_SIGNAL);
+		clock_gettime(CLOCK_REALTIME, &until); /* what pthread_mutex_timedlock() goes by */
+		until.tv_nsec += WAKE_AGAIN_NS;
+		if (until.tv_nsec >= NS_PER_SECOND) {
+			until.tv_nsec -= NS_PER_SECOND;
+			until.tv_sec++;
+		}
+		if (!pthread_mutex_timedlock(&ctx->lock, &until))
+			return;
+	}
+}
+
+void service_leave(struct sdr_context *ctx, bool push)
+{
+	if (push)
+		gw_progress(ctx->gw);
+	pthread_mutex_unlock(&ctx->lock);
+	atomic_fetch_sub(&ctx->callers, 1);
+}

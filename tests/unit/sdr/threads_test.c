@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Several threads on one queue pair, as the benchmark published with SDR has it, and a library that is asleep when it is
+ * called.
+ */
+#include "duo.h"
+
+#include <pthread.h>
+#include <string.h>
+
+enum { THREADS = 4, MESSAGES = 40, SIZE = 5000 };
+
+static void *post_many(void *arg)
+{
+	struct duo *duo = arg;
+
+	for (uint32_t i = 0; i < MESSAGES; i++)
+		duo_sent(duo_send(duo, 0, SIZE, 0));
+	return NULL;
+}
+
+static void test_many_senders(void **state)
+{
+	pthread_t threads[THREADS];
+	struct duo duo;
+
+	duo_open(&duo, NULL);
+	for (int i = 0; i < THREADS; i++)
+		assert_int_equal(pthread_create(&threads[i], NULL, post_many, &duo), 0);
+	for (int i = 0; i < THREADS * MESSAGES; i++) {
+		struct sdr_recv_handle *recv = duo_recv(&duo, 0, SIZE);
+		uint8_t *bitmap;
+		size_t chunks;
+
+		assert_int_equal(sdr_recv_bitmap_get(recv, &bitmap, &chunks), SDR_SUCCESS);
+		duo_until(duo_chunks(bitmap, chunks) == chunks);
+		assert_memory_equal(duo.memory[1], duo.memory[0], SIZE);
+		assert_int_equal(sdr_recv_complete(recv), SDR_SUCCESS);
+	}
+	for (int i = 0; i < THREADS; i++)
+		assert_int_equal(pthread_join(threads[i], NULL), 0);
+	duo_close(&duo);
+}
+
+/* The service thread sleeps with the lock. A call that waited for the sleep to end would take 20 ms. */
+static void test_calls_wake_the_sleeper(void **state)
+{
+	enum { CALLS = 100 };
+	struct sdr_recv_handle *recv;
+	double start, seconds = 0;
+	struct duo duo;
+
+	duo_open(&duo, NULL);
+	recv = duo_recv(&duo, 0, SIZE);
+	for (int i = 0; i < CALLS; i++) {
+		uint8_t *bitmap;
+		size_t chunks;
+
+		duo_nap();
+		start = duo_now();
+		assert_int_equal(sdr_recv_bitmap_get(recv, &bitmap, &chunks), SDR_SUCCESS);
+		seconds += duo_now() - start;
+	}
+	if (seconds > CALLS * 0.005)
+		fail_msg("%d calls took %.3f s", CALLS, seconds);
+	assert_int_equal(sdr_recv_complete(recv), SDR_SUCCESS);
+	duo_close(&duo);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_many_senders),
+		cmocka_unit_test(test_calls_wake_the_sleeper),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
