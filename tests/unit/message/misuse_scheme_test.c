@@ -109,7 +109,11 @@ static void bad_transfers(void **state)
 	assert_int_equal(gw_transfer_recv(pair.qp[0], NULL, &good, &recv), -EINVAL);
 	assert_int_equal(gw_transfer_recv(pair.qp[0], scheme, NULL, &recv), -EINVAL);
 	assert_int_equal(gw_transfer_recv(pair.qp[0], scheme, &good, NULL), -EINVAL);
-	for (unsigned i = 0; i < 4; i++) {
+	attr = good;
+	attr.options = &good; /* it has none */
+	assert_int_equal(gw_transfer_send(pair.qp[0], scheme, &attr, &send), -EINVAL);
+	assert_int_equal(gw_transfer_recv(pair.qp[0], scheme, &attr, &recv), -EINVAL);
+	for (unsigned i = 0; i < 3; i++) {
 		attr = good;
 		attr.reserved[i] = 1;
 		assert_int_equal(gw_transfer_send(pair.qp[0], scheme, &attr, &send), -EINVAL);
