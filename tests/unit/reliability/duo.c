@@ -47,6 +47,7 @@ static int hooked_write(struct fabric_qp *qp, unsigned lane, const struct fabric
 	struct duo *duo = open_duo;
 
 	for (unsigned i = 0; i < count_; i++) {
+		duo->writing = writes[i].data;
 		if (duo->lose_data && duo->lose_data(duo, writes[i].packet, writes[i].again))
 			continue;
 		if (duo->real->write(qp, lane, target, &writes[i], 1) != 1)

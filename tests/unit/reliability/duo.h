@@ -45,6 +45,7 @@ struct duo {
 	size_t memory_bytes;
 	duo_control_hook *lose_control;
 	duo_data_hook *lose_data;
+	const uint8_t *writing; /* the bytes of the data packet that is shown */
 	void (*each_step)(struct duo *duo);
 	void *arg;
 	const struct gw_scheme *scheme; /* of transfers; null: Selective Repeat */
