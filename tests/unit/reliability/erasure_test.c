@@ -274,7 +274,7 @@ static void ends_differ(void **state)
 		other = small;
 		other.k = i == 0 ? 20 : 10;
 		other.rows = i == 0 ? 6 : 4;
-		other.max_length = i == 2 ? 50 * DUO_PAYLOAD : LENGTH;
+		other.max_length = i == 2 ? 50 * DUO_PAYLOAD : 4 * LENGTH;
 		open_ends(&duo, &small, &other);
 		plan.data[7] = plan.data[20] = true;
 		move(&duo, 50 * DUO_PAYLOAD);
