@@ -44,6 +44,9 @@ GW_API int gw_erasure_open(struct gw_context *ctx, const struct gw_erasure_attr 
 /* -EBUSY while a transfer uses it. */
 GW_API int gw_erasure_close(struct gw_erasure *erasure);
 
+/* The same once its context is closed, whatever transfer that ended. */
+GW_API void gw_erasure_abandon(struct gw_erasure *erasure);
+
 #ifdef __cplusplus
 }
 #endif

@@ -171,6 +171,7 @@ int gw_recv_rebuilt(struct gw_recv *recv, uint32_t packet)
 		return -ERANGE;
 	if (bitmap_test_and_set(recv->bits, packet))
 		return -EALREADY;
+	count(recv->ctx, COUNT_REBUILT);
 	recv->landed++;
 	if (packet >= recv->highest)
 		recv->highest = packet + 1;

@@ -117,7 +117,8 @@ static void repeat(struct gw_send *send, void *arg, const struct gw_nack *nack, 
 
 	(void)arg;
 	(void)now;
-	if (s->asked && (int32_t)(nack->round - s->round) <= 0)
+	/* While packets wait here they may be the very ones: if not, it will ask again. */
+	if (gw_stream_waiting(send) > 0 || (s->asked && (int32_t)(nack->round - s->round) <= 0))
 		return;
 	s->asked = 1;
 	s->round = nack->round;

@@ -8,7 +8,7 @@
 #include "erasure_state.h"
 
 #define PAYLOAD_DEFAULT 4096u
-#define PAYLOAD_LEAST	256u
+#define PAYLOAD_LEAST	64u
 #define K_DEFAULT	32u
 #define ROWS_DEFAULT	16u
 #define ROWS_LIMIT	254u /* a byte counts them, and says one more */
@@ -92,6 +92,12 @@ int gw_erasure_close(struct gw_erasure *erasure)
 		return error;
 	destroy(erasure);
 	return 0;
+}
+
+void gw_erasure_abandon(struct gw_erasure *erasure)
+{
+	if (erasure)
+		destroy(erasure);
 }
 
 /* The mean number a group loses and three deviations, and one: for a group in some hundreds that is not enough, and that

@@ -22,7 +22,7 @@ static bool encoding(const struct gw_erasure *e)
 {
 	const struct erasure_sending *s = &e->sending;
 
-	return s->parity && s->stripe < e->layout.stripes;
+	return s->parity && s->open && s->stripe < e->layout.stripes;
 }
 
 /* Sets the timer for whatever comes next: a stripe to encode, or silence to be broken. */
@@ -32,7 +32,7 @@ static void next(struct gw_erasure *e, uint64_t now)
 	uint64_t at = 0;
 
 	if (encoding(e)) {
-		if (s->open && gw_stream_waiting(s->parity) < GW_PUTS_MAX / 2)
+		if (gw_stream_waiting(s->parity) < GW_PUTS_MAX / 2)
 			at = now;
 	} else if (!s->data_waiting && !s->parity_waiting) {
 		at = now + erasure_backed_off(gw_qp_patience_ns(gw_send_qp(s->data)), s->silent);
@@ -141,7 +141,8 @@ void erasure_repeat(struct gw_send *send, void *arg, const struct gw_nack *nack,
 	struct gw_erasure *e = erasure_of(send);
 
 	(void)arg;
-	if (!new_round(&e->sending, nack->round))
+	/* While packets wait here they may be the very ones: if not, it will ask again. */
+	if (e->sending.data_waiting || !new_round(&e->sending, nack->round))
 		return;
 	for (uint32_t i = 0; i < nack->count; i++)
 		if (put_data(e, nack->runs[i].first, nack->runs[i].count))

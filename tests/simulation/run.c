@@ -212,6 +212,7 @@ static void count_sights(struct run *run)
 		{ "grant_repeats", SIGHT_GRANT_REPEATED },
 		{ "announce_repeats", SIGHT_ANNOUNCE_REPEATED },
 		{ "result_repeats", SIGHT_RESULT_REPEATED },
+		{ "rebuilt_packets", SIGHT_REBUILT },
 		{ "drop_rkey", SIGHT_STALE_KEY },
 		{ "drop_generation", SIGHT_STALE_GENERATION },
 		{ "drop_slot", SIGHT_CLOSED_WINDOW },

@@ -131,7 +131,7 @@ static void one_lost(void **state)
 		plan.data[packet] = false;
 	}
 	assert_int_equal(plan.requests + plan.nacks + plan.repeated + plan.fresh_sent, 0);
-	assert_int_equal(duo_counter(&duo, 1, "late_packets"), 0);
+	assert_int_equal(duo_counter(&duo, 1, "rebuilt_packets"), PACKETS);
 	close_ends(&duo);
 }
 
@@ -283,6 +283,32 @@ static void ends_differ(void **state)
 	}
 }
 
+/* One slot: the parity message is granted when the data is through, and the data must do without it. */
+static void no_slot_for_parity(void **state)
+{
+	struct duo_attr attr = { .link = { .rate_bps = UINT64_C(10000000000),
+					   .delay_ns = RTT_NS / 2 },
+				 .qp = { .slots = 1 },
+				 .memory_bytes = LENGTH };
+	struct duo duo;
+
+	(void)state;
+	memset(&plan, 0, sizeof(plan));
+	duo_open(&duo, &attr);
+	assert_int_equal(gw_erasure_open(duo.ctx[0], &small, &erasure[0]), 0);
+	assert_int_equal(gw_erasure_open(duo.ctx[1], &small, &erasure[1]), 0);
+	duo.scheme = &gw_erasure;
+	duo.options[0] = erasure[0];
+	duo.options[1] = erasure[1];
+	duo.lose_data = lose_data;
+	duo.lose_control = lose_control;
+	plan.data[3] = plan.data[99] = true;
+	move(&duo, LENGTH);
+	assert_int_equal(plan.repeated, 2);
+	assert_int_equal(plan.parity_sent, 0);
+	close_ends(&duo);
+}
+
 static void random_loss(void **state)
 {
 	struct gw_erasure_attr attr = { .max_length = LENGTH };
@@ -357,7 +383,7 @@ static void refused(void **state)
 		bad.k = i == 1 ? 256 : 10;
 		bad.rows = i == 2 ? 247 : 6;
 		bad.m = i == 3 ? 7 : 2;
-		bad.payload = i == 4 ? 128 : 0;
+		bad.payload = i == 4 ? 32 : 0;
 		bad.reserved32 = i == 5;
 		bad.reserved[2] = i == 6;
 		assert_int_equal(gw_erasure_open(duo.ctx[0], &bad, &out), -EINVAL);
@@ -373,8 +399,9 @@ int main(void)
 		cmocka_unit_test(last_stripe),	 cmocka_unit_test(all_parity_lost),
 		cmocka_unit_test(repair_lost),	 cmocka_unit_test(rows_used_up),
 		cmocka_unit_test(requests_lost), cmocka_unit_test(everything_lost),
-		cmocka_unit_test(ends_differ),	 cmocka_unit_test(random_loss),
-		cmocka_unit_test(cancelled),	 cmocka_unit_test(refused),
+		cmocka_unit_test(ends_differ),	 cmocka_unit_test(no_slot_for_parity),
+		cmocka_unit_test(random_loss),	 cmocka_unit_test(cancelled),
+		cmocka_unit_test(refused),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
