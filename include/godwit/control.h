@@ -41,6 +41,8 @@ GW_API int gw_recv_control(struct gw_recv *recv, const void *data, size_t length
 /* One timer a request. `at` is in the context's clock; 0 stops it; setting it again moves it. */
 GW_API int gw_send_timer(struct gw_send *send, uint64_t at);
 GW_API int gw_recv_timer(struct gw_recv *recv, uint64_t at);
+/* And one a queue pair, for whoever is above it. */
+GW_API int gw_qp_timer(struct gw_qp *qp, uint64_t at);
 
 /* A request's own memory for a scheme: zeroed, GW_STATE_BYTES, aligned for anything, gone with the handle. */
 #define GW_STATE_BYTES 192

@@ -31,6 +31,13 @@ struct gw_qp_handler {
 	/* The peer closed (-ECONNRESET) or has been silent for too long (-ETIMEDOUT). Every request of the queue pair
 	 * ends with the same status, before or after this call. Called once. */
 	void (*gone)(struct gw_qp *qp, void *arg, int status, uint64_t now);
+	/* Buffers of the peer's became known; gw_qp_next_grant() tells what those are that no waiting send takes. Must
+	 * not close the queue pair. */
+	void (*granted)(struct gw_qp *qp, void *arg, uint64_t now);
+	/* The time of gw_qp_timer() has come. */
+	void (*timer)(struct gw_qp *qp, void *arg, uint64_t now);
+	/* The context is being closed, and the queue pair with it unless this call does so itself. */
+	void (*closed)(struct gw_qp *qp, void *arg);
 };
 
 struct gw_qp_attr {
@@ -77,6 +84,9 @@ GW_API int gw_qp_close(struct gw_qp *qp);
 
 /* 0 while usable, -ENOTCONN before connect, or the status that `gone` was given. */
 GW_API int gw_qp_status(const struct gw_qp *qp);
+
+/* The peer's address for a person, "" before it is connected. Returns its length; cut if it does not fit. */
+GW_API int gw_qp_peer(const struct gw_qp *qp, char *text, size_t size);
 
 /* Bytes in a full packet that this end sends. -ENOTCONN before it is connected; may shrink before the first send is
  * granted, where a link on the path carries less than the interfaces at its ends. */
@@ -161,12 +171,26 @@ GW_API int gw_stream_waiting(const struct gw_send *stream);
 /* No more puts. The stream is done when the last put was handed over. -EINVAL not a stream, -EALREADY. */
 GW_API int gw_stream_end(struct gw_send *stream);
 
+/* As gw_stream_end(), and what was put and not sent yet is not sent. The receiver is told nothing: it goes on waiting
+ * for the rest until it completes its receive. */
+GW_API int gw_stream_abort(struct gw_send *stream);
+
 /* 0 while it goes on, 1 when it ended well, or the -errno it ended with. */
 GW_API int gw_send_test(const struct gw_send *send);
 
 /* Gives the handle back. One that has not ended is abandoned: what was not sent yet is not sent, and what the fabric has
  * taken it may still read, until the queue pair is closed. */
 GW_API int gw_send_close(struct gw_send *send);
+
+/* The peer's buffer that the next send posted will get. */
+struct gw_grant {
+	uint64_t capacity;
+	uint32_t tag; /* as the receiver chose it */
+	uint32_t reserved;
+};
+
+/* -EAGAIN while it is not known. Whoever posts a send only when it is can let the receiver's tag decide which. */
+GW_API int gw_qp_next_grant(const struct gw_qp *qp, struct gw_grant *out);
 
 /* ---- receiving ------------------------------------------------------------------------------------------------ */
 
@@ -190,7 +214,9 @@ struct gw_recv_attr {
 	struct gw_mr *mr;
 	const struct gw_recv_handler *handler;
 	void *arg;
-	uint64_t reserved[4];
+	uint32_t tag; /* told to the sender with the grant; the library gives it no meaning */
+	uint32_t reserved32;
+	uint64_t reserved[3];
 };
 
 /*

@@ -36,6 +36,8 @@ struct gw_transfer_attr {
 	uint32_t imm;
 	gw_transfer_fn *done; /* called once, when the memory is the caller's again */
 	void *arg;
+	uint32_t tag; /* of a receive, as in struct gw_recv_attr */
+	uint32_t reserved32;
 	const void
 		*options; /* the scheme's own, read before the call returns; null: its defaults */
 	uint64_t reserved[3];

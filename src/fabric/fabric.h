@@ -183,6 +183,9 @@ struct fabric_ops {
 
 	int (*mr_register)(struct fabric *fabric, void *addr, size_t length,
 			   struct fabric_mr **out);
+	/* Memory that only the NIC can reach; `addr` is what requests call it. Null where the processor places packets. */
+	int (*mr_register_dmabuf)(struct fabric *fabric, int fd, uint64_t offset, size_t length,
+				  void *addr, struct fabric_mr **out);
 	void (*mr_deregister)(struct fabric *fabric, struct fabric_mr *mr);
 
 	int (*qp_create)(struct fabric *fabric, const struct fabric_qp_attr *attr,
@@ -193,6 +196,9 @@ struct fabric_ops {
 	size_t (*qp_address)(const struct fabric_qp *qp, uint8_t *out);
 	int (*qp_connect)(struct fabric_qp *qp, const uint8_t *address, size_t length,
 			  uint32_t payload);
+
+	/* The peer's address for a person; null where there is none to give. */
+	void (*qp_peer)(const struct fabric_qp *qp, char *text, size_t size);
 
 	/* The peer will send packets with less data than was agreed. Nothing has landed yet. Null where there are no
 	 * rungs. */

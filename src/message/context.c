@@ -103,7 +103,7 @@ int context_open_on(struct fabric *fabric, const struct gw_context_attr *attr,
 	    (error = pool_init(&ctx->mrs, sizeof(struct gw_mr), DEFAULT_MRS)) ||
 	    (error = arena_init(&ctx->arena,
 				attr->bitmap_bytes ? attr->bitmap_bytes : DEFAULT_BITMAP_BYTES)) ||
-	    (error = heap_reserve(&ctx->timers, (size_t)qps + sends + recvs)))
+	    (error = heap_reserve(&ctx->timers, 2 * (size_t)qps + sends + recvs)))
 		goto free_context;
 	ctx->now = fabric->ops->now_ns(fabric);
 	*out = ctx;
@@ -124,10 +124,35 @@ int gw_context_close(struct gw_context *ctx)
 		return -EINVAL;
 	if (ctx->busy)
 		return -EBUSY;
-	while ((item = list_first(&ctx->all_qps)))
-		gw_qp_close(container_of(item, struct gw_qp, link));
+	while ((item = list_first(&ctx->all_qps))) {
+		struct gw_qp *qp = container_of(item, struct gw_qp, link);
+
+		if (qp->handler && qp->handler->closed)
+			qp->handler->closed(qp, qp->arg);
+		if (list_first(&ctx->all_qps) == item)
+			gw_qp_close(qp);
+	}
 	ctx->fabric->ops->close(ctx->fabric);
 	free_all(ctx);
+	return 0;
+}
+
+static bool range_sane(const void *addr, size_t length)
+{
+	return addr && length && (uintptr_t)addr + length >= (uintptr_t)addr;
+}
+
+/* What the fabric did with it, kept or given back. */
+static int keep_mr(struct gw_mr *mr, struct gw_context *ctx, const void *addr, size_t length,
+		   int error)
+{
+	if (error) {
+		pool_put(&ctx->mrs, mr);
+		return error;
+	}
+	mr->ctx = ctx;
+	mr->addr = (uintptr_t)addr;
+	mr->length = length;
 	return 0;
 }
 
@@ -136,21 +161,45 @@ int gw_mr_register(struct gw_context *ctx, void *addr, size_t length, struct gw_
 	struct gw_mr *mr;
 	int error;
 
-	if (!ctx || !addr || !length || !out || (uintptr_t)addr + length < (uintptr_t)addr)
+	if (!ctx || !range_sane(addr, length) || !out)
 		return -EINVAL;
 	mr = pool_get(&ctx->mrs);
 	if (!mr)
 		return -ENOBUFS;
 	error = ctx->fabric->ops->mr_register(ctx->fabric, addr, length, &mr->fabric_mr);
-	if (error) {
-		pool_put(&ctx->mrs, mr);
-		return error;
+	error = keep_mr(mr, ctx, addr, length, error);
+	if (!error)
+		*out = mr;
+	return error;
+}
+
+int gw_mr_register_dmabuf(struct gw_context *ctx, int fd, uint64_t offset, size_t length,
+			  void *addr, struct gw_mr **out)
+{
+	const struct fabric_ops *ops;
+	struct gw_mr *mr;
+	int error;
+
+	if (!ctx || fd < 0 || offset + length < offset || !range_sane(addr, length) || !out)
+		return -EINVAL;
+	ops = ctx->fabric->ops;
+	if (!ops->mr_register_dmabuf) {
+		strncpy(ctx->fabric->error,
+			"on this fabric the processor copies, and it cannot reach a dma-buf: open a verbs "
+			"device, or copy to memory of the host",
+			sizeof(ctx->fabric->error) - 1);
+		return -ENOTSUP;
 	}
-	mr->ctx = ctx;
-	mr->addr = (uintptr_t)addr;
-	mr->length = length;
-	*out = mr;
-	return 0;
+	mr = pool_get(&ctx->mrs);
+	if (!mr)
+		return -ENOBUFS;
+	error = ops->mr_register_dmabuf(ctx->fabric, fd, offset, length, addr, &mr->fabric_mr);
+	error = keep_mr(mr, ctx, addr, length, error);
+	if (!error) {
+		mr->unreachable = true;
+		*out = mr;
+	}
+	return error;
 }
 
 int gw_mr_deregister(struct gw_mr *mr)
@@ -212,12 +261,18 @@ static int fire_timers(struct gw_context *ctx)
 		struct timer *timer = container_of(node, struct timer, node);
 		struct gw_send *send;
 		struct gw_recv *recv;
+		struct gw_qp *qp;
 
 		heap_remove(&ctx->timers, node);
 		fired++;
 		switch (timer->kind) {
 		case TIMER_QP:
 			qp_timer(container_of(timer, struct gw_qp, timer));
+			break;
+		case TIMER_QP_USER:
+			qp = container_of(timer, struct gw_qp, user_timer);
+			if (qp->handler && qp->handler->timer)
+				qp->handler->timer(qp, qp->arg, ctx->now);
 			break;
 		case TIMER_SEND:
 			send = container_of(timer, struct gw_send, timer);

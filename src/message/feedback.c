@@ -124,8 +124,13 @@ uint32_t feedback_allow(struct gw_qp *qp, uint32_t want)
 		if (want > allowed)
 			want = allowed;
 		/* Waiting for the gate, in vain: what would open it may have been lost with all that was in flight. */
-		if (!want && in_flight && f->stall_at == NEVER)
-			f->stall_at = qp->ctx->now + stall_ns(qp);
+		if (!want && in_flight && f->gate_at == NEVER) {
+			if (f->stall_at == NEVER)
+				f->stall_at = qp->ctx->now + stall_ns(qp);
+			/* Its window may be smaller than what pays for a report: ask for one. */
+			if (!f->probes_unanswered)
+				qp_owe(qp, OWE_PROBE);
+		}
 	}
 	return want;
 }
@@ -161,13 +166,12 @@ void feedback_credit(struct gw_qp *qp, uint32_t window)
 static bool hopeless(const struct gw_qp *qp)
 {
 	const struct feedback *f = &qp->feedback;
-	uint64_t now = qp->ctx->now;
 
-	if (f->answered_at <= f->stalled_at)
+	/* A gate may leave a window of one packet, and that be lost often. */
+	if (f->answered_at <= f->stalled_at || f->sequence - f->stuck_at < PACKETS_GRAVE)
 		return false;
 	return f->stalls >= STALLS_FATAL ||
-	       (f->stalls >= STALLS_GRAVE && f->sequence - f->stuck_at >= PACKETS_GRAVE &&
-		now - f->stuck_since >= qp->peer_timeout_ns / 2);
+	       (f->stalls >= STALLS_GRAVE && f->stuck_ns >= qp->peer_timeout_ns / 2);
 }
 
 void feedback_stalled(struct gw_qp *qp)
@@ -176,8 +180,13 @@ void feedback_stalled(struct gw_qp *qp)
 
 	count(qp->ctx, COUNT_STALLS);
 	if (!f->stalls++) {
-		f->stuck_since = qp->ctx->now;
+		f->stuck_ns = 0;
 		f->stuck_at = f->sequence;
+	} else {
+		/* Time in which nothing was in flight says nothing. */
+		uint64_t waited = qp->ctx->now - f->stalled_at, most = stall_ns(qp);
+
+		f->stuck_ns += waited < most ? waited : most;
 	}
 	if (hopeless(qp)) {
 		log_warn(
@@ -255,6 +264,11 @@ void feedback_reported(struct gw_qp *qp, const struct control_message *message)
 	struct sent_record *r;
 	uint64_t elapsed, rtt_ns = 0;
 
+	/* Something arrives, whichever packet it was. */
+	if (report->landed != f->heard_landed) {
+		f->heard_landed = report->landed;
+		f->stalls = 0;
+	}
 	if (!f->log || report->hold_ns == CONTROL_NO_ECHO)
 		return;
 	r = record(f, report->echo_msn, report->echo_packet);

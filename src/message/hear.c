@@ -81,10 +81,12 @@ static bool hear_grant(struct gw_qp *qp, const struct control_message *message)
 		grant->target = (struct fabric_target){ entry.slot, entry.generation, entry.rkey };
 		grant->va = entry.address;
 		grant->capacity = entry.capacity;
+		grant->tag = entry.tag;
 		list_add_tail(&qp->grants, &grant->link);
 		qp->grants_seen++;
+		qp->grants_fresh = true;
 		qp_owe_soon(qp, OWE_ACK);
-		if (!list_empty(&qp->sends_waiting))
+		if (!list_empty(&qp->sends_waiting) || (qp->handler && qp->handler->granted))
 			qp_owe(qp, 0); /* talk() will match it */
 	}
 	return true;
@@ -199,7 +201,7 @@ static bool hear_probe(struct gw_qp *qp, const struct control_message *message)
 		f->reply_id = body->id;
 		f->reply_time = body->time_ns;
 		f->reply_since = qp->ctx->now;
-		qp_owe(qp, OWE_REPLY);
+		qp_owe(qp, f->unreported ? OWE_REPLY | OWE_REPORT : OWE_REPLY);
 		return true;
 	}
 	/* Only the latest question counts, once: its time is then our own. */

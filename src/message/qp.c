@@ -123,6 +123,7 @@ int gw_qp_create(struct gw_context *ctx, const struct gw_qp_attr *attr, struct g
 		secrets[1];
 	qp->announced = qp->completed = qp->results_acked = secrets[1];
 	qp->timer.kind = TIMER_QP;
+	qp->user_timer.kind = TIMER_QP_USER;
 	list_init(&qp->talker);
 	list_init(&qp->sender);
 	list_init(&qp->recvs_waiting);
@@ -248,18 +249,6 @@ int gw_qp_connect(struct gw_qp *qp, const struct gw_qp_info *peer)
 int gw_qp_status(const struct gw_qp *qp)
 {
 	return qp_usable(qp);
-}
-
-int gw_qp_payload(const struct gw_qp *qp, uint32_t *out)
-{
-	if (!qp || !out)
-		return -EINVAL;
-	if (!qp_valid(qp))
-		return -ESTALE;
-	if (qp->state == QP_CREATED)
-		return -ENOTCONN;
-	*out = qp->tx_payload;
-	return 0;
 }
 
 uint64_t gw_qp_now_ns(const struct gw_qp *qp)
@@ -490,6 +479,7 @@ int gw_qp_close(struct gw_qp *qp)
 	if (qp->state == QP_CONNECTED)
 		talk_close(qp, 0, "");
 	silence(qp, -ECANCELED);
+	timer_set(ctx, &qp->user_timer, NEVER);
 	ctx->fabric->ops->qp_destroy(qp->fabric_qp);
 	end_requests(qp, -ECANCELED, true);
 	list_del(&qp->link);

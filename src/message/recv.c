@@ -244,7 +244,7 @@ int gw_recv_post(struct gw_qp *qp, const struct gw_recv_attr *attr, struct gw_re
 
 	if (error)
 		return error;
-	if (!attr || !out || !attr->mr)
+	if (!attr || !out || !attr->mr || attr->reserved32)
 		return -EINVAL;
 	for (size_t i = 0; i < sizeof(attr->reserved) / sizeof(attr->reserved[0]); i++)
 		if (attr->reserved[i])
@@ -268,6 +268,7 @@ int gw_recv_post(struct gw_qp *qp, const struct gw_recv_attr *attr, struct gw_re
 	recv->mr = attr->mr;
 	recv->mr->users++;
 	recv->addr = attr->addr;
+	recv->tag = attr->tag;
 	recv->pieces = qp->fragment_bits ? (32u + qp->fragment_bits - 1) / qp->fragment_bits : 0;
 	recv->msn = qp->recv_posted++;
 	recv->timer.kind = TIMER_RECV;

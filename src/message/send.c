@@ -383,6 +383,23 @@ int gw_stream_end(struct gw_send *stream)
 	return 0;
 }
 
+int gw_stream_abort(struct gw_send *stream)
+{
+	int error = check_stream(stream);
+
+	if (error)
+		return error;
+	if (stream->ended || (stream->closing && !stream->head))
+		return -EALREADY;
+	stream->closing = true;
+	drop_puts(stream);
+	if (stream->granted) {
+		list_del(&stream->link);
+		pump_check(stream);
+	}
+	return 0;
+}
+
 void send_result(struct gw_send *send, const struct gw_result *result)
 {
 	struct gw_qp *qp = send->qp;

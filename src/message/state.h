@@ -36,7 +36,7 @@
 
 #define NEVER UINT64_MAX
 
-enum timer_kind { TIMER_QP, TIMER_SEND, TIMER_RECV };
+enum timer_kind { TIMER_QP, TIMER_SEND, TIMER_RECV, TIMER_QP_USER };
 
 struct timer {
 	struct heap_node node;
@@ -58,12 +58,13 @@ enum message_counter {
 	COUNT_GRANT_REPEATS, /* datagrams that repeat what the peer did not acknowledge */
 	COUNT_ANNOUNCE_REPEATS,
 	COUNT_RESULT_REPEATS,
-	COUNT_STALLS,	       /* a full window given up as lost */
-	COUNT_PAYLOAD_CUTS,    /* times that a path carried less than both ends' interfaces */
-	COUNT_PEERS_GONE,      /* queue pairs that ended by silence */
-	COUNT_DROP_GENERATION, /* data of an older use of the slot */
-	COUNT_DROP_SHAPE,      /* data whose length contradicts the message's */
-	COUNT_DROP_CONTROL,    /* malformed control */
+	COUNT_STALLS,		/* a full window given up as lost */
+	COUNT_PAYLOAD_CUTS,	/* times that a path carried less than both ends' interfaces */
+	COUNT_PEERS_GONE,	/* queue pairs that ended by silence */
+	COUNT_DROP_GENERATION,	/* data of an older use of the slot */
+	COUNT_DROP_SHAPE,	/* data whose length contradicts the message's */
+	COUNT_DROP_UNREACHABLE, /* small data told, for memory that only the NIC writes */
+	COUNT_DROP_CONTROL,	/* malformed control */
 	COUNT_DROP_CONTROL_VERSION,
 	COUNT_DROP_CONTROL_UNKNOWN, /* of a type from the future */
 	COUNT_DROP_TOKEN,	    /* control of another connection */
@@ -77,6 +78,7 @@ struct grant {
 	struct fabric_target target;
 	uint64_t va;
 	uint64_t capacity;
+	uint32_t tag;
 };
 
 /* A range that waits to be sent. */
@@ -124,6 +126,7 @@ struct gw_mr {
 	uintptr_t addr;
 	size_t length;
 	uint32_t users;
+	bool unreachable; /* by the processor */
 };
 
 enum qp_state { QP_CREATED, QP_CONNECTED, QP_GONE };
@@ -148,22 +151,12 @@ struct slot {
 #define OWE_REACH    64u
 #define OWE_REACHED  128u
 
-struct sent_record; /* reach.c */
-/* `both`: the peer does it too. */
-void reach_connect(struct gw_qp *qp, bool both);
-void reach_begin(struct gw_qp *qp);
-void reach_timer(struct gw_qp *qp);
-void reach_heard(struct gw_qp *qp);
-void reach_probed(struct gw_qp *qp);
-/* False when it cannot be. */
-bool reach_hear(struct gw_qp *qp, const struct control_reach *reach);
+struct sent_record; /* feedback.c */
 
-/* feedback.c */
-
-/* What came back about what was sent, and what is to be told about what came. */
 /* Whether it is known that full packets arrive. */
 enum { REACH_UNTRIED, REACH_SEEKING, REACH_SETTLED };
 
+/* What came back about what was sent, and what is to be told about what came. */
 struct feedback {
 	/* as sender */
 	struct sent_record *log;
@@ -172,6 +165,7 @@ struct feedback {
 	uint32_t sequence; /* packets sent */
 	uint32_t echoed;   /* the sequence number of the latest one known to have landed */
 	uint32_t peer_landed;
+	uint32_t heard_landed; /* the same, of the latest report and not of the latest echo */
 	uint32_t
 		peer_landed_at_echo; /* and the pair (sequence, landed) the loss estimate last used */
 	uint32_t echo_at_loss;
@@ -181,10 +175,10 @@ struct feedback {
 	bool idle;	  /* there was nothing to send since it was last told */
 	uint64_t gate_at; /* when to ask it again */
 	uint32_t cnps;
-	uint32_t stalls;      /* in a row */
-	uint64_t stuck_since; /* the first of them, */
-	uint32_t stuck_at;    /* and the packets sent until then */
-	uint64_t stalled_at;  /* the last of them */
+	uint32_t stalls;     /* in a row */
+	uint64_t stuck_ns;   /* how long they have lasted */
+	uint32_t stuck_at;   /* packets sent before the first of them */
+	uint64_t stalled_at; /* the last of them */
 	uint64_t stall_at;
 	uint64_t retransmitted;
 	uint64_t sent;
@@ -223,6 +217,7 @@ struct gw_qp {
 	struct list talker;
 	struct list sender; /* among the senders, or the gone */
 	struct timer timer;
+	struct timer user_timer;
 	const struct gw_qp_handler *handler;
 	void *arg;
 	struct fabric_split split;
@@ -232,6 +227,7 @@ struct gw_qp {
 	uint8_t reach_backoff;
 	bool reach_answered;	 /* the small probe of this round */
 	bool heard;		 /* from the peer, at all */
+	bool grants_fresh;	 /* `granted` is still to be called */
 	uint8_t generation_bits; /* of the user bits; the rest carry the immediate's fragments */
 	uint8_t fragment_bits;
 	int status;
@@ -260,9 +256,11 @@ struct gw_qp {
 	uint32_t first_msn; /* of what we receive */
 	uint32_t recv_posted, recv_placed, recv_granted, grants_acked, announced, completed,
 		results_acked;
-	uint32_t grants_told;  /* below: in some datagram */
-	uint32_t recvs_open;   /* not yet completed */
-	uint32_t results_owed; /* completed, and the peer does not know */
+	uint32_t grants_told;	/* below: in some datagram */
+	uint32_t recvs_open;	/* not yet completed */
+	uint32_t results_owed;	/* completed, and the peer does not know */
+	uint32_t results_round; /* of telling them */
+	uint32_t results_turn;	/* the msn to begin with where not all fit */
 	struct slot *slots;
 	struct list recvs_waiting; /* for a slot */
 
@@ -345,6 +343,7 @@ struct gw_recv {
 	uint32_t landed;
 	uint32_t highest;
 	uint32_t msn;
+	uint32_t tag;
 	uint32_t imm;
 	uint32_t fragments;	 /* a bit each */
 	uint32_t fragment_value; /* rebuilt so far */
@@ -352,6 +351,7 @@ struct gw_recv {
 	uint32_t short_length;	 /* 0: none */
 	uint32_t geometry[2];
 	uint32_t missing;
+	uint32_t told_round; /* in which its result was last told; 0: never */
 	uint8_t scheme;
 	bool has_imm;
 	bool is_announced;

@@ -49,6 +49,7 @@ static void say_grants(struct gw_qp *qp, struct letter *letter)
 				entry.rkey = recv->rkey;
 				entry.address = recv->va;
 				entry.capacity = recv->capacity;
+				entry.tag = recv->tag;
 			}
 			if (control_put_grant_entry(&letter->writer, &entry))
 				break;
@@ -66,7 +67,7 @@ static void say_data(struct gw_qp *qp, struct letter *letter, struct gw_send *se
 	struct control_data data = { .msn = send->msn };
 
 	if (!put || send->packets != 1 || send->length > DATA_TOLD_MAX || send->high_water ||
-	    !feedback_allow(qp, 1))
+	    put->mr->unreachable || !feedback_allow(qp, 1))
 		return;
 	data.length = (uint16_t)send->length;
 	data.bytes = put->addr;
@@ -111,17 +112,41 @@ static void say_announcements(struct gw_qp *qp, struct letter *letter)
 	}
 }
 
+static bool put_result(struct gw_qp *qp, struct letter *letter, struct gw_recv *recv)
+{
+	struct control_result result = { .msn = recv->msn, .missing = recv->missing };
+
+	if (control_put_result(&letter->writer, &result))
+		return false;
+	recv->told_round = qp->results_round;
+	return true;
+}
+
+/* Those never told first, then the others in turn: behind one that stays open there may be more than a datagram holds. */
 static void put_results(struct gw_qp *qp, struct letter *letter)
 {
-	for (uint32_t msn = qp->results_acked; msn != qp->recv_granted; msn++) {
-		const struct gw_recv *recv = recv_find(qp, msn);
-		struct control_result result = { .msn = msn };
+	uint32_t open = qp->recv_granted - qp->results_acked;
 
-		if (!recv || !recv->completed)
-			continue;
-		result.missing = recv->missing;
-		if (control_put_result(&letter->writer, &result))
+	if (!++qp->results_round)
+		qp->results_round = 1;
+	for (uint32_t i = 0; i < open; i++) {
+		struct gw_recv *recv = recv_find(qp, qp->results_acked + i);
+
+		if (recv && recv->completed && !recv->told_round && !put_result(qp, letter, recv))
 			return;
+	}
+	if (qp->results_turn - qp->results_acked >= open)
+		qp->results_turn = qp->results_acked;
+	for (uint32_t i = 0; i < open; i++) {
+		uint32_t turn = (qp->results_turn - qp->results_acked + i) % open;
+		struct gw_recv *recv = recv_find(qp, qp->results_acked + turn);
+
+		if (!recv || !recv->completed || recv->told_round == qp->results_round)
+			continue;
+		if (!put_result(qp, letter, recv)) {
+			qp->results_turn = recv->msn;
+			return;
+		}
 	}
 }
 
@@ -277,6 +302,11 @@ void talk(struct gw_qp *qp)
 	struct letter letter;
 	uint32_t owed, window;
 
+	if (qp->grants_fresh) {
+		qp->grants_fresh = false;
+		if (qp->handler && qp->handler->granted)
+			qp->handler->granted(qp, qp->arg, qp->ctx->now);
+	}
 	send_match(qp);
 	if (qp->state != QP_CONNECTED)
 		return;
@@ -324,6 +354,8 @@ void talk_close(struct gw_qp *qp, int reason, const char *text)
 
 	for (int i = 0; i < CLOSE_COPIES; i++) {
 		letter_open(&letter, qp, qp->control_max);
+		if (qp->results_owed)
+			say_report(qp, &letter); /* the last chance to say that something arrived */
 		letter_begin(&letter, CONTROL_CLOSE);
 		control_put_close(&letter.writer, &close);
 		letter_end(&letter);

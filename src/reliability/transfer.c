@@ -13,6 +13,8 @@ static int check(struct gw_qp *qp, const struct gw_scheme *scheme,
 {
 	if (!scheme || !attr)
 		return -EINVAL;
+	if (attr->reserved32)
+		return -EINVAL;
 	for (size_t i = 0; i < sizeof(attr->reserved) / sizeof(attr->reserved[0]); i++)
 		if (attr->reserved[i])
 			return -EINVAL;
@@ -46,7 +48,7 @@ int gw_transfer_send(struct gw_qp *qp, const struct gw_scheme *scheme,
 	struct gw_send *send;
 	int error;
 
-	if (!out || !attr || (attr->length && (!attr->addr || !attr->mr)))
+	if (!out || !attr || attr->tag || (attr->length && (!attr->addr || !attr->mr)))
 		return -EINVAL;
 	error = check(qp, scheme, attr, send_attr.geometry);
 	if (error)
@@ -83,6 +85,7 @@ int gw_transfer_recv(struct gw_qp *qp, const struct gw_scheme *scheme,
 	recv_attr.addr = attr->addr;
 	recv_attr.length = attr->length;
 	recv_attr.mr = attr->mr;
+	recv_attr.tag = attr->tag;
 	recv_attr.handler = &scheme->recv;
 	error = gw_recv_post(qp, &recv_attr, &recv);
 	if (error)

@@ -15,8 +15,8 @@
  *	ANNOUNCE  u32 first_msn | u16 count >= 1 | u16 reserved | count entries of 24 bytes:
  *	          u64 length | u32 imm | u8 flags (bit 0: has_imm) | u8 scheme |
  *	          u16 reserved | u32 geometry[2]
- *	GRANT     u32 first_msn | u16 count >= 1 | u16 reserved | count entries of 24 bytes:
- *	          u16 slot | u16 generation | u32 rkey | u64 address | u64 capacity
+ *	GRANT     u32 first_msn | u16 count >= 1 | u16 reserved | count entries of 28 bytes:
+ *	          u16 slot | u16 generation | u32 rkey | u64 address | u64 capacity | u32 tag
  *	REPORT    u32 landed, duplicate, late, ce, overrun |
  *	          u32 echo_msn, echo_packet, hold_ns | u32 runs_msn |
  *	          u8 lanes | u8 results | u16 runs | lanes x { u32 landed, ce } |
@@ -50,7 +50,7 @@
 #define CONTROL_HEADER_SIZE 32
 /* Each list's entry on the wire. */
 #define CONTROL_ANNOUNCE_ENTRY_SIZE 24
-#define CONTROL_GRANT_ENTRY_SIZE    24
+#define CONTROL_GRANT_ENTRY_SIZE    28
 #define CONTROL_LANE_SIZE	    8
 #define CONTROL_RESULT_SIZE	    12
 #define CONTROL_RUN_SIZE	    8
@@ -124,6 +124,7 @@ struct control_grant_entry {
 	uint32_t rkey;
 	uint64_t address;
 	uint64_t capacity;
+	uint32_t tag;
 };
 
 struct control_lane {

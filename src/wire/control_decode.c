@@ -290,6 +290,7 @@ struct control_grant_entry control_grant_at(const struct control_message *messag
 		.rkey = get_be32(b + 4),
 		.address = get_be64(b + 8),
 		.capacity = get_be64(b + 16),
+		.tag = get_be32(b + 24),
 	};
 }
 

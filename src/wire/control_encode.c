@@ -121,6 +121,7 @@ int control_put_grant_entry(struct control_writer *w, const struct control_grant
 	put_be32(b + 4, entry->rkey);
 	put_be64(b + 8, entry->address);
 	put_be64(b + 16, entry->capacity);
+	put_be32(b + 24, entry->tag);
 	increment_be16(w->buf + CONTROL_LIST_COUNT_AT);
 	return 0;
 }

@@ -106,7 +106,7 @@ static void write_control(void)
 	w = begin(CONTROL_GRANT);
 	control_put_grant(&w, 0xffffffff);
 	for (uint16_t i = 0; i < 3; i++)
-		control_put_grant_entry(&w, &(struct control_grant_entry){ i, 1, 2, 3, 4 });
+		control_put_grant_entry(&w, &(struct control_grant_entry){ i, 1, 2, 3, 4, 5 });
 	save("wire_control", "grant", control_end(&w));
 	buf[CONTROL_HEADER_SIZE + 5]++;
 	save("wire_control", "grant-one-too-many", w.used);

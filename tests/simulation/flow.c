@@ -370,20 +370,27 @@ static int prepare(struct flow *flow, uint32_t index)
 	return error ? error : message_open_coding(m, tx, rx);
 }
 
-int flow_open(struct run *run, uint32_t index, struct gw_qp *tx, struct gw_qp *rx)
+int flow_prepare(struct run *run, uint32_t index)
 {
 	struct flow *flow = &run->flows[index];
+	int error = 0;
 
 	flow->run = run;
 	flow->plan = &run->scenario->flow[index];
+	for (uint32_t i = 0; i < flow->plan->messages && !error; i++)
+		error = prepare(flow, i);
+	return error;
+}
+
+int flow_open(struct run *run, uint32_t index, struct gw_qp *tx, struct gw_qp *rx)
+{
+	struct flow *flow = &run->flows[index];
+	int error = flow_prepare(run, index);
+
+	if (error)
+		return error;
 	flow->tx = tx;
 	flow->rx = rx;
-	for (uint32_t i = 0; i < flow->plan->messages; i++) {
-		int error = prepare(flow, i);
-
-		if (error)
-			return error;
-	}
 	post_recvs(flow);
 	post_sends(flow);
 	world_touch(&run->world, flow->plan->from);

@@ -4,6 +4,7 @@
 #define SIMULATION_FLOW_H
 
 #include <godwit/bounded.h>
+#include <godwit/channel.h>
 #include <godwit/erasure.h>
 
 #include "simulation/run.h"
@@ -29,6 +30,9 @@ struct message {
 	bool whole;
 	struct gw_erasure *erasure[2]; /* the sender's and the receiver's, where there is coding */
 	struct gw_bounded_outcome outcome;
+	uint8_t deadline; /* channels: 1 the send has one, 2 the receive */
+	int send_status;
+	int recv_status;
 	uint64_t sum; /* of the target, at release */
 };
 
@@ -37,6 +41,8 @@ struct flow {
 	const struct flow_plan *plan;
 	struct gw_qp *tx;
 	struct gw_qp *rx;
+	struct gw_channel *tx_channel; /* in their place, where the scenario has channels */
+	struct gw_channel *rx_channel;
 	bool tx_over; /* its end is gone: no more is posted */
 	bool rx_over;
 	uint32_t posted_sends;
@@ -94,8 +100,16 @@ void message_check_imm(struct message *m, struct gw_recv *recv);
 /* coding.c: nothing for a message without coding. A dead host's context is closed, and what was in it gone. */
 int message_open_coding(struct message *m, struct gw_context *tx, struct gw_context *rx);
 void message_close_coding(struct message *m, int end, bool lives);
+/* channels.c */
+int channels_open(struct run *run, uint32_t index);
+void channels_close_one(struct run *run, uint32_t pair, bool receiver);
+void channels_forget(struct flow *flow, bool receiver);
+void channels_host_dies(struct run *run, uint32_t host);
+void channels_check(struct run *run);
+void channels_close(struct run *run);
 
 /* flow.c */
+int flow_prepare(struct run *run, uint32_t index);
 int flow_open(struct run *run, uint32_t index, struct gw_qp *tx, struct gw_qp *rx);
 bool flow_finished(const struct flow *flow);
 void flow_close(struct flow *flow);

@@ -119,6 +119,10 @@ static void close_pair(struct run *run, uint32_t which)
 	struct gw_qp **mine = receiver ? &flow->rx : &flow->tx;
 	uint32_t host = receiver ? flow->plan->to : flow->plan->from;
 
+	if (run->scenario->channels) {
+		channels_close_one(run, pair, receiver);
+		return;
+	}
 	if (!*mine || !run->world.hosts[host].ctx)
 		return;
 	run_saw(run, SIGHT_CLOSED_IN_THE_MIDDLE);
@@ -150,8 +154,12 @@ static void strike(struct run *run, const struct misfortune *m)
 	case DEATH:
 		if (!run->world.hosts[host].ctx)
 			return;
-		note_death(run, host);
-		flows_host_dies(run, host);
+		if (run->scenario->channels) {
+			channels_host_dies(run, host);
+		} else {
+			note_death(run, host);
+			flows_host_dies(run, host);
+		}
 		world_kill(&run->world, host);
 		break;
 	case JUMP:
@@ -291,7 +299,15 @@ static int open_flows(struct run *run)
 	for (uint32_t i = 0; i < run->scenario->flow_count; i += 2) {
 		const struct flow_plan *plan = &run->scenario->flow[i];
 		struct gw_qp *a, *b;
-		int error = world_connect(&run->world, plan->from, plan->to, &attr, &attr, &a, &b);
+		int error;
+
+		if (run->scenario->channels) {
+			error = channels_open(run, i);
+			if (error)
+				return error;
+			continue;
+		}
+		error = world_connect(&run->world, plan->from, plan->to, &attr, &attr, &a, &b);
 
 		if (error)
 			return error;
@@ -311,8 +327,11 @@ static void wind_up(struct run *run)
 
 	count_sights(run);
 	check_claims(run);
+	if (run->scenario->channels)
+		channels_check(run);
 	for (uint32_t i = 0; i < run->scenario->flow_count; i++)
 		flow_close(&run->flows[i]);
+	channels_close(run);
 	for (uint32_t i = 0; i < run->scenario->flow_count; i += 2)
 		flow_close_qps(&run->flows[i], &run->flows[i + 1]);
 	for (uint32_t h = 0; h < run->world.host_count; h++)

@@ -271,6 +271,7 @@ void scenario_draw(uint64_t seed, struct scenario *out)
 		out->may_fail = true;
 	if (path_loss(&out->shape) > (out->qp.peer_timeout_ns < 4 * S ? 0.05 : 0.25))
 		out->may_fail = true;
+	out->channels = rng_chance(&rng, 0.3);
 }
 
 static void print_link(const char *name, const struct link_attr *link)
@@ -292,6 +293,8 @@ void scenario_print(const struct scenario *s)
 		(unsigned long)s->seed, shapes[s->shape.shape], s->shape.hosts, s->sim.payload,
 		s->host.nic ? "NIC" : "software", s->host.lanes, s->host.queue,
 		s->may_fail ? ", may fail" : "");
+	if (s->channels)
+		fputs("  channels\n", stderr);
 	print_link("edge", &s->shape.edge);
 	print_link("core", &s->shape.core);
 	fprintf(stderr,

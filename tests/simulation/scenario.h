@@ -81,6 +81,7 @@ struct scenario {
 	struct flow_plan flow[FLOWS_MAX];
 	uint32_t misfortune_count;
 	struct misfortune misfortune[MISFORTUNES_MAX];
+	bool channels; /* in place of queue pairs */
 	bool may_fail; /* something may keep exact transfers from ending well */
 };
 

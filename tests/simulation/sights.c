@@ -54,4 +54,11 @@ const char *const sight_names[SIGHTS] = {
 	[SIGHT_CLOCK_JUMPED] = "clock jumped",
 	[SIGHT_CLOSED_IN_THE_MIDDLE] = "queue pair closed in the middle",
 	[SIGHT_GONE_WHILE_READING] = "peer gone while memory was still read",
+	[SIGHT_CHANNEL_SKIP] = "channel: large receive of a small message",
+	[SIGHT_CHANNEL_PARTS] = "channel: message in several parts",
+	[SIGHT_CHANNEL_PACKED] = "channel: small messages in one pack",
+	[SIGHT_CHANNEL_TOO_SMALL] = "channel: receive too small",
+	[SIGHT_CHANNEL_CANCELLED] = "channel: operation cancelled",
+	[SIGHT_CHANNEL_DEADLINE] = "channel: deadline passed",
+	[SIGHT_CHANNEL_GONE] = "channel: peer gone",
 };

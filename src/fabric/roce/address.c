@@ -5,6 +5,7 @@
 #include <ifaddrs.h>
 #include <net/if.h>
 #include <netdb.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -104,4 +105,16 @@ uint32_t address_mtu(int fd, const union address *local)
 	}
 	freeifaddrs(all);
 	return mtu;
+}
+
+/* As a fabric string has it: ADDRESS@PORT. */
+void roce_qp_peer(const struct fabric_qp *qp, char *text, size_t size)
+{
+	const union address *peer = &roce_qp(qp)->peer;
+	const void *host = peer->any.sa_family == AF_INET ? (const void *)&peer->v4.sin_addr
+							  : (const void *)&peer->v6.sin6_addr;
+	char name[INET6_ADDRSTRLEN];
+
+	if (inet_ntop(peer->any.sa_family, host, name, sizeof(name)))
+		snprintf(text, size, "%s@%u", name, address_port(peer));
 }

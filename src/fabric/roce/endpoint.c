@@ -115,6 +115,7 @@ static const struct fabric_ops roce_ops = {
 	.qp_destroy = roce_qp_destroy,
 	.qp_address = roce_qp_address,
 	.qp_connect = roce_qp_connect,
+	.qp_peer = roce_qp_peer,
 	.qp_resize = roce_qp_resize,
 	.expose = roce_expose,
 	.fence = roce_fence,

@@ -154,6 +154,7 @@ int roce_qp_create(struct fabric *fabric, const struct fabric_qp_attr *attr,
 void roce_qp_destroy(struct fabric_qp *qp);
 size_t roce_qp_address(const struct fabric_qp *qp, uint8_t *out);
 int roce_qp_connect(struct fabric_qp *qp, const uint8_t *address, size_t length, uint32_t payload);
+void roce_qp_peer(const struct fabric_qp *qp, char *text, size_t size);
 void roce_qp_resize(struct fabric_qp *qp, uint32_t payload);
 int roce_expose(struct fabric_qp *qp, uint32_t slot, uint32_t generation, struct fabric_mr *mr,
 		void *addr, uint64_t length);

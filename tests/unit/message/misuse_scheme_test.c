@@ -120,6 +120,13 @@ static void bad_transfers(void **state)
 		assert_int_equal(gw_transfer_recv(pair.qp[0], scheme, &attr, &recv), -EINVAL);
 	}
 	attr = good;
+	attr.reserved32 = 1;
+	assert_int_equal(gw_transfer_send(pair.qp[0], scheme, &attr, &send), -EINVAL);
+	assert_int_equal(gw_transfer_recv(pair.qp[0], scheme, &attr, &recv), -EINVAL);
+	attr = good;
+	attr.tag = 1;
+	assert_int_equal(gw_transfer_send(pair.qp[0], scheme, &attr, &send), -EINVAL);
+	attr = good;
 	attr.flags = GW_SEND_IMM;
 	assert_int_equal(gw_transfer_recv(pair.qp[0], scheme, &attr, &recv), -EINVAL);
 	attr = good;

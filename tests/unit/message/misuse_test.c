@@ -194,11 +194,14 @@ static void bad_receives(void **state)
 	attr = good;
 	attr.mr = NULL;
 	assert_int_equal(gw_recv_post(pair.qp[1], &attr, &recv), -EINVAL);
-	for (unsigned i = 0; i < 4; i++) {
+	for (unsigned i = 0; i < 3; i++) {
 		attr = good;
 		attr.reserved[i] = 1;
 		assert_int_equal(gw_recv_post(pair.qp[1], &attr, &recv), -EINVAL);
 	}
+	attr = good;
+	attr.reserved32 = 1;
+	assert_int_equal(gw_recv_post(pair.qp[1], &attr, &recv), -EINVAL);
 	attr = good;
 	attr.addr = pair.memory[1] - 1;
 	assert_int_equal(gw_recv_post(pair.qp[1], &attr, &recv), -EFAULT);

@@ -84,15 +84,16 @@ static void test_golden_encode(void **state)
 		0);
 	finish_as(golden_announce, sizeof(golden_announce));
 
-	begin(CONTROL_GRANT, 88);
+	begin(CONTROL_GRANT, 96);
 	assert_int_equal(control_put_grant(&w, 0xffffffff), 0);
-	assert_int_equal(control_put_grant_entry(
-				 &w, &(struct control_grant_entry){ 0x3ff, 0x1234, 0xe0e1e2e3,
-								    0x1011121314151617,
-								    0x0000000100000002 }),
-			 0);
 	assert_int_equal(
-		control_put_grant_entry(&w, &(struct control_grant_entry){ 1, 2, 3, 4, 5 }), 0);
+		control_put_grant_entry(
+			&w, &(struct control_grant_entry){ 0x3ff, 0x1234, 0xe0e1e2e3,
+							   0x1011121314151617, 0x0000000100000002,
+							   0xf0f1f2f3 }),
+		0);
+	assert_int_equal(
+		control_put_grant_entry(&w, &(struct control_grant_entry){ 1, 2, 3, 4, 5, 6 }), 0);
 	finish_as(golden_grant, sizeof(golden_grant));
 
 	begin(CONTROL_REPORT, 116);
@@ -210,8 +211,9 @@ static void check_lists(const struct control_message *m)
 		assert_int_equal(first.rkey, 0xe0e1e2e3);
 		assert_true(first.address == 0x1011121314151617);
 		assert_true(first.capacity == 0x0000000100000002);
+		assert_int_equal(first.tag, 0xf0f1f2f3);
 		assert_true(second.slot == 1 && second.generation == 2 && second.rkey == 3);
-		assert_true(second.address == 4 && second.capacity == 5);
+		assert_true(second.address == 4 && second.capacity == 5 && second.tag == 6);
 	}
 }
 

@@ -102,9 +102,10 @@ static void test_random_grants(void **state)
 		random_begin(CONTROL_GRANT, &header);
 		assert_int_equal(control_put_grant(&w, first_msn), 0);
 		for (unsigned i = 0; i < count; i++) {
-			entries[i] = (struct control_grant_entry){ (uint16_t)random64(),
-								   (uint16_t)random64(), random32(),
-								   random64(), random64() };
+			entries[i] = (struct control_grant_entry){
+				(uint16_t)random64(), (uint16_t)random64(), random32(),
+				random64(),	      random64(),	    random32()
+			};
 			assert_int_equal(control_put_grant_entry(&w, &entries[i]), 0);
 		}
 		random_finish(CONTROL_GRANT, &header, &m);
@@ -118,6 +119,7 @@ static void test_random_grants(void **state)
 			assert_int_equal(entry.rkey, entries[i].rkey);
 			assert_true(entry.address == entries[i].address);
 			assert_true(entry.capacity == entries[i].capacity);
+			assert_int_equal(entry.tag, entries[i].tag);
 		}
 	}
 }
@@ -265,7 +267,7 @@ static void test_fill_every_size(void **state)
 {
 	for (size_t size = 0; size < 400; size++) {
 		size_t room = size < 40 ? 0 : (size - 40) / CONTROL_GRANT_ENTRY_SIZE;
-		struct control_grant_entry entry = { 1, 2, 3, 4, 5 };
+		struct control_grant_entry entry = { 1, 2, 3, 4, 5, 6 };
 		struct control_message m;
 		size_t count = 0, length;
 
@@ -283,7 +285,7 @@ static void test_fill_every_size(void **state)
 		}
 		assert_int_equal(count, room);
 		length = control_end(&w);
-		assert_int_equal(length, room ? 40 + 24 * room : 0);
+		assert_int_equal(length, room ? 40 + CONTROL_GRANT_ENTRY_SIZE * room : 0);
 		assert_int_equal(datagram[size], 0xee);
 		if (length) {
 			assert_int_equal(datagram[length], 0xee);

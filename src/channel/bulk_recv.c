@@ -1,0 +1,183 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Large receives: posted in parts, each tagged with the operation's number, as many at once as the peer may be granted.
+ *
+ * Which of them the message fills is known from the announcements: the last part says that it is, and the receives
+ * behind it are withdrawn. When the message turns out to be a small one, all of them are. A receive ends when nothing of
+ * it is posted any more, for only then is its memory the caller's.
+ */
+#include <errno.h>
+
+#include "base/log.h"
+#include "channel/state.h"
+
+void recv_check(struct gw_op *op)
+{
+	if (op->ended || !list_empty(&op->parts))
+		return;
+	if (op->failure)
+		op_end(op, op->failure);
+	else if (!op->matched)
+		return;
+	else if (op->moved != op->total)
+		op_end(op, -EPROTO);
+	else if (!op->crc_wanted)
+		op_end(op, 0);
+	else if (op->crc_known)
+		op_end(op, crc_of(0, op->addr, op->total) == op->crc ? 0 : -EBADMSG);
+	op_check(op);
+}
+
+void bulk_withdraw(struct gw_op *op)
+{
+	struct list *item;
+
+	list_for_each (item, &op->parts)
+		gw_transfer_finish_recv(container_of(item, struct part, link)->recv, -ECANCELED, 0);
+}
+
+static void withdraw_after(struct gw_op *op, uint64_t offset)
+{
+	struct list *item;
+
+	list_for_each (item, &op->parts) {
+		struct part *part = container_of(item, struct part, link);
+
+		if (part->offset > offset)
+			gw_transfer_finish_recv(part->recv, -ECANCELED, 0);
+	}
+}
+
+/* False when an honest peer would not have said it. */
+static bool announced_part(struct part *part, uint32_t imm, uint64_t length)
+{
+	struct gw_op *op = part->op;
+
+	part->kind = imm & PART_KIND;
+	switch (part->kind) {
+	case PART_SKIP:
+		return !length;
+	case PART_MORE:
+		return length == part->length;
+	case PART_LAST:
+		if (op->matched || !length)
+			return false;
+		op->matched = true;
+		op->total = part->offset + length;
+		op->crc_wanted = (imm & PART_CRC) != 0;
+		list_del(&op->link);
+		withdraw_after(op, part->offset);
+		return true;
+	}
+	return false;
+}
+
+static void announced(struct gw_recv *recv, void *arg, uint64_t now)
+{
+	struct part *part = ((struct gw_transfer *)gw_recv_state(recv))->arg;
+	struct gw_channel *ch = part->ch;
+	const struct gw_scheme *scheme = part->op->scheme;
+	struct gw_recv_status status;
+	uint32_t imm = 0;
+
+	if (gw_recv_status(recv, &status))
+		return;
+	if (gw_recv_imm(recv, &imm) || !announced_part(part, imm, status.length)) {
+		channel_fail(ch, -EPROTO);
+		settle(ch);
+		return;
+	}
+	if (part->kind != PART_SKIP && status.scheme != scheme->id) {
+		log_error(
+			"receive %u is under %s, and its sender uses another scheme (%u): name the same at both ends",
+			part->op->seq, scheme->name, status.scheme);
+		op_fail(part->op, -EPROTONOSUPPORT);
+		return;
+	}
+	for (uint32_t i = 0; i < ch->scheme_count; i++)
+		if (&ch->schemes[i].receiving == scheme && ch->schemes[i].scheme->recv.announced)
+			ch->schemes[i].scheme->recv.announced(recv, arg, now);
+}
+
+void bulk_listen(struct scheme_entry *entry, const struct gw_scheme *scheme)
+{
+	entry->scheme = scheme;
+	entry->receiving = *scheme;
+	entry->receiving.recv.announced = announced;
+}
+
+static void part_over(void *arg, const struct gw_transfer_result *result, uint64_t now)
+{
+	struct part *part = arg;
+	struct gw_channel *ch = part->ch;
+	struct gw_op *op = part->op;
+	bool filled = part->kind == PART_MORE || part->kind == PART_LAST;
+
+	(void)now;
+	gw_recv_close(part->recv);
+	list_del(&part->link);
+	list_del(&part->all);
+	pool_put(&ch->part_pool, part);
+	ch->recv_parts--;
+	if (!channel_lost(ch, result->status)) {
+		if (filled && !result->status)
+			op->moved += result->length;
+		else if (filled)
+			op_fail(op, result->status);
+		recv_check(op);
+		op_check(op);
+		bulk_post(ch);
+	}
+	settle(ch);
+}
+
+static int post_part(struct gw_op *op)
+{
+	struct gw_channel *ch = op->ch;
+	struct part *part = pool_get(&ch->part_pool);
+	uint64_t left = op->length - op->bound;
+	uint64_t length = left < ch->part_bytes ? left : ch->part_bytes;
+	struct gw_transfer_attr attr = { .addr = op->addr + op->bound,
+					 .length = length,
+					 .mr = op->mr,
+					 .done = part_over,
+					 .arg = part,
+					 .tag = op->seq << 1 | (length == left) };
+	int error = -ENOBUFS;
+
+	if (!part)
+		return error;
+	part->ch = ch;
+	part->op = op;
+	part->offset = op->bound;
+	part->length = length;
+	error = gw_transfer_recv(ch->qp[BULK], op->scheme, &attr, &part->recv);
+	if (error) {
+		pool_put(&ch->part_pool, part);
+		return error;
+	}
+	list_add_tail(&ch->parts, &part->all);
+	list_add_tail(&op->parts, &part->link);
+	ch->recv_parts++;
+	op->bound += length;
+	if (op->bound == op->length)
+		list_del(&op->link);
+	return 0;
+}
+
+void bulk_post(struct gw_channel *ch)
+{
+	struct list *item;
+
+	while (ch->qp[BULK] && ch->recv_parts < ch->slots && (item = list_first(&ch->bulk_recvs))) {
+		struct gw_op *op = container_of(item, struct gw_op, link);
+		int error = post_part(op);
+
+		if (error == -ENOBUFS) {
+			channel_retry(ch);
+			return;
+		}
+		if (error)
+			op_fail(op, error);
+	}
+}

@@ -1,0 +1,215 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Large sends: bound to the peer's buffers as their grants become known.
+ *
+ * Nothing is posted before its grant is there, for the grant's tag says which operation the buffer belongs to, and the
+ * next send posted gets exactly that one. The tag is the operation's number, doubled, and odd for the last buffer of a
+ * receive. Of the first grant that nobody has taken:
+ *
+ *	it belongs to the first large send        a part of that leaves
+ *	to an earlier operation                   which went small or ended: an empty message gives the buffer back
+ *	to a later one                            the peer has no buffer for the first large send: ask why
+ *	to one that is not posted yet             it waits; clear-to-send then costs no round trip
+ */
+#include <errno.h>
+#include <isa-l.h>
+
+#include "channel/state.h"
+
+#define ASK_FIRST_NS UINT64_C(100000000)
+#define ASK_LIMIT_NS UINT64_C(5000000000)
+#define CRC_STEP     (UINT64_C(1) << 30)
+
+uint32_t crc_of(uint32_t crc, const uint8_t *data, uint64_t length)
+{
+	while (length) {
+		uint64_t step = length < CRC_STEP ? length : CRC_STEP;
+
+		crc = crc32_gzip_refl(crc, data, step);
+		data += step;
+		length -= step;
+	}
+	return crc;
+}
+
+/* How far the grant's operation is ahead of this one: 31 bits of their numbers are compared. */
+static int32_t ahead(const struct gw_grant *grant, uint32_t seq)
+{
+	return (int32_t)((grant->tag & ~1u) - (seq << 1));
+}
+
+static void free_part(struct part *part)
+{
+	list_del(&part->link);
+	list_del(&part->all);
+	pool_put(&part->ch->part_pool, part);
+}
+
+static void part_done(void *arg, const struct gw_transfer_result *result, uint64_t now)
+{
+	struct part *part = arg;
+	struct gw_channel *ch = part->ch;
+	struct gw_op *op = part->op;
+	uint64_t length = part->length;
+
+	(void)now;
+	gw_send_close(part->send);
+	free_part(part);
+	if (!channel_lost(ch, result->status)) {
+		if (op && !op->failure && result->status)
+			op_fail(op, result->status);
+		else if (op && !op->failure)
+			op->moved += length;
+		if (op && list_empty(&op->parts) && (op->failure || op->moved == op->length))
+			op_end(op, op->failure);
+		if (op)
+			op_check(op);
+	}
+	settle(ch);
+}
+
+/* The next part of `op`, or with none an empty message. */
+static int send_part(struct gw_channel *ch, struct gw_op *op, uint64_t length, uint32_t imm)
+{
+	struct part *part = pool_get(&ch->part_pool);
+	struct gw_transfer_attr attr = {
+		.length = length, .flags = GW_SEND_IMM, .imm = imm, .done = part_done, .arg = part
+	};
+	int error = -ENOBUFS;
+
+	if (!part)
+		return error;
+	part->ch = ch;
+	part->op = op;
+	part->length = length;
+	list_init(&part->link);
+	if (op) {
+		part->offset = op->bound;
+		attr.addr = op->addr + op->bound;
+		attr.mr = op->mr;
+	}
+	error = gw_transfer_send(ch->qp[BULK], op ? op->scheme : &gw_selective_repeat, &attr,
+				 &part->send);
+	if (error) {
+		pool_put(&ch->part_pool, part);
+		return error;
+	}
+	list_add_tail(&ch->parts, &part->all);
+	if (op)
+		list_add_tail(&op->parts, &part->link);
+	return 0;
+}
+
+static int skip(struct gw_channel *ch)
+{
+	int error = send_part(ch, NULL, 0, PART_SKIP);
+
+	if (!error)
+		ch->stats.skips++;
+	return error;
+}
+
+static int bind_part(struct gw_op *op, const struct gw_grant *grant)
+{
+	struct gw_channel *ch = op->ch;
+	uint64_t left = op->length - op->bound;
+	uint64_t length = left < grant->capacity ? left : grant->capacity;
+	uint32_t imm = length == left ? PART_LAST : PART_MORE;
+	int error;
+
+	if (!length || (length < left && grant->tag & 1)) {
+		error = skip(ch);
+		if (!error)
+			op_fail(op, -EMSGSIZE);
+		return error;
+	}
+	if (ch->flags & GW_CHANNEL_CRC)
+		imm |= PART_CRC;
+	error = send_part(ch, op, length, imm);
+	if (error && error != -ENOBUFS) {
+		op_fail(op, error);
+		return 0;
+	}
+	if (error)
+		return error;
+	ch->stats.parts++;
+	if (imm & PART_CRC)
+		op->crc = crc_of(op->crc, op->addr + op->bound, length);
+	op->bound += length;
+	if (op->bound == op->length) {
+		list_del(&op->link);
+		if (imm & PART_CRC)
+			pack_owe(op, RECORD_CRC);
+	}
+	return 0;
+}
+
+/* Waiting for a grant that may never come: the receive may be too small for a large message, or given up. */
+static void await(struct gw_channel *ch, bool overtaken)
+{
+	struct list *item = list_first(&ch->bulk_sends);
+	struct gw_op *op;
+
+	if (!item) {
+		ch->ask_at = NEVER;
+		return;
+	}
+	op = container_of(item, struct gw_op, link);
+	if (overtaken && !op->asked) {
+		op->asked = true;
+		pack_owe(op, RECORD_ASK);
+		pack_fill(ch);
+	}
+	if (ch->ask_at == NEVER) {
+		ch->ask_wait_ns = ASK_FIRST_NS;
+		ch->ask_at = gw_now_ns(ch->ctx) + ASK_FIRST_NS;
+	}
+}
+
+void bulk_ask(struct gw_channel *ch, uint64_t now)
+{
+	struct list *item = list_first(&ch->bulk_sends);
+
+	if (!item || now < ch->ask_at)
+		return;
+	pack_owe(container_of(item, struct gw_op, link), RECORD_ASK);
+	ch->ask_wait_ns = ch->ask_wait_ns < ASK_LIMIT_NS / 2 ? 2 * ch->ask_wait_ns : ASK_LIMIT_NS;
+	ch->ask_at = now + ch->ask_wait_ns;
+}
+
+void bulk_bind(struct gw_channel *ch)
+{
+	struct gw_grant grant;
+	bool overtaken = false;
+	int error = 0;
+
+	if (!ch->qp[BULK])
+		return;
+	while (!error && !overtaken && !gw_qp_next_grant(ch->qp[BULK], &grant)) {
+		struct list *item = list_first(&ch->bulk_sends);
+		struct gw_op *op = item ? container_of(item, struct gw_op, link) : NULL;
+		uint32_t first = op ? op->seq : ch->send_next;
+
+		if (op && !ahead(&grant, first)) {
+			error = bind_part(op, &grant);
+			ch->ask_at = NEVER;
+		} else if (ahead(&grant, first) < 0) {
+			error = skip(ch);
+		} else if (op) {
+			overtaken = true;
+		} else {
+			break; /* for a send that is still to come */
+		}
+	}
+	if (error)
+		channel_retry(ch);
+	await(ch, overtaken);
+}
+
+void bulk_abort(struct gw_op *op)
+{
+	struct list *item;
+
+	list_for_each (item, &op->parts)
+		gw_stream_abort(container_of(item, struct part, link)->send);
+}

@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * For people: what a channel is doing or why it is gone, and its numbers. The reader has just been woken up: name the
+ * peer, the operation, and how many bytes are missing.
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "channel/state.h"
+
+#define PEER_TEXT 80
+
+struct text {
+	char *at;
+	size_t left; /* the final zero included */
+	size_t length;
+};
+
+__attribute__((format(printf, 2, 3))) static void say(struct text *text, const char *format, ...)
+{
+	va_list arguments;
+	int length;
+
+	va_start(arguments, format);
+	length = vsnprintf(text->at, text->left, format, arguments);
+	va_end(arguments);
+	if (length < 0)
+		return;
+	if ((size_t)length >= text->left)
+		length = (int)text->left - 1;
+	text->at += length;
+	text->left -= (size_t)length;
+	text->length += (size_t)length;
+}
+
+static const struct gw_op *oldest(struct gw_op *const *table, uint32_t mask, uint32_t from,
+				  uint32_t to)
+{
+	for (uint32_t seq = from; seq != to; seq++)
+		if (table[seq & mask] && !table[seq & mask]->ended)
+			return table[seq & mask];
+	return NULL;
+}
+
+static void say_op(struct text *text, const char *what, const struct gw_op *op)
+{
+	if (!op)
+		return;
+	say(text, "; oldest %s: number %" PRIu32, what, op->seq);
+	if (op->receiving && !op->matched)
+		say(text, ", up to %" PRIu64 " bytes, of which %" PRIu64 " came", op->length,
+		    op->moved);
+	else
+		say(text, ", %" PRIu64 " of %" PRIu64 " bytes missing", op->total - op->moved,
+		    op->total);
+}
+
+static uint32_t open_in(struct gw_op *const *table, uint32_t mask, uint32_t from, uint32_t to)
+{
+	uint32_t count = 0;
+
+	for (uint32_t seq = from; seq != to; seq++)
+		count += table[seq & mask] && !table[seq & mask]->ended;
+	return count;
+}
+
+static void say_open(struct text *text, const struct gw_channel *ch)
+{
+	uint32_t sends = open_in(ch->sends, ch->mask, ch->send_oldest, ch->send_next);
+	uint32_t recvs = open_in(ch->recvs, ch->mask, ch->recv_oldest, ch->recv_next);
+
+	if (!sends && !recvs) {
+		say(text, "nothing is open");
+		return;
+	}
+	say(text, "open: %" PRIu32 " sends, %" PRIu32 " receives", sends, recvs);
+	say_op(text, "send", oldest(ch->sends, ch->mask, ch->send_oldest, ch->send_next));
+	say_op(text, "receive", oldest(ch->recvs, ch->mask, ch->recv_oldest, ch->recv_next));
+}
+
+static void peer_name(const struct gw_channel *ch, char *name)
+{
+	if (!ch->qp[BULK] || gw_qp_peer(ch->qp[BULK], name, PEER_TEXT) <= 0)
+		strcpy(name, "the peer");
+}
+
+static const char *reason(int status)
+{
+	switch (status) {
+	case -ETIMEDOUT:
+		return "fell silent";
+	case -ECONNRESET:
+		return "closed the channel";
+	case -EPROTO:
+		return "broke the protocol";
+	case -EMSGSIZE:
+		return "gets no large packets any more";
+	}
+	return "is lost";
+}
+
+void explain_end(struct gw_channel *ch, int status)
+{
+	struct text text = { .at = ch->why, .left = sizeof(ch->why) };
+	char peer[PEER_TEXT];
+
+	peer_name(ch, peer);
+	say(&text, "%s %s; ", peer, reason(status));
+	say_open(&text, ch);
+	/* A peer that leaves when all is done is nothing to wake anybody for. */
+	if (status == -ECONNRESET && !oldest(ch->sends, ch->mask, ch->send_oldest, ch->send_next) &&
+	    !oldest(ch->recvs, ch->mask, ch->recv_oldest, ch->recv_next))
+		log_info("channel: %s", ch->why);
+	else
+		log_error("channel: %s", ch->why);
+}
+
+int gw_channel_explain(const struct gw_channel *ch, char *out, size_t size)
+{
+	struct text text = { .at = out, .left = size };
+	char peer[PEER_TEXT], control[CC_TEXT_SIZE];
+
+	if (!ch || !out || !size)
+		return -EINVAL;
+	out[0] = '\0';
+	if (!ch->connected) {
+		say(&text, "not connected");
+	} else if (ch->status) {
+		say(&text, "%s", ch->why);
+	} else {
+		peer_name(ch, peer);
+		say(&text, "to %s: ", peer);
+		say_open(&text, ch);
+		if (!list_empty(&ch->bulk_sends))
+			say(&text, "; large sends wait for the peer to post receives");
+		if (!list_empty(&ch->lines[GROUP_DATA]))
+			say(&text, "; small sends wait for the peer to post receives");
+		if (!ch->cap_bps)
+			say(&text, "; stopped: the rate is set to 0");
+		cc_explain(&ch->cc, control, sizeof(control));
+		say(&text, "; %s", control);
+	}
+	return (int)text.length;
+}
+
+int gw_channel_stats(const struct gw_channel *ch, struct gw_channel_stats *out)
+{
+	struct gw_estimate bulk, small;
+
+	if (!ch || !out)
+		return -EINVAL;
+	*out = ch->stats;
+	out->sends_open = open_in(ch->sends, ch->mask, ch->send_oldest, ch->send_next);
+	out->receives_open = open_in(ch->recvs, ch->mask, ch->recv_oldest, ch->recv_next);
+	if (ch->status)
+		return 0;
+	out->rate_bps = ch->pacer.rate_bps;
+	out->window_bytes = cc_limits(&ch->cc).window_bytes;
+	out->in_flight_bytes = ch->side[BULK].in_flight_bytes + ch->side[SMALL].in_flight_bytes;
+	if (!gw_qp_estimate(ch->qp[BULK], &bulk) && !gw_qp_estimate(ch->qp[SMALL], &small)) {
+		out->rtt_ns = bulk.rtt_ns ? bulk.rtt_ns : small.rtt_ns;
+		out->loss = bulk.loss > small.loss ? bulk.loss : small.loss;
+	}
+	return 0;
+}

@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Posting: an operation gets its number and goes the way that its size says. */
+#include <errno.h>
+
+#include "channel/state.h"
+
+static int check(const struct gw_channel *ch, const struct gw_op_attr *attr, const void *out)
+{
+	if (!ch || !attr || !out)
+		return -EINVAL;
+	if (ch->status)
+		return ch->status;
+	for (size_t i = 0; i < sizeof(attr->reserved) / sizeof(attr->reserved[0]); i++)
+		if (attr->reserved[i])
+			return -EINVAL;
+	if (attr->length && !attr->addr)
+		return -EINVAL;
+	return attr->length > ch->small_bytes && !attr->mr ? -EINVAL : 0;
+}
+
+/* The scheme, for a receive with our ear in it. */
+static const struct gw_scheme *find_scheme(struct gw_channel *ch, const struct gw_scheme *scheme,
+					   bool receiving)
+{
+	uint32_t i = 0;
+
+	if (!scheme)
+		scheme = &gw_selective_repeat;
+	if (!receiving)
+		return scheme;
+	while (i < ch->scheme_count && ch->schemes[i].scheme != scheme)
+		i++;
+	if (i == SCHEMES_MAX)
+		return NULL;
+	if (i == ch->scheme_count) {
+		bulk_listen(&ch->schemes[i], scheme);
+		ch->scheme_count++;
+	}
+	return &ch->schemes[i].receiving;
+}
+
+static int make(struct gw_channel *ch, const struct gw_op_attr *attr, bool receiving,
+		struct gw_op **out)
+{
+	const struct gw_scheme *scheme = find_scheme(ch, attr->scheme, receiving);
+	struct gw_op *op = scheme ? pool_get(&ch->ops) : NULL;
+
+	if (!op)
+		return -ENOBUFS;
+	op->ch = ch;
+	op->scheme = scheme;
+	op->addr = attr->addr;
+	op->length = attr->length;
+	op->mr = attr->mr;
+	op->done = attr->done;
+	op->arg = attr->arg;
+	op->receiving = receiving;
+	list_init(&op->link);
+	list_init(&op->record);
+	list_init(&op->end);
+	list_init(&op->parts);
+	if (attr->deadline_ns)
+		heap_insert(&ch->deadlines, &op->deadline, attr->deadline_ns);
+	*out = op;
+	return 0;
+}
+
+int gw_channel_send(struct gw_channel *ch, const struct gw_op_attr *attr, struct gw_op **out)
+{
+	int error = check(ch, attr, out);
+	struct gw_op *op;
+
+	if (error)
+		return error;
+	if (ch->send_next - ch->send_oldest >= ch->send_window)
+		return -ENOBUFS;
+	error = make(ch, attr, false, &op);
+	if (error)
+		return error;
+	op->total = attr->length;
+	op->seq = ch->send_next++;
+	ch->sends[op->seq & ch->mask] = op;
+	*out = op;
+	if (op->length <= ch->small_bytes) {
+		pack_owe(op, RECORD_DATA);
+		pack_fill(ch);
+	} else {
+		list_add_tail(&ch->bulk_sends, &op->link);
+	}
+	/* Also for a small one: buffers that were granted for it in vain are given back. */
+	bulk_bind(ch);
+	channel_arm(ch);
+	return 0;
+}
+
+int gw_channel_recv(struct gw_channel *ch, const struct gw_op_attr *attr, struct gw_op **out)
+{
+	int error = check(ch, attr, out);
+	struct gw_op *op;
+
+	if (error)
+		return error;
+	if (ch->recv_next - ch->recv_oldest > ch->mask)
+		return -ENOBUFS;
+	error = make(ch, attr, true, &op);
+	if (error)
+		return error;
+	op->seq = ch->recv_next++;
+	ch->recvs[op->seq & ch->mask] = op;
+	*out = op;
+	if (bounce_early(op)) {
+		pack_fill(ch);
+	} else if (op->length > ch->small_bytes) {
+		list_add_tail(&ch->bulk_recvs, &op->link);
+		bulk_post(ch);
+	}
+	channel_arm(ch);
+	return 0;
+}

@@ -1,0 +1,277 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * state.h: what a channel consists of. Private to channel/.
+ *
+ * Operations of one direction are numbered (seq, wrapping); number i of the sends meets number i of the receives. Two
+ * queue pairs carry them. On the *small* one packs travel: buffers of the channel's own that hold records (record.h),
+ * received into a ring of *bounces*. On the *bulk* one large sends go straight from buffer to buffer, in *parts*.
+ *
+ * A receive that could hold a large message posts its parts at once, tagged with its number. The sender looks at the tag
+ * of the next grant before it posts anything (bulk_send.c): it is the turn of the first large send, or belongs to an
+ * operation that went small or ended and is answered with an empty message, or to one that is still to come.
+ *
+ *	send   bulk: ch->bulk_sends until all of it is bound to parts        small: in line until it is in a pack
+ *	recv   bulk: ch->bulk_recvs until all its parts are posted
+ *	what comes for a receive that is not posted yet waits in its bounce, and ch->early[seq] points at it
+ *
+ * An operation has two lives, as a request of the message layer has: for its user it lasts until `ended`; for the peer,
+ * until `finished`: nothing about it is owed or expected any more.
+ */
+#ifndef CHANNEL_STATE_H
+#define CHANNEL_STATE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <godwit/channel.h>
+
+#include "base/heap.h"
+#include "base/list.h"
+#include "base/pool.h"
+#include "channel/record.h"
+#include "congestion/cc.h"
+#include "congestion/pacer.h"
+
+#define NEVER		UINT64_MAX
+#define SCHEMES_MAX	8
+#define EXPLANATION_MAX 256
+
+/* The immediate of a part. */
+#define PART_MORE 1u /* as long as its receive, and another follows */
+#define PART_LAST 2u
+#define PART_SKIP 3u /* empty: the operation did not go this way */
+#define PART_KIND 0xffu
+#define PART_CRC  0x100u /* a CRC record belongs to the operation */
+
+/* What an operation owes the peer: a bit for each kind of record. */
+#define OWES(kind) (1u << (kind))
+
+struct gw_op {
+	struct gw_channel *ch;
+	struct list link;   /* ch->bulk_sends or ch->bulk_recvs */
+	struct list record; /* one of ch->lines, or a pack's list */
+	struct list end;    /* ch->ended */
+	struct list parts;  /* that are open */
+	struct heap_node deadline;
+	gw_op_fn *done;
+	void *arg;
+	const struct gw_scheme *scheme;
+	uint8_t *addr;
+	struct gw_mr *mr;
+	uint64_t length; /* capacity of a receive */
+	uint64_t total;	 /* of the message, once `matched` */
+	uint64_t bound;	 /* below: has parts */
+	uint64_t moved;
+	struct bounce *refused; /* the bounce that waits for our refusal to be known */
+	uint32_t seq;
+	uint32_t crc;
+	uint32_t owes;	 /* record kinds to be written */
+	uint32_t packed; /* kinds in a pack now */
+	int failure;	 /* 0: none yet */
+	bool receiving;
+	bool matched; /* a receive: its send's fate is known */
+	bool crc_wanted;
+	bool crc_known;
+	bool asked;
+	bool awaited; /* a send: its receive is to say that it knows */
+	bool ended;
+	bool told;
+	bool closed;
+	bool finished;
+};
+
+/* What came for a receive before it was posted. */
+struct early {
+	struct bounce *bounce; /* that holds its data; null: none came */
+	const uint8_t *data;
+	uint32_t length;
+	uint32_t crc;
+	uint16_t status; /* of a send that ended; 0: it did not */
+	uint8_t flags;	 /* of the data's record */
+};
+
+struct part {
+	struct gw_channel *ch;
+	struct gw_op *op; /* null: a skip */
+	struct list link; /* op->parts */
+	struct list all;  /* ch->parts */
+	struct gw_send *send;
+	struct gw_recv *recv;
+	uint64_t offset;
+	uint64_t length;
+	uint32_t kind; /* PART_, once known */
+};
+
+struct pack {
+	struct gw_channel *ch;
+	struct gw_send *send;
+	struct list records; /* operations */
+	uint8_t *addr;
+	uint32_t used;
+	uint8_t group;
+	bool busy;
+};
+
+struct bounce {
+	struct gw_channel *ch;
+	struct gw_recv *recv; /* null: to be posted when there is room */
+	uint8_t *addr;
+	uint32_t waiting; /* records whose receive is not posted yet */
+	uint32_t held;	  /* refusals that the peer does not know yet */
+	bool read;
+};
+
+/* Data and notices travel in packs of their own: data waits for its receive, and a notice must not wait with it. */
+enum pack_group { GROUP_DATA, GROUP_NOTICE, GROUPS };
+
+enum { BULK, SMALL, QPS };
+
+/* The argument of a queue pair's gate. */
+struct side {
+	struct gw_channel *ch;
+	uint64_t in_flight_bytes;
+	uint64_t credit_bytes;
+	uint64_t packet_bytes; /* in a packet, of late */
+	bool idle;
+	bool small;
+};
+
+struct scheme_entry {
+	const struct gw_scheme *scheme; /* as the user knows it */
+	struct gw_scheme receiving;	/* with our ear at `announced` */
+};
+
+struct gw_channel {
+	struct gw_context *ctx;
+	struct gw_qp *qp[QPS]; /* null once the channel is over */
+	const struct gw_channel_handler *handler;
+	void *arg;
+	int status;
+	bool connected;
+	bool gone_told;
+	bool kicked;  /* there is something to tell in the next turn */
+	bool *closed; /* set when the channel is closed in a callback */
+	uint32_t flags;
+	uint32_t mask; /* operations - 1 */
+	uint32_t small_bytes;
+	uint32_t pack_bytes; /* as the peer takes them, too */
+	uint32_t packs_max;
+	uint32_t slots;
+	uint64_t part_bytes;
+
+	struct pool ops;
+	struct heap deadlines;
+	struct gw_op **sends; /* by seq, unfinished ones */
+	struct gw_op **recvs;
+	struct early *early;
+	uint32_t send_window; /* unfinished sends that the peer has room for */
+	uint32_t send_next, send_oldest;
+	uint32_t recv_next, recv_oldest;
+	struct list ended;
+
+	struct list lines[GROUPS]; /* operations that owe a record */
+	struct pack *packs;
+	uint32_t pack_count;
+	struct pack *filling[GROUPS];
+	uint32_t packs_busy[GROUPS];
+	uint32_t packs_out[GROUPS]; /* of which sent */
+	struct bounce *bounces;
+	uint8_t *memory;
+	struct gw_mr *mr;
+
+	struct pool part_pool;
+	struct list parts;
+	struct list bulk_sends;
+	struct list bulk_recvs;
+	uint32_t recv_parts;
+	uint64_t ask_at;
+	uint64_t ask_wait_ns;
+	uint64_t retry_at; /* something did not fit the context's pools */
+
+	struct gw_scheme bouncing; /* Selective Repeat that reads before it finishes */
+	struct scheme_entry schemes[SCHEMES_MAX];
+	uint32_t scheme_count;
+
+	struct side side[QPS];
+	const struct cc_ops *controller;
+	struct cc cc;
+	struct pacer pacer;
+	uint64_t cap_bps;
+
+	struct gw_channel_stats stats;
+	char why[EXPLANATION_MAX]; /* it is gone */
+};
+
+/* channel.c */
+void channel_arm(struct gw_channel *ch);
+/* Something is to be told: soon, from where a callback may do anything. */
+void channel_kick(struct gw_channel *ch);
+/* A request could not be posted for lack of room in the context. */
+void channel_retry(struct gw_channel *ch);
+/* Everything ends with this status. The caller settles afterwards. */
+void channel_fail(struct gw_channel *ch, int status);
+/* A request ended with this: the channel is over if its queue pair is. */
+bool channel_lost(struct gw_channel *ch, int status);
+/* Likewise, where nothing but the queue pair or a dishonest peer can end it otherwise than well. */
+bool channel_broken(struct gw_channel *ch, int status);
+
+/* op.c */
+bool op_valid(const struct gw_op *op);
+/* For the user. */
+void op_end(struct gw_op *op, int status);
+/* Gives it back as far as nobody needs it any more. */
+void op_check(struct gw_op *op);
+/* It will not end well. */
+void op_fail(struct gw_op *op, int status);
+void op_drop(struct gw_op *op);
+void op_expire(struct gw_channel *ch, uint64_t now);
+/* Tells the ends of operations: the last thing a callback does, for the channel may be gone afterwards. */
+void settle(struct gw_channel *ch);
+
+/* pack.c */
+void pack_owe(struct gw_op *op, enum record_kind kind);
+void pack_fill(struct gw_channel *ch);
+void pack_heard(struct gw_channel *ch, const struct record *record);
+
+/* bounce.c */
+int bounce_post(struct gw_channel *ch);
+/* A receive was posted: what came before it is its. False when nothing did. */
+bool bounce_early(struct gw_op *op);
+/* It may have nothing left to wait for. */
+void bounce_done(struct bounce *bounce);
+void bounce_listen(struct gw_channel *ch);
+
+/* bulk_send.c */
+void bulk_bind(struct gw_channel *ch);
+void bulk_abort(struct gw_op *op);
+void bulk_ask(struct gw_channel *ch, uint64_t now);
+uint32_t crc_of(uint32_t crc, const uint8_t *data, uint64_t length);
+
+/* bulk_recv.c */
+void bulk_post(struct gw_channel *ch);
+void bulk_withdraw(struct gw_op *op);
+void recv_check(struct gw_op *op);
+void bulk_listen(struct scheme_entry *entry, const struct gw_scheme *scheme);
+
+/* gate.c */
+extern const struct gw_gate channel_gate;
+void pace_open(struct gw_channel *ch, uint64_t now);
+void pace_set(struct gw_channel *ch, uint64_t now);
+
+/* info.c */
+struct peer_channel {
+	struct gw_qp_info qp[QPS];
+	uint32_t small_bytes, pack_bytes, packs, operations, slots;
+};
+void channel_info_encode(const struct peer_channel *in, struct gw_channel_info *out);
+int channel_info_decode(const struct gw_channel_info *in, struct peer_channel *out);
+
+/* explain.c */
+void explain_end(struct gw_channel *ch, int status);
+
+static inline bool owes_anything(const struct gw_op *op)
+{
+	return op->owes || op->packed;
+}
+
+#endif

@@ -1,0 +1,235 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* A channel moves whole buffers of any size, in order, whatever the network does to its packets. */
+#include "two.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "base/rng.h"
+
+#define MANY 200
+
+static const struct link_attr wire = { .rate_bps = 1000000000, .delay_ns = 500 * US };
+
+static void one_of_each_size(void **state)
+{
+	static const uint64_t sizes[] = { 0,	1,     100,    4095,  4096,   4097,
+					  5000, 16384, 100000, 65536, 1000003 };
+	struct two_attr attr = { .link = wire };
+	struct two two;
+
+	(void)state;
+	two_open(&two, &attr);
+	for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+		struct act send = { 0 }, recv = { 0 };
+
+		act_recv(&two, 1, sizes[i], &recv);
+		act_send(&two, 0, sizes[i], i, &send);
+		two_until(&two, S, send.ended && recv.ended);
+		act_check(&send, 0);
+		act_check_bytes(&recv, sizes[i], i);
+	}
+	two_close(&two);
+}
+
+/* A mix of sizes both ways, receives of all capacities, posted in bursts of either side first. */
+static void mix(const struct two_attr *attr, uint64_t limit_ns)
+{
+	static struct act sends[2][MANY], recvs[2][MANY];
+	static uint64_t length[2][MANY];
+	uint32_t sent[2] = { 0 }, received[2] = { 0 };
+	struct rng rng;
+	struct two two;
+
+	memset(sends, 0, sizeof(sends));
+	memset(recvs, 0, sizeof(recvs));
+	rng_seed(&rng, attr->seed);
+	two_open(&two, attr);
+	for (int end = 0; end < 2; end++)
+		for (int i = 0; i < MANY; i++)
+			length[end][i] =
+				rng_below(&rng, 4) ? rng_below(&rng, 3000) : rng_below(&rng, 60000);
+	while (sent[0] < MANY || sent[1] < MANY || received[0] < MANY || received[1] < MANY) {
+		int end = (int)rng_below(&rng, 2);
+		uint32_t burst = 1 + (uint32_t)rng_below(&rng, 20);
+
+		for (; burst && sent[end] < MANY; burst--, sent[end]++)
+			act_send(&two, end, length[end][sent[end]],
+				 (uint64_t)end * MANY + sent[end], &sends[end][sent[end]]);
+		end = (int)rng_below(&rng, 2);
+		burst = 1 + (uint32_t)rng_below(&rng, 20);
+		for (; burst && received[end] < MANY; burst--, received[end]++)
+			act_recv(&two, end,
+				 length[!end][received[end]] +
+					 rng_below(&rng, 2) * rng_below(&rng, 10000),
+				 &recvs[end][received[end]]);
+		two_run(&two, rng_below(&rng, 3 * MS));
+	}
+	for (int end = 0; end < 2; end++)
+		for (int i = 0; i < MANY; i++)
+			two_until(&two, limit_ns, sends[end][i].ended && recvs[end][i].ended);
+	for (int end = 0; end < 2; end++)
+		for (int i = 0; i < MANY; i++) {
+			act_check(&sends[end][i], 0);
+			act_check_bytes(&recvs[end][i], length[!end][i],
+					(uint64_t)!end * MANY + (uint64_t)i);
+		}
+	two_run(&two, 2 * S);
+	two_close(&two);
+}
+
+static void mixed(void **state)
+{
+	struct two_attr attr = { .link = wire };
+
+	(void)state;
+	mix(&attr, 10 * S);
+}
+
+static void mixed_and_lossy(void **state)
+{
+	(void)state;
+	for (uint64_t seed = 0; seed < 8; seed++) {
+		struct two_attr attr = { .link = wire, .seed = seed };
+
+		attr.link.loss = 0.05;
+		attr.link.duplicate = 0.02;
+		attr.link.jitter_ns = 200 * US;
+		/* Little of everything, so that all of it runs out and wraps. */
+		for (int end = 0; end < 2 && seed % 2; end++) {
+			attr.channel[end].operations = 256;
+			attr.channel[end].packs = 4;
+			attr.channel[end].pack_bytes = 5000;
+			attr.channel[end].slots = 4;
+			attr.channel[end].part_bytes = 8192;
+			attr.channel[end].flags = GW_CHANNEL_CRC;
+		}
+		mix(&attr, 60 * S);
+	}
+}
+
+static void in_many_parts(void **state)
+{
+	struct two_attr attr = { .link = wire,
+				 .channel = { { .part_bytes = 20000, .flags = GW_CHANNEL_CRC },
+					      { .part_bytes = 30000 } } };
+	struct act send[2] = { 0 }, recv[2] = { 0 };
+	struct two two;
+
+	(void)state;
+	attr.link.loss = 0.01;
+	two_open(&two, &attr);
+	for (int end = 0; end < 2; end++) {
+		act_recv(&two, end, 1500000, &recv[end]);
+		act_send(&two, end, 1200000, (uint64_t)end, &send[end]);
+	}
+	for (int end = 0; end < 2; end++) {
+		two_until(&two, 10 * S, send[end].ended && recv[end].ended);
+		act_check(&send[end], 0);
+		act_check_bytes(&recv[end], 1200000, (uint64_t)!end);
+	}
+	two_run(&two, S);
+	two_close(&two);
+}
+
+/* Large receives for small messages: their buffers are granted in vain, and given back. */
+static void large_receives_of_small_messages(void **state)
+{
+	static struct act sends[MANY], recvs[MANY];
+	struct two_attr attr = { .link = wire, .channel = { { .slots = 8 }, { .slots = 8 } } };
+	struct two two;
+
+	(void)state;
+	memset(sends, 0, sizeof(sends));
+	memset(recvs, 0, sizeof(recvs));
+	two_open(&two, &attr);
+	for (int i = 0; i < MANY; i++)
+		act_recv(&two, 1, 10000, &recvs[i]);
+	for (int i = 0; i < MANY; i++)
+		act_send(&two, 0, i % 10 == 9 ? 9000 : 10, (uint64_t)i, &sends[i]);
+	for (int i = 0; i < MANY; i++) {
+		two_until(&two, 5 * S, sends[i].ended && recvs[i].ended);
+		act_check(&sends[i], 0);
+		act_check_bytes(&recvs[i], i % 10 == 9 ? 9000 : 10, (uint64_t)i);
+	}
+	two_close(&two);
+}
+
+/* Many small sends leave in few packets, and a lone one waits for nothing. */
+static void small_ones_are_packed(void **state)
+{
+	static struct act sends[MANY], recvs[MANY];
+	struct two_attr attr = { .link = wire };
+	struct gw_channel_stats stats;
+	struct act send = { 0 }, recv = { 0 };
+	struct two two;
+	uint64_t start;
+
+	(void)state;
+	memset(sends, 0, sizeof(sends));
+	memset(recvs, 0, sizeof(recvs));
+	two_open(&two, &attr);
+	act_recv(&two, 1, 8, &recv);
+	act_send(&two, 0, 8, 1, &send);
+	two_until(&two, S, recv.ended && send.ended);
+	act_check(&send, 0);
+	act_check_bytes(&recv, 8, 1);
+	two_run(&two, 100 * MS);
+	start = two_now(&two);
+	act_recv(&two, 1, 8, &recv);
+	act_send(&two, 0, 8, 1, &send);
+	two_until(&two, S, recv.ended && send.ended);
+	assert_in_range(recv.at - start, wire.delay_ns, wire.delay_ns + 50 * US);
+	assert_in_range(send.at - start, 2 * wire.delay_ns, 2 * wire.delay_ns + 300 * US);
+	act_check(&send, 0);
+	act_check_bytes(&recv, 8, 1);
+	for (int i = 0; i < MANY; i++)
+		act_recv(&two, 1, 64, &recvs[i]);
+	for (int i = 0; i < MANY; i++)
+		act_send(&two, 0, 64, (uint64_t)i, &sends[i]);
+	for (int i = 0; i < MANY; i++) {
+		two_until(&two, S, sends[i].ended && recvs[i].ended);
+		act_check(&sends[i], 0);
+		act_check_bytes(&recvs[i], 64, (uint64_t)i);
+	}
+	assert_int_equal(gw_channel_stats(two.channel[0], &stats), 0);
+	assert_int_equal(stats.sends, MANY + 2);
+	assert_in_range(stats.packs, 4, 8);
+	two_close(&two);
+}
+
+/* A receive posted before its send: data leaves at once, without asking. */
+static void clear_to_send_costs_nothing(void **state)
+{
+	struct two_attr attr = { .link = wire };
+	struct act send = { 0 }, recv = { 0 };
+	struct two two;
+	uint64_t start;
+
+	(void)state;
+	two_open(&two, &attr);
+	act_recv(&two, 1, 5000, &recv);
+	two_run(&two, 100 * MS);
+	start = two_now(&two);
+	act_send(&two, 0, 5000, 1, &send);
+	two_until(&two, S, recv.ended && send.ended);
+	assert_in_range(recv.at - start, wire.delay_ns, wire.delay_ns + 100 * US);
+	act_check(&send, 0);
+	act_check_bytes(&recv, 5000, 1);
+	two_close(&two);
+}
+
+int main(void)
+{
+	static const struct CMUnitTest tests[] = {
+		cmocka_unit_test(one_of_each_size),
+		cmocka_unit_test(mixed),
+		cmocka_unit_test(mixed_and_lossy),
+		cmocka_unit_test(in_many_parts),
+		cmocka_unit_test(large_receives_of_small_messages),
+		cmocka_unit_test(small_ones_are_packed),
+		cmocka_unit_test(clear_to_send_costs_nothing),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
