@@ -108,7 +108,7 @@ static void draw_host(struct rng *rng, struct scenario *s)
 		return;
 	host->fence_ns = rng_chance(rng, 0.7) ? between(rng, 0, 500 * US) : 0;
 	host->read_ns = rng_chance(rng, 0.7)
-				? between(rng, 0, rng_chance(rng, 0.7) ? 200 * MS : 50 * US)
+				? between(rng, 0, rng_chance(rng, 0.9) ? 200 * MS : 50 * US)
 				: 0;
 	host->completion_ns = rng_chance(rng, 0.7) ? between(rng, 0, 200 * US) : 0;
 	host->lifetime_ns = lifetime(&s->shape);
