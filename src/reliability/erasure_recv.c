@@ -55,7 +55,9 @@ static void cut(struct gw_erasure *e, const struct gw_recv_status *status)
 	if (!r->codes)
 		*layout = (struct erasure_layout){ .k = 1, .m = 1, .rows = 1, .depth = 1 };
 	layout_cut(layout, status->length, status->payload);
-	if (layout->groups > e->groups_max)
+	/* The peer chose some of this: what it names must lie within our memory. */
+	if (layout->groups > e->groups_max ||
+	    (uint64_t)layout->groups * layout->rows * layout->payload > e->scratch_bytes)
 		r->codes = false;
 	if (r->codes)
 		memset(e->next_row, (int)layout->m, layout->groups);
