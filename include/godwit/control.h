@@ -28,6 +28,11 @@ struct gw_nack {
  * the fabric has no room: the scheme's timer will repeat it. */
 GW_API int gw_recv_nack(struct gw_recv *recv, const struct gw_nack *nack);
 
+/* For a scheme that computes lost packets from others: packet `packet` of the message now lies in its place and counts
+ * as landed, in the bitmap, in the status and in the result. The packet itself may still land: it brings the same
+ * bytes. -EAGAIN until announced, -ERANGE past the message's end, -EALREADY once completed or when it is there. */
+GW_API int gw_recv_rebuilt(struct gw_recv *recv, uint32_t packet);
+
 /* Up to GW_CONTROL_MAX bytes (-EMSGSIZE) from one end's scheme to the other's, for this message. -EAGAIN likewise. */
 #define GW_CONTROL_MAX 512
 GW_API int gw_send_control(struct gw_send *send, const void *data, size_t length);

@@ -38,6 +38,8 @@ struct gw_transfer_attr {
 	void *arg;
 	uint32_t tag; /* of a receive, as in struct gw_recv_attr */
 	uint32_t reserved32;
+	const void
+		*options; /* the scheme's own, read before the call returns; null: its defaults */
 	uint64_t reserved[3];
 };
 
@@ -51,11 +53,15 @@ struct gw_transfer {
 	void *arg;
 	struct gw_transfer_result result;
 	int finished;
+	const void *options; /* for `begin`; gone when it returns */
 };
 
 struct gw_scheme {
 	const char *name;
 	uint8_t id; /* on the wire; 1 to 127 are the library's, 128 to 255 a user's */
+	/* Called before there is a request, at either end: whether the options make sense (0 or -errno), and the
+	 * geometry that a sender announces. A scheme without it takes no options. */
+	int (*prepare)(struct gw_qp *qp, const struct gw_transfer_attr *attr, uint32_t geometry[2]);
 	/* Called when the request exists and before anything happened to it. */
 	void (*send_begin)(struct gw_send *send, uint64_t now);
 	void (*recv_begin)(struct gw_recv *recv, uint64_t now);

@@ -161,6 +161,29 @@ bool recv_land_told(struct gw_qp *qp, const struct control_data *data)
 	return true;
 }
 
+/* The scheme that says so looks at the receive itself: it is not called for it. */
+int gw_recv_rebuilt(struct gw_recv *recv, uint32_t packet)
+{
+	if (!recv)
+		return -EINVAL;
+	if (!recv_valid(recv))
+		return -ESTALE;
+	if (recv->completed)
+		return -EALREADY;
+	if (!recv->is_announced)
+		return -EAGAIN;
+	if (packet >= recv->packets)
+		return -ERANGE;
+	if (bitmap_test_and_set(recv->bits, packet))
+		return -EALREADY;
+	count(recv->ctx, COUNT_REBUILT);
+	recv->landed++;
+	if (packet >= recv->highest)
+		recv->highest = packet + 1;
+	coalesce(recv, packet / recv->chunk_packets);
+	return 0;
+}
+
 void recv_announce(struct gw_recv *recv, const struct control_announce_entry *entry)
 {
 	struct gw_qp *qp = recv->qp;

@@ -48,7 +48,8 @@ enum message_counter {
 	COUNT_SENT,	     /* data packets handed to the fabric */
 	COUNT_RETRANSMITTED, /* of which not for the first time */
 	COUNT_LANDED,	     /* packets that set a bit */
-	COUNT_DUPLICATE,     /* that found it set */
+	COUNT_REBUILT,	     /* packets that a scheme computed from others */
+	COUNT_DUPLICATE,     /* packets that found their bit set */
 	COUNT_LATE,	     /* that came after completion */
 	COUNT_CONTROL_SENT,
 	COUNT_CONTROL_BYTES,

@@ -8,7 +8,8 @@
 
 #include <godwit/scheme.h>
 
-static int check(const struct gw_scheme *scheme, const struct gw_transfer_attr *attr)
+static int check(struct gw_qp *qp, const struct gw_scheme *scheme,
+		 const struct gw_transfer_attr *attr, uint32_t geometry[2])
 {
 	if (!scheme || !attr)
 		return -EINVAL;
@@ -17,7 +18,9 @@ static int check(const struct gw_scheme *scheme, const struct gw_transfer_attr *
 	for (size_t i = 0; i < sizeof(attr->reserved) / sizeof(attr->reserved[0]); i++)
 		if (attr->reserved[i])
 			return -EINVAL;
-	return 0;
+	if (scheme->prepare)
+		return qp ? scheme->prepare(qp, attr, geometry) : -EINVAL;
+	return attr->options ? -EINVAL : 0;
 }
 
 static void fill(struct gw_transfer *transfer, const struct gw_scheme *scheme,
@@ -29,7 +32,13 @@ static void fill(struct gw_transfer *transfer, const struct gw_scheme *scheme,
 	transfer->mr = attr->mr;
 	transfer->done = attr->done;
 	transfer->arg = attr->arg;
+	transfer->options = attr->options;
 	transfer->result.length = attr->length;
+}
+
+static void forget_options(struct gw_transfer *transfer)
+{
+	transfer->options = NULL;
 }
 
 int gw_transfer_send(struct gw_qp *qp, const struct gw_scheme *scheme,
@@ -37,12 +46,13 @@ int gw_transfer_send(struct gw_qp *qp, const struct gw_scheme *scheme,
 {
 	struct gw_send_attr send_attr = { 0 };
 	struct gw_send *send;
-	int error = check(scheme, attr);
+	int error;
 
+	if (!out || !attr || attr->tag || (attr->length && (!attr->addr || !attr->mr)))
+		return -EINVAL;
+	error = check(qp, scheme, attr, send_attr.geometry);
 	if (error)
 		return error;
-	if (!out || attr->tag || (attr->length && (!attr->addr || !attr->mr)))
-		return -EINVAL;
 	send_attr.length = attr->length;
 	send_attr.flags = attr->flags;
 	send_attr.imm = attr->imm;
@@ -54,6 +64,7 @@ int gw_transfer_send(struct gw_qp *qp, const struct gw_scheme *scheme,
 	fill(gw_send_state(send), scheme, attr);
 	if (scheme->send_begin)
 		scheme->send_begin(send, gw_qp_now_ns(qp));
+	forget_options(gw_send_state(send));
 	*out = send;
 	return 0;
 }
@@ -62,13 +73,15 @@ int gw_transfer_recv(struct gw_qp *qp, const struct gw_scheme *scheme,
 		     const struct gw_transfer_attr *attr, struct gw_recv **out)
 {
 	struct gw_recv_attr recv_attr = { 0 };
+	uint32_t geometry[2];
 	struct gw_recv *recv;
-	int error = check(scheme, attr);
+	int error;
 
+	if (!out || !attr || attr->flags || attr->imm)
+		return -EINVAL;
+	error = check(qp, scheme, attr, geometry);
 	if (error)
 		return error;
-	if (!out || attr->flags || attr->imm)
-		return -EINVAL;
 	recv_attr.addr = attr->addr;
 	recv_attr.length = attr->length;
 	recv_attr.mr = attr->mr;
@@ -80,6 +93,7 @@ int gw_transfer_recv(struct gw_qp *qp, const struct gw_scheme *scheme,
 	fill(gw_recv_state(recv), scheme, attr);
 	if (scheme->recv_begin)
 		scheme->recv_begin(recv, gw_qp_now_ns(qp));
+	forget_options(gw_recv_state(recv));
 	*out = recv;
 	return 0;
 }

@@ -82,6 +82,26 @@ static void check_chunks(struct message *m, struct gw_recv *recv,
 	}
 }
 
+void message_check_bounded(struct message *m, int status)
+{
+	struct run *run = m->flow->run;
+	uint32_t reason = m->outcome.reason;
+
+	if (reason == GW_BOUNDED_DEADLINE)
+		run_saw(run, SIGHT_DEADLINE);
+	else if (reason == GW_BOUNDED_EARLY)
+		run_saw(run, SIGHT_ENDED_EARLY);
+	else if (reason == GW_BOUNDED_FLOOR)
+		run_saw(run, SIGHT_FLOOR_REACHED);
+	if (status && status != -EIO && status != -ETIMEDOUT && !run->scenario->may_fail)
+		run_fail(run, "message %u: the bounded receive ended with %d", m->index, status);
+	if (!status && m->plan->floor_ppm == 1000000 && !m->whole)
+		run_fail(run, "message %u: it was to be whole, and is not", m->index);
+	if (!status && m->whole != (m->outcome.bytes == m->plan->length))
+		run_fail(run, "message %u: %lu bytes of %lu, and whole is %d", m->index,
+			 (unsigned long)m->outcome.bytes, (unsigned long)m->plan->length, m->whole);
+}
+
 void message_check_imm(struct message *m, struct gw_recv *recv)
 {
 	uint32_t imm;

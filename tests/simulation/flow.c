@@ -29,11 +29,12 @@ static void sent(struct message *m, int status)
 	if (flow->run->trace)
 		run_note(flow->run, "%u -> %u: send %u ended with %d", flow->plan->from,
 			 flow->plan->to, m->index, status);
-	if (status == -EMSGSIZE && m->plan->capacity >= m->plan->length)
+	if (status == -EMSGSIZE && m->plan->capacity >= m->plan->length && !scenario->may_fail)
 		run_fail(flow->run,
 			 "message %u: the send found its receive too small, and it is not",
 			 m->index);
-	else if (status && status != -EMSGSIZE && !scenario->may_fail)
+	else if (status && status != -EMSGSIZE && !scenario->may_fail &&
+		 !(m->plan->mode == MODE_BOUNDED && status == -ECANCELED))
 		run_fail(flow->run, "message %u: the send ended with %d", m->index, status);
 	if (m->send && gw_send_close(m->send))
 		run_fail(flow->run, "message %u: the send does not close", m->index);
@@ -145,6 +146,11 @@ static int post_send(struct message *m)
 	switch (m->plan->mode) {
 	case MODE_EXACT:
 		return gw_transfer_send(m->flow->tx, &gw_selective_repeat, &exact, &m->send);
+	case MODE_ERASURE:
+		exact.options = m->erasure[0];
+		return gw_transfer_send(m->flow->tx, &gw_erasure, &exact, &m->send);
+	case MODE_BOUNDED:
+		return gw_transfer_send(m->flow->tx, &gw_bounded, &exact, &m->send);
 	case MODE_ONE_SHOT:
 		raw.addr = m->source;
 		raw.mr = m->source_mr;
@@ -212,9 +218,11 @@ static void received(struct message *m, int status)
 		if (m->plan->capacity >= m->plan->length)
 			run_fail(run, "message %u: the receive was called too small, and is not",
 				 m->index);
+	} else if (m->plan->mode == MODE_BOUNDED) {
+		message_check_bounded(m, status);
 	} else if (status && !run->scenario->may_fail) {
 		run_fail(run, "message %u: the receive ended with %d", m->index, status);
-	} else if (!status && m->plan->mode == MODE_EXACT && !m->whole) {
+	} else if (!status && !message_is_raw(m->plan) && !m->whole) {
 		run_fail(run, "message %u: an exact message has holes", m->index);
 	} else if (!status && !m->whole) {
 		run_saw(run, m->plan->receive_early ? SIGHT_COMPLETED_EARLY
@@ -290,9 +298,22 @@ static int post_recv(struct message *m)
 					  .done = exact_received,
 					  .arg = m };
 
-	if (m->plan->mode == MODE_EXACT)
+	struct gw_bounded_options bounded = { .deadline_ns = m->plan->deadline_ns,
+					      .floor_ppm = m->plan->floor_ppm,
+					      .outcome = &m->outcome };
+
+	switch (m->plan->mode) {
+	case MODE_EXACT:
 		return gw_transfer_recv(m->flow->rx, &gw_selective_repeat, &exact, &m->recv);
-	return gw_recv_post(m->flow->rx, &raw, &m->recv);
+	case MODE_ERASURE:
+		exact.options = m->erasure[1];
+		return gw_transfer_recv(m->flow->rx, &gw_erasure, &exact, &m->recv);
+	case MODE_BOUNDED:
+		exact.options = &bounded;
+		return gw_transfer_recv(m->flow->rx, &gw_bounded, &exact, &m->recv);
+	default:
+		return gw_recv_post(m->flow->rx, &raw, &m->recv);
+	}
 }
 
 static void post_recvs(struct flow *flow)
@@ -346,7 +367,7 @@ static int prepare(struct flow *flow, uint32_t index)
 	error = gw_mr_register(tx, m->source, m->plan->length + 1, &m->source_mr);
 	if (!error)
 		error = gw_mr_register(rx, message_target(m), m->plan->capacity, &m->target_mr);
-	return error;
+	return error ? error : message_open_coding(m, tx, rx);
 }
 
 int flow_prepare(struct run *run, uint32_t index)
@@ -393,6 +414,8 @@ void flow_close(struct flow *flow)
 	for (uint32_t i = 0; i < flow->plan->messages; i++) {
 		struct message *m = &flow->message[i];
 
+		message_close_coding(m, 0, alive(flow, flow->plan->from));
+		message_close_coding(m, 1, alive(flow, flow->plan->to));
 		if (alive(flow, flow->plan->from) && gw_mr_deregister(m->source_mr))
 			run_fail(flow->run, "message %u: its source is still in use", i);
 		if (alive(flow, flow->plan->to) && gw_mr_deregister(m->target_mr))
@@ -454,6 +477,9 @@ void flows_free(struct run *run)
 {
 	for (uint32_t i = 0; i < run->scenario->flow_count; i++)
 		for (uint32_t m = 0; m < MESSAGES_MAX; m++) {
+			/* Where the run failed they are still there, and the worlds closed. */
+			gw_erasure_abandon(run->flows[i].message[m].erasure[0]);
+			gw_erasure_abandon(run->flows[i].message[m].erasure[1]);
 			free(run->flows[i].message[m].source);
 			free(run->flows[i].message[m].expected);
 			free(run->flows[i].message[m].target);

@@ -3,7 +3,9 @@
 #ifndef SIMULATION_FLOW_H
 #define SIMULATION_FLOW_H
 
+#include <godwit/bounded.h>
 #include <godwit/channel.h>
+#include <godwit/erasure.h>
 
 #include "simulation/run.h"
 #include "simulation/world.h"
@@ -26,6 +28,8 @@ struct message {
 	bool sent;	 /* the send ended */
 	bool received;	 /* the receive was released */
 	bool whole;
+	struct gw_erasure *erasure[2]; /* the sender's and the receiver's, where there is coding */
+	struct gw_bounded_outcome outcome;
 	uint8_t deadline; /* channels: 1 the send has one, 2 the receive */
 	int send_status;
 	int recv_status;
@@ -89,8 +93,13 @@ static inline uint8_t *message_target(const struct message *m)
 
 uint64_t message_sum(const struct message *m);
 void message_check(struct message *m, const struct gw_recv_status *status);
+/* A bounded receive ended with this. */
+void message_check_bounded(struct message *m, int status);
 void message_check_imm(struct message *m, struct gw_recv *recv);
 
+/* coding.c: nothing for a message without coding. A dead host's context is closed, and what was in it gone. */
+int message_open_coding(struct message *m, struct gw_context *tx, struct gw_context *rx);
+void message_close_coding(struct message *m, int end, bool lives);
 /* channels.c */
 int channels_open(struct run *run, uint32_t index);
 void channels_close_one(struct run *run, uint32_t pair, bool receiver);

@@ -108,7 +108,7 @@ static void draw_host(struct rng *rng, struct scenario *s)
 		return;
 	host->fence_ns = rng_chance(rng, 0.7) ? between(rng, 0, 500 * US) : 0;
 	host->read_ns = rng_chance(rng, 0.7)
-				? between(rng, 0, rng_chance(rng, 0.7) ? 200 * MS : 50 * US)
+				? between(rng, 0, rng_chance(rng, 0.9) ? 200 * MS : 50 * US)
 				: 0;
 	host->completion_ns = rng_chance(rng, 0.7) ? between(rng, 0, 200 * US) : 0;
 	host->lifetime_ns = lifetime(&s->shape);
@@ -156,22 +156,26 @@ static void draw_message(struct rng *rng, struct message_plan *m, uint32_t paylo
 {
 	uint64_t most = rng_chance(rng, 0.1) ? UINT64_C(400) * payload : UINT64_C(24) * payload;
 
-	m->mode = rng_chance(rng, 0.5) ? MODE_EXACT : (enum message_mode)rng_below(rng, MODES);
+	m->mode = rng_chance(rng, 0.4) ? MODE_EXACT : (enum message_mode)rng_below(rng, MODES);
 	m->length = rng_chance(rng, 0.06) ? 0 : between(rng, 1, most);
 	if (rng_chance(rng, 0.3))
 		m->length -= m->length % payload;
 	m->capacity = m->length + (rng_chance(rng, 0.5) ? rng_below(rng, 3000) : 0);
-	if (m->mode != MODE_EXACT && rng_chance(rng, 0.02) && m->length)
+	if (message_is_raw(m) && rng_chance(rng, 0.02) && m->length)
 		m->capacity = m->length - 1;
 	if (!m->capacity)
 		m->capacity = 1;
 	m->has_imm = rng_chance(rng, 0.5);
 	m->imm = (uint32_t)rng_u64(rng);
 	m->hold_ns = between(rng, 0, 40 * MS);
-	m->receive_early = m->mode != MODE_EXACT && rng_chance(rng, 0.05);
-	m->send_abandoned = m->mode != MODE_EXACT && rng_chance(rng, 0.05);
+	m->receive_early = message_is_raw(m) && rng_chance(rng, 0.05);
+	m->send_abandoned = message_is_raw(m) && rng_chance(rng, 0.05);
 	m->gaps = rng_chance(rng, 0.5) ? (uint32_t)between(rng, 2, 9) : 0;
 	m->stream_twice = rng_chance(rng, 0.3);
+	m->k = PICK(rng, 1, 4, 16, 32);
+	m->m = PICK(rng, 0, 1, 2, 4);
+	m->deadline_ns = between(rng, 0, rng_chance(rng, 0.5) ? 2 * MS : 200 * MS);
+	m->floor_ppm = PICK(rng, 0, 0, 500000, 1000000);
 }
 
 static void draw_flows(struct rng *rng, struct scenario *s)
@@ -197,7 +201,7 @@ static void draw_flows(struct rng *rng, struct scenario *s)
 		flow->recvs_open = (uint32_t)between(rng, 1, 12);
 		for (uint32_t m = 0; m < flow->messages; m++) {
 			draw_message(rng, &flow->message[m], s->sim.payload);
-			if (s->host.undrained && flow->message[m].mode != MODE_EXACT)
+			if (s->host.undrained && message_is_raw(&flow->message[m]))
 				flow->message[m].hold_ns =
 					rng_below(rng, s->host.completion_ns / 6);
 		}

@@ -15,6 +15,8 @@
 
 enum message_mode {
 	MODE_EXACT,    /* under Selective Repeat */
+	MODE_ERASURE,  /* exact, under erasure coding */
+	MODE_BOUNDED,  /* under bounded completion */
 	MODE_ONE_SHOT, /* raw */
 	MODE_STREAM,   /* raw, ranges at random */
 	MODES,
@@ -32,7 +34,16 @@ struct message_plan {
 	bool send_abandoned; /* the sender closes its handle at once */
 	uint32_t gaps;	     /* stream: one packet in this many is left out; 0: none */
 	bool stream_twice;
+	uint32_t k;	      /* erasure: data packets of a group */
+	uint32_t m;	      /* parity packets; 0: by measured loss */
+	uint64_t deadline_ns; /* bounded */
+	uint32_t floor_ppm;
 };
+
+static inline bool message_is_raw(const struct message_plan *plan)
+{
+	return plan->mode >= MODE_ONE_SHOT;
+}
 
 /* One direction of a queue pair. */
 struct flow_plan {

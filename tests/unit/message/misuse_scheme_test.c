@@ -23,6 +23,7 @@ static void scheme_control(void **state)
 	struct gw_nack nack = { .below = 64, .runs = runs };
 	uint8_t text[GW_CONTROL_MAX + 1];
 	struct seen_recv received = { 0 };
+	struct gw_recv_status status;
 	struct seen_send sent = { 0 };
 	struct gw_recv *recv;
 	struct gw_send *send;
@@ -34,7 +35,15 @@ static void scheme_control(void **state)
 	send = pair_stream(&pair, 0, 64 * PAYLOAD, &sent);
 	assert_int_equal(gw_send_control(send, text, 1), -EAGAIN);
 	recv = pair_recv(&pair, 1, 0, 64 * PAYLOAD, &received);
+	assert_int_equal(gw_recv_rebuilt(recv, 0), -EAGAIN);
 	pair_until(&pair, sent.granted && received.announced);
+	assert_int_equal(gw_recv_rebuilt(NULL, 0), -EINVAL);
+	assert_int_equal(gw_recv_rebuilt(recv, 64), -ERANGE);
+	assert_int_equal(gw_recv_rebuilt(recv, 63), 0);
+	assert_int_equal(gw_recv_rebuilt(recv, 63), -EALREADY);
+	assert_int_equal(gw_recv_status(recv, &status), 0);
+	assert_int_equal(status.landed, 1);
+	assert_int_equal(status.highest, 64);
 	assert_ptr_equal(gw_send_qp(send), pair.qp[0]);
 	assert_ptr_equal(gw_recv_qp(recv), pair.qp[1]);
 	assert_int_equal(gw_send_control(NULL, text, 1), -EINVAL);
@@ -109,6 +118,10 @@ static void bad_transfers(void **state)
 	assert_int_equal(gw_transfer_recv(pair.qp[0], NULL, &good, &recv), -EINVAL);
 	assert_int_equal(gw_transfer_recv(pair.qp[0], scheme, NULL, &recv), -EINVAL);
 	assert_int_equal(gw_transfer_recv(pair.qp[0], scheme, &good, NULL), -EINVAL);
+	attr = good;
+	attr.options = &good; /* it has none */
+	assert_int_equal(gw_transfer_send(pair.qp[0], scheme, &attr, &send), -EINVAL);
+	assert_int_equal(gw_transfer_recv(pair.qp[0], scheme, &attr, &recv), -EINVAL);
 	for (unsigned i = 0; i < 3; i++) {
 		attr = good;
 		attr.reserved[i] = 1;

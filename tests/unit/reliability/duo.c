@@ -47,6 +47,7 @@ static int hooked_write(struct fabric_qp *qp, unsigned lane, const struct fabric
 	struct duo *duo = open_duo;
 
 	for (unsigned i = 0; i < count_; i++) {
+		duo->writing = writes[i].data;
 		if (duo->lose_data && duo->lose_data(duo, writes[i].packet, writes[i].again))
 			continue;
 		if (duo->real->write(qp, lane, target, &writes[i], 1) != 1)
@@ -244,19 +245,20 @@ void duo_start(struct duo *duo, uint64_t length, struct duo_transfer *transfer)
 					 .length = length ? length : 1,
 					 .mr = duo->mr[1],
 					 .done = received,
+					 .options = duo->options[1],
 					 .arg = transfer };
+	const struct gw_scheme *scheme = duo->scheme ? duo->scheme : &gw_selective_repeat;
 
 	assert_true(length <= duo->memory_bytes);
 	*transfer = (struct duo_transfer){ .duo = duo, .length = length };
 	memset(duo->memory[1], 0, duo->memory_bytes);
-	assert_int_equal(gw_transfer_recv(duo->qp[1], &gw_selective_repeat, &attr, &transfer->recv),
-			 0);
+	assert_int_equal(gw_transfer_recv(duo->qp[1], scheme, &attr, &transfer->recv), 0);
 	attr.addr = duo->memory[0];
 	attr.length = length;
 	attr.mr = duo->mr[0];
 	attr.done = sent;
-	assert_int_equal(gw_transfer_send(duo->qp[0], &gw_selective_repeat, &attr, &transfer->send),
-			 0);
+	attr.options = duo->options[0];
+	assert_int_equal(gw_transfer_send(duo->qp[0], scheme, &attr, &transfer->send), 0);
 	world_touch(&duo->world, 0);
 	world_touch(&duo->world, 1);
 }

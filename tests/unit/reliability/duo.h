@@ -45,9 +45,12 @@ struct duo {
 	size_t memory_bytes;
 	duo_control_hook *lose_control;
 	duo_data_hook *lose_data;
+	const uint8_t *writing; /* the bytes of the data packet that is shown */
 	void (*each_step)(struct duo *duo);
 	void *arg;
-	uint64_t data_lost; /* by the links */
+	const struct gw_scheme *scheme; /* of transfers; null: Selective Repeat */
+	const void *options[2];		/* of each end's */
+	uint64_t data_lost;		/* by the links */
 	unsigned gone[2];
 	int gone_status[2];
 	uint64_t gone_at[2];
@@ -98,7 +101,7 @@ struct gw_recv *duo_recv(struct duo *duo, uint64_t length);
 struct gw_send *duo_stream(struct duo *duo, uint64_t length);
 void duo_put(struct duo *duo, struct gw_send *stream, uint32_t packets);
 
-/* A message under Selective Repeat, from the start of one memory to the start of the other. */
+/* A message under a scheme, from the start of one memory to the start of the other. */
 struct duo_transfer {
 	struct duo *duo;
 	struct gw_send *send;

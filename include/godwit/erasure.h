@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * erasure.h: exact messages whose losses are computed and not repeated.
+ *
+ * The data goes where it belongs; behind it, as a message of its own on the same queue pair, go parity packets, into memory
+ * that this scheme owns. Any k of a group's k + m packets give the others, so that a loss costs no round trip. A group that
+ * lost more asks for further parity, then for data.
+ *
+ * A transfer is two messages: both ends must use this scheme for it, it counts twice among the context's sends or
+ * receives, and where the second of them cannot be posted it ends with that error (-ENOBUFS). The ends then no longer
+ * count alike: close the queue pair.
+ */
+#ifndef GODWIT_ERASURE_H
+#define GODWIT_ERASURE_H
+
+#include <godwit/scheme.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* The options of a transfer are a struct gw_erasure, and they are needed. */
+extern GW_API const struct gw_scheme gw_erasure;
+
+/* A coder, and memory for the parity of one transfer at a time. Nothing is allocated later. */
+struct gw_erasure;
+
+struct gw_erasure_attr {
+	uint64_t max_length; /* of a message; needed */
+	uint32_t payload;    /* the most bytes a packet will have; default 4096 */
+	uint32_t k;	     /* data packets in a group; default 32. Both ends say the same. */
+	uint32_t m; /* parity packets sent with a group; default: what the measured loss asks for */
+	uint32_t
+		rows; /* parity packets a group can have in all, k + rows <= 256; default 16, or 2 m */
+	uint32_t depth; /* groups that take turns, so that a burst spreads over them; default 16 */
+	uint32_t reserved32;
+	uint64_t reserved[4];
+};
+
+/* -EINVAL, -ENOMEM, and the errors of gw_mr_register(). The memory is about max_length * rows / k bytes. */
+GW_API int gw_erasure_open(struct gw_context *ctx, const struct gw_erasure_attr *attr,
+			   struct gw_erasure **out);
+
+/* -EBUSY while a transfer uses it. */
+GW_API int gw_erasure_close(struct gw_erasure *erasure);
+
+/* The same once its context is closed, whatever transfer that ended. */
+GW_API void gw_erasure_abandon(struct gw_erasure *erasure);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

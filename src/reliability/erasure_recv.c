@@ -1,0 +1,365 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The receiver of the erasure scheme.
+ *
+ * A stripe is looked at when parity of it, or of a later one, has landed: before that its holes may be packets under way.
+ * A group that has as many parity packets as holes is decoded in place, and its packets count as landed. One that has too
+ * few when parity well above has landed, or when the sender says that it has sent everything, asks for as many fresh rows
+ * as it lacks; and again for others once a patience, since any row is as good as another. When it has asked for all there
+ * are, its holes are named as under Selective Repeat.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "erasure_state.h"
+
+#define SLACK	      3 /* parity packets; as many as TCP's duplicate acknowledgements */
+#define ENTRIES_MAX   ((GW_CONTROL_MAX - ERASURE_REPAIR_HEAD) / ERASURE_REPAIR_ENTRY)
+#define REQUESTS_A_GO 4
+
+/* Groups that ask, on their way into datagrams. */
+struct request {
+	uint8_t bytes[GW_CONTROL_MAX];
+	uint32_t entries;
+	uint32_t sent;
+	bool exhausted; /* a group has asked for every row */
+};
+
+static struct gw_erasure *erasure_of(struct gw_recv *recv)
+{
+	const struct erasure_request *request = gw_recv_state(recv);
+
+	return request->erasure;
+}
+
+static bool has(struct gw_recv *recv, uint32_t packet)
+{
+	struct gw_run run;
+
+	return gw_recv_next_hole(recv, packet, packet + 1, &run) == 0;
+}
+
+/* Until data has landed packets may still turn out smaller than they seemed. */
+static void cut(struct gw_erasure *e, const struct gw_recv_status *status)
+{
+	struct erasure_receiving *r = &e->receiving;
+	struct erasure_layout *layout = &e->layout;
+
+	layout->k = status->geometry[0] & 0xff;
+	layout->m = status->geometry[0] >> 8 & 0xff;
+	layout->rows = status->geometry[0] >> 16 & 0xff;
+	layout->depth = status->geometry[1];
+	r->codes = r->parity && layout->k == e->attr.k && layout->m && layout->m <= layout->rows &&
+		   layout->rows <= e->attr.rows && layout->depth && layout->depth <= UINT16_MAX &&
+		   status->scheme == ERASURE_SCHEME_ID;
+	if (!r->codes)
+		*layout = (struct erasure_layout){ .k = 1, .m = 1, .rows = 1, .depth = 1 };
+	layout_cut(layout, status->length, status->payload);
+	/* The peer chose some of this: what it names must lie within our memory. */
+	if (layout->groups > e->groups_max ||
+	    (uint64_t)layout->groups * layout->rows * layout->payload > e->scratch_bytes)
+		r->codes = false;
+	if (r->codes)
+		memset(e->next_row, (int)layout->m, layout->groups);
+	r->cut = status->landed > 0 || r->tail;
+}
+
+static bool whole(const struct gw_erasure *e, uint32_t group)
+{
+	return e->next_row[group] > e->layout.rows;
+}
+
+/* The rows of a group that are here. */
+static uint32_t rows_here(struct gw_erasure *e, uint32_t group, uint32_t wanted,
+			  uint8_t rows[RS_SYMBOLS_MAX], const void *parity[RS_SYMBOLS_MAX])
+{
+	uint32_t here = 0;
+
+	for (uint32_t row = 0; e->receiving.parity && row < e->next_row[group] && here < wanted;
+	     row++) {
+		uint32_t packet = layout_parity(&e->layout, group, row);
+
+		if (!has(e->receiving.parity, packet))
+			continue;
+		rows[here] = (uint8_t)row;
+		parity[here++] = e->scratch + (uint64_t)packet * e->layout.payload;
+	}
+	return here;
+}
+
+/* Decodes a group if that can be done. Returns how many packets it lacks. */
+static uint32_t mend(struct gw_erasure *e, uint32_t group)
+{
+	const struct gw_transfer *transfer = gw_recv_state(e->receiving.data);
+	const void *parity[RS_SYMBOLS_MAX];
+	void *data[RS_SYMBOLS_MAX];
+	uint8_t erased[RS_SYMBOLS_MAX], rows[RS_SYMBOLS_MAX];
+	uint32_t holes = 0, here;
+	struct coding_group shape;
+
+	layout_group(&e->layout, group, &shape);
+	for (uint32_t i = 0; i < shape.count; i++) {
+		uint32_t packet = layout_data(&e->layout, group, i);
+
+		data[i] = (uint8_t *)transfer->addr + (uint64_t)packet * e->layout.payload;
+		if (!has(e->receiving.data, packet))
+			erased[holes++] = (uint8_t)i;
+	}
+	here = holes ? rows_here(e, group, holes, rows, parity) : 0;
+	if (here < holes)
+		return holes - here;
+	if (holes && rs_decode(e->rs, &shape, data, erased, holes, rows, parity))
+		return holes;
+	for (uint32_t i = 0; i < holes; i++)
+		gw_recv_rebuilt(e->receiving.data, layout_data(&e->layout, group, erased[i]));
+	e->next_row[group] = (uint8_t)(e->layout.rows + 1);
+	return 0;
+}
+
+static void write_u32(uint8_t *bytes, uint32_t value)
+{
+	for (int i = 0; i < 4; i++)
+		bytes[i] = (uint8_t)(value >> 8 * i);
+}
+
+static void flush(struct gw_erasure *e, struct request *request)
+{
+	if (!request->entries)
+		return;
+	request->bytes[0] = ERASURE_REPAIR;
+	write_u32(request->bytes + 1, ++e->receiving.round);
+	gw_recv_control(e->receiving.data, request->bytes,
+			ERASURE_REPAIR_HEAD + request->entries * ERASURE_REPAIR_ENTRY);
+	request->entries = 0;
+	request->sent++;
+}
+
+static void ask_for(struct gw_erasure *e, struct request *request, uint32_t group, uint32_t count)
+{
+	uint8_t *entry =
+		request->bytes + ERASURE_REPAIR_HEAD + request->entries * ERASURE_REPAIR_ENTRY;
+
+	if (e->next_row[group] + count > e->layout.rows) {
+		request->exhausted = true;
+		return;
+	}
+	if (request->sent == REQUESTS_A_GO)
+		return;
+	write_u32(entry, group);
+	entry[4] = e->next_row[group];
+	entry[5] = (uint8_t)count;
+	e->next_row[group] = (uint8_t)(e->next_row[group] + count);
+	if (++request->entries == ENTRIES_MAX)
+		flush(e, request);
+}
+
+/* Names every hole in provable stripes: some group has no rows left to ask for. */
+static void name_holes(struct gw_erasure *e, const struct gw_recv_status *status)
+{
+	struct erasure_receiving *r = &e->receiving;
+	uint64_t below = (uint64_t)r->provable * e->layout.depth * e->layout.k;
+	struct gw_run runs[GW_NACK_RUNS_MAX];
+	struct gw_nack nack = { .runs = runs };
+
+	if (below > status->packets)
+		below = status->packets;
+	while (nack.count < GW_NACK_RUNS_MAX &&
+	       gw_recv_next_hole(r->data, nack.below, (uint32_t)below, &runs[nack.count]) == 1) {
+		nack.below = runs[nack.count].first + runs[nack.count].count;
+		nack.count++;
+	}
+	if (!nack.count)
+		return;
+	nack.round = ++r->round;
+	gw_recv_nack(r->data, &nack);
+}
+
+/* How far the first pass of parity has come: one past the highest packet of it that landed. */
+static uint32_t first_pass(struct gw_erasure *e)
+{
+	uint32_t end = e->layout.groups * e->layout.m, at = e->receiving.passed;
+	struct gw_run run;
+
+	while (e->receiving.parity && gw_recv_next_hole(e->receiving.parity, at, end, &run) == 1) {
+		if (run.first > e->receiving.passed)
+			e->receiving.passed = run.first;
+		at = run.first + run.count;
+		if (at >= end)
+			return e->receiving.passed;
+		e->receiving.passed = at;
+	}
+	return e->receiving.parity ? e->receiving.passed = end : 0;
+}
+
+static uint32_t stripes_below(const struct gw_erasure *e, uint32_t parity)
+{
+	return parity / (e->layout.depth * e->layout.m);
+}
+
+static void set_timer(struct gw_erasure *e, uint64_t now)
+{
+	struct erasure_receiving *r = &e->receiving;
+
+	gw_recv_timer(r->data,
+		      now + erasure_backed_off(gw_qp_patience_ns(gw_recv_qp(r->data)), r->quiet));
+}
+
+/* Goes through the stripes that can be judged: mends what can be mended, and asks. `again`: also for what was asked for
+ * before. Returns whether anything was asked for. */
+static bool judge(struct gw_erasure *e, const struct gw_recv_status *status, bool again)
+{
+	struct erasure_receiving *r = &e->receiving;
+	struct request request = { .entries = 0 };
+	uint32_t passed = r->codes ? first_pass(e) : 0;
+	uint32_t visible = r->codes ? stripes_below(e, passed) + 1 : 0;
+
+	r->provable =
+		r->tail ? e->layout.stripes : stripes_below(e, passed > SLACK ? passed - SLACK : 0);
+	if (passed == e->layout.groups * e->layout.m)
+		r->provable = e->layout.stripes; /* the very last one landed */
+	if (visible > e->layout.stripes || r->tail)
+		visible = e->layout.stripes;
+	for (uint32_t stripe = r->stripe; r->codes && stripe < visible; stripe++) {
+		uint32_t first = stripe * e->layout.depth, open = 0;
+
+		for (uint32_t group = first; group < first + layout_width(&e->layout, stripe);
+		     group++) {
+			uint32_t lacks = whole(e, group) ? 0 : mend(e, group);
+
+			open += lacks > 0;
+			if (lacks && stripe < r->provable &&
+			    (again || e->next_row[group] == e->layout.m))
+				ask_for(e, &request, group, lacks);
+		}
+		if (!open && stripe == r->stripe)
+			r->stripe++;
+	}
+	flush(e, &request);
+	if (again && (request.exhausted || !r->codes))
+		name_holes(e, status);
+	return request.sent || request.exhausted;
+}
+
+static bool finished(struct gw_erasure *e, struct gw_recv_status *status)
+{
+	struct erasure_receiving *r = &e->receiving;
+
+	if (gw_recv_status(r->data, status) || status->flags & GW_RECV_COMPLETED)
+		return true;
+	if (!(status->flags & GW_RECV_FULL))
+		return false;
+	gw_transfer_finish_recv(r->data, 0, 0);
+	if (r->parity)
+		gw_recv_complete(r->parity);
+	return true;
+}
+
+static void look(struct gw_erasure *e, bool again, uint64_t now)
+{
+	struct erasure_receiving *r = &e->receiving;
+	struct gw_recv_status status;
+	bool asked;
+
+	if (r->ended || finished(e, &status) || !(status.flags & GW_RECV_ANNOUNCED))
+		return;
+	if (!r->cut)
+		cut(e, &status);
+	if (status.landed != r->landed)
+		r->quiet = 0;
+	asked = judge(e, &status, again);
+	if (finished(e, &status))
+		return;
+	r->landed = status.landed;
+	if (again || asked) {
+		set_timer(e, now);
+		r->quiet++;
+	}
+}
+
+void erasure_look(struct gw_recv *recv, void *arg, uint64_t now)
+{
+	(void)arg;
+	look(erasure_of(recv), false, now);
+}
+
+void erasure_recv_timer(struct gw_recv *recv, void *arg, uint64_t now)
+{
+	(void)arg;
+	look(erasure_of(recv), true, now);
+}
+
+void erasure_asked(struct gw_recv *recv, void *arg, const void *data, size_t length, uint64_t now)
+{
+	struct gw_erasure *e = erasure_of(recv);
+
+	(void)arg;
+	if (length < 1 || *(const uint8_t *)data != ERASURE_TAIL_PROBE)
+		return;
+	e->receiving.tail = true;
+	e->receiving.quiet = 0;
+	look(e, true, now);
+}
+
+/* ---- the end: the caller hears of it when nothing lands in its memory or ours any more ---------------------------- */
+
+static void tell(struct gw_erasure *e, uint64_t now)
+{
+	struct gw_recv *data = e->receiving.data;
+
+	e->receiving.data = NULL;
+	gw_transfer_received(data, NULL, e->receiving.status, now);
+}
+
+void erasure_received(struct gw_recv *recv, void *arg, int status, uint64_t now)
+{
+	struct gw_erasure *e = erasure_of(recv);
+
+	(void)arg;
+	e->receiving.ended = true;
+	e->receiving.status = status;
+	if (e->receiving.parity)
+		gw_recv_complete(e->receiving.parity);
+	else
+		tell(e, now);
+}
+
+static void parity_progress(struct gw_recv *recv, void *arg, uint64_t now)
+{
+	(void)recv;
+	look(arg, false, now);
+}
+
+/* Also when it was too small for the sender's parity: then data is asked for instead. */
+static void parity_released(struct gw_recv *recv, void *arg, int status, uint64_t now)
+{
+	struct gw_erasure *e = arg;
+
+	(void)status;
+	gw_recv_close(recv);
+	e->receiving.parity = NULL;
+	e->receiving.codes = false;
+	if (e->receiving.ended)
+		tell(e, now);
+}
+
+static const struct gw_recv_handler parity_handler = { .progress = parity_progress,
+						       .released = parity_released };
+
+void erasure_recv_begin(struct gw_recv *recv, uint64_t now)
+{
+	struct erasure_request *request = gw_recv_state(recv);
+	struct gw_erasure *e = (struct gw_erasure *)(uintptr_t)request->transfer.options;
+	struct gw_recv_attr attr = { .addr = e->scratch,
+				     .length = e->scratch_bytes,
+				     .mr = e->mr,
+				     .handler = &parity_handler,
+				     .arg = e };
+	int error;
+
+	(void)now;
+	request->erasure = e;
+	e->receiving = (struct erasure_receiving){ .data = recv };
+	error = gw_recv_post(gw_recv_qp(recv), &attr, &e->receiving.parity);
+	if (error)
+		gw_transfer_finish_recv(recv, error, GW_MISSING_UNKNOWN);
+}
