@@ -32,7 +32,7 @@ static bool plausible(const struct message *m, int status)
 	case 0:
 		return fits;
 	case -EMSGSIZE:
-		return !fits || m->flow->run->scenario->may_fail;
+		return !fits;
 	case -ECANCELED:
 	case -ETIMEDOUT:
 		return disturbed(m) || m->flow->run->scenario->may_fail;
@@ -160,9 +160,7 @@ static void gone(struct gw_channel *channel, void *arg, int status, uint64_t now
 	struct run *run = arg;
 
 	(void)now;
-	/* -EMSGSIZE: data had no way for long, small packets did. Misfortunes look like that, too. */
-	if (status != -ETIMEDOUT && status != -ECONNRESET &&
-	    !(status == -EMSGSIZE && run->scenario->may_fail))
+	if (status != -ETIMEDOUT && status != -ECONNRESET)
 		run_fail(run, "a channel ended with %d", status);
 	if (status == -ETIMEDOUT && !run->scenario->may_fail)
 		run_fail(run, "a peer was given up although it lived");

@@ -29,7 +29,7 @@ static void sent(struct message *m, int status)
 	if (flow->run->trace)
 		run_note(flow->run, "%u -> %u: send %u ended with %d", flow->plan->from,
 			 flow->plan->to, m->index, status);
-	if (status == -EMSGSIZE && m->plan->capacity >= m->plan->length && !scenario->may_fail)
+	if (status == -EMSGSIZE && m->plan->capacity >= m->plan->length)
 		run_fail(flow->run,
 			 "message %u: the send found its receive too small, and it is not",
 			 m->index);

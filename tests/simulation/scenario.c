@@ -156,7 +156,7 @@ static void draw_message(struct rng *rng, struct message_plan *m, uint32_t paylo
 {
 	uint64_t most = rng_chance(rng, 0.1) ? UINT64_C(400) * payload : UINT64_C(24) * payload;
 
-	m->mode = rng_chance(rng, 0.4) ? MODE_EXACT : (enum message_mode)rng_below(rng, MODES);
+	m->mode = rng_chance(rng, 0.5) ? MODE_EXACT : (enum message_mode)rng_below(rng, MODES);
 	m->length = rng_chance(rng, 0.06) ? 0 : between(rng, 1, most);
 	if (rng_chance(rng, 0.3))
 		m->length -= m->length % payload;
