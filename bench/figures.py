@@ -127,4 +127,18 @@ def hostile(kept):
            f"{result['messages_verified']:,} messages of 1 MiB verified (`docs/results/hostile.json`)."
 
 
-TABLES = {"hostile": hostile, "veth": veth, "latency": latency, "many": many, "lab": lab}
+def rxe(kept):
+    result = kept["result"]
+    rows = [["", "goodput, Gbit/s", "CPU, s/GB", "godwit / it", "marks"]]
+    for name, one in result["summary"].items():
+        rows.append([name, spread(one["goodput_gbps"]), spread(one["cpu_s_per_gb"]), spread(result["ratios"].get(name)),
+                     marks(one)])
+    call = result["call_ns"]
+    source = [f"{kept['processor']}, {kept['compiler']}; {result['rounds']} interleaved rounds, *soft-RoCE* in a user-mode "
+              f"Linux guest, link MTU {result['link_mtu']}. A system call takes {call['guest'] / 1000:.1f} us in the guest and "
+              f"{call['host'] / 1000:.2f} us outside. `{kept['command']}`"]
+    source += [f"- `{name}`: {what}" for name, what in result["contenders"].items()]
+    return table(rows) + "\n\n" + "\n".join(source)
+
+
+TABLES = {"hostile": hostile, "veth": veth, "latency": latency, "many": many, "lab": lab, "rxe": rxe}

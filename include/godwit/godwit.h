@@ -88,6 +88,21 @@ GW_API int gw_context_close(struct gw_context *ctx);
 GW_API int gw_mr_register(struct gw_context *ctx, void *addr, size_t length, struct gw_mr **out);
 GW_API int gw_mr_deregister(struct gw_mr *mr);
 
+/*
+ * Registers memory of a GPU or another device, through the dma-buf `fd` which its driver exported: `length` bytes from
+ * `offset` on. `addr` is what requests call the first of them, as a rule the device's own address. The library never
+ * touches such memory, only the NIC does; the descriptor may be closed afterwards. A message of at most 512 bytes that the
+ * peer told together with its announcement cannot be put there: it counts as lost (drop_unreachable) until it is repeated.
+ *
+ * What is in the way is said by gw_context_error().
+ * -ENOTSUP  the fabric copies with the processor, or the device, its driver or libibverbs knows no dma-buf
+ * -EBADF    not an open descriptor
+ * -EINVAL   not a dma-buf, or one without this range
+ * -ENOMEM, -ENOBUFS
+ */
+GW_API int gw_mr_register_dmabuf(struct gw_context *ctx, int fd, uint64_t offset, size_t length,
+				 void *addr, struct gw_mr **out);
+
 /* Does what there is to do without blocking and returns how many things that was. -EBUSY from inside a callback. */
 GW_API int gw_progress(struct gw_context *ctx);
 
@@ -104,6 +119,12 @@ GW_API const char *gw_context_error(const struct gw_context *ctx);
 GW_API unsigned gw_counter_count(void);
 GW_API const char *gw_counter_name(unsigned counter); /* NULL past the last */
 GW_API int gw_counter_read(const struct gw_context *ctx, unsigned counter, uint64_t *out);
+
+/* All of them as text: one JSON object, or Prometheus' exposition format, where names begin with godwit_ and end in
+ * _total. Returns the length without the final zero; -ENOSPC when it does not fit: 8 KiB always does. */
+enum gw_text_format { GW_TEXT_JSON, GW_TEXT_PROMETHEUS };
+GW_API int gw_counters_text(const struct gw_context *ctx, enum gw_text_format format, char *text,
+			    size_t size);
 
 enum gw_log_level { GW_LOG_ERROR, GW_LOG_WARN, GW_LOG_INFO, GW_LOG_DEBUG };
 typedef void gw_log_fn(void *arg, enum gw_log_level level, const char *line);

@@ -126,7 +126,7 @@ static void shut(struct gw_channel *ch)
 		list_del(&part->all);
 		pool_put(&ch->part_pool, part);
 	}
-	for (uint32_t i = 0; i < ch->pack_count; i++) {
+	for (uint32_t i = 0; ch->packs && ch->bounces && i < ch->pack_count; i++) {
 		if (ch->packs[i].send)
 			gw_send_close(ch->packs[i].send);
 		if (ch->bounces[i].recv)

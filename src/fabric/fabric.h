@@ -183,6 +183,9 @@ struct fabric_ops {
 
 	int (*mr_register)(struct fabric *fabric, void *addr, size_t length,
 			   struct fabric_mr **out);
+	/* Memory that only the NIC can reach; `addr` is what requests call it. Null where the processor places packets. */
+	int (*mr_register_dmabuf)(struct fabric *fabric, int fd, uint64_t offset, size_t length,
+				  void *addr, struct fabric_mr **out);
 	void (*mr_deregister)(struct fabric *fabric, struct fabric_mr *mr);
 
 	int (*qp_create)(struct fabric *fabric, const struct fabric_qp_attr *attr,

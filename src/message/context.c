@@ -137,17 +137,15 @@ int gw_context_close(struct gw_context *ctx)
 	return 0;
 }
 
-int gw_mr_register(struct gw_context *ctx, void *addr, size_t length, struct gw_mr **out)
+static bool range_sane(const void *addr, size_t length)
 {
-	struct gw_mr *mr;
-	int error;
+	return addr && length && (uintptr_t)addr + length >= (uintptr_t)addr;
+}
 
-	if (!ctx || !addr || !length || !out || (uintptr_t)addr + length < (uintptr_t)addr)
-		return -EINVAL;
-	mr = pool_get(&ctx->mrs);
-	if (!mr)
-		return -ENOBUFS;
-	error = ctx->fabric->ops->mr_register(ctx->fabric, addr, length, &mr->fabric_mr);
+/* What the fabric did with it, kept or given back. */
+static int keep_mr(struct gw_mr *mr, struct gw_context *ctx, const void *addr, size_t length,
+		   int error)
+{
 	if (error) {
 		pool_put(&ctx->mrs, mr);
 		return error;
@@ -155,8 +153,53 @@ int gw_mr_register(struct gw_context *ctx, void *addr, size_t length, struct gw_
 	mr->ctx = ctx;
 	mr->addr = (uintptr_t)addr;
 	mr->length = length;
-	*out = mr;
 	return 0;
+}
+
+int gw_mr_register(struct gw_context *ctx, void *addr, size_t length, struct gw_mr **out)
+{
+	struct gw_mr *mr;
+	int error;
+
+	if (!ctx || !range_sane(addr, length) || !out)
+		return -EINVAL;
+	mr = pool_get(&ctx->mrs);
+	if (!mr)
+		return -ENOBUFS;
+	error = ctx->fabric->ops->mr_register(ctx->fabric, addr, length, &mr->fabric_mr);
+	error = keep_mr(mr, ctx, addr, length, error);
+	if (!error)
+		*out = mr;
+	return error;
+}
+
+int gw_mr_register_dmabuf(struct gw_context *ctx, int fd, uint64_t offset, size_t length,
+			  void *addr, struct gw_mr **out)
+{
+	const struct fabric_ops *ops;
+	struct gw_mr *mr;
+	int error;
+
+	if (!ctx || fd < 0 || offset + length < offset || !range_sane(addr, length) || !out)
+		return -EINVAL;
+	ops = ctx->fabric->ops;
+	if (!ops->mr_register_dmabuf) {
+		strncpy(ctx->fabric->error,
+			"on this fabric the processor copies, and it cannot reach a dma-buf: open a verbs "
+			"device, or copy to memory of the host",
+			sizeof(ctx->fabric->error) - 1);
+		return -ENOTSUP;
+	}
+	mr = pool_get(&ctx->mrs);
+	if (!mr)
+		return -ENOBUFS;
+	error = ops->mr_register_dmabuf(ctx->fabric, fd, offset, length, addr, &mr->fabric_mr);
+	error = keep_mr(mr, ctx, addr, length, error);
+	if (!error) {
+		mr->unreachable = true;
+		*out = mr;
+	}
+	return error;
 }
 
 int gw_mr_deregister(struct gw_mr *mr)

@@ -25,6 +25,7 @@ static const char *const names[MESSAGE_COUNTERS] = {
 	[COUNT_PEERS_GONE] = "peers_gone",
 	[COUNT_DROP_GENERATION] = "drop_generation",
 	[COUNT_DROP_SHAPE] = "drop_shape",
+	[COUNT_DROP_UNREACHABLE] = "drop_unreachable",
 	[COUNT_DROP_CONTROL] = "drop_control_malformed",
 	[COUNT_DROP_CONTROL_VERSION] = "drop_control_version",
 	[COUNT_DROP_CONTROL_UNKNOWN] = "drop_control_unknown",

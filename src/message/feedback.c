@@ -13,7 +13,6 @@
  */
 #include <errno.h>
 
-#include "base/log.h"
 #include "base/serial.h"
 #include "message/state.h"
 
@@ -37,9 +36,7 @@ struct sent_record {
 #define PATIENCE_MIN_NS	     UINT64_C(1000000)
 #define LOSS_SPAN	     32u /* packets at least behind a sample of the loss rate */
 #define STALL_BACKOFF_MAX    6u
-#define STALLS_FATAL	     16u
-#define STALLS_GRAVE	     4u
-#define PACKETS_GRAVE	     128u
+#define STALLS_DOUBT	     4u
 #define STALL_LIMIT_NS	     UINT64_C(1000000000)
 
 static uint32_t log_size(const struct gw_qp *qp)
@@ -161,40 +158,13 @@ void feedback_credit(struct gw_qp *qp, uint32_t window)
 		reopen(qp);
 }
 
-/* Small packets go there and back, and nothing of all those windows has arrived; or nothing of so many packets that no loss
- * explains it, for half as long as the peer may be silent. To hear the peer is not enough: the path may be cut one way. */
-static bool hopeless(const struct gw_qp *qp)
-{
-	const struct feedback *f = &qp->feedback;
-
-	/* A gate may leave a window of one packet, and that be lost often. */
-	if (f->answered_at <= f->stalled_at || f->sequence - f->stuck_at < PACKETS_GRAVE)
-		return false;
-	return f->stalls >= STALLS_FATAL ||
-	       (f->stalls >= STALLS_GRAVE && f->stuck_ns >= qp->peer_timeout_ns / 2);
-}
-
 void feedback_stalled(struct gw_qp *qp)
 {
 	struct feedback *f = &qp->feedback;
 
 	count(qp->ctx, COUNT_STALLS);
-	if (!f->stalls++) {
-		f->stuck_ns = 0;
-		f->stuck_at = f->sequence;
-	} else {
-		/* Time in which nothing was in flight says nothing. */
-		uint64_t waited = qp->ctx->now - f->stalled_at, most = stall_ns(qp);
-
-		f->stuck_ns += waited < most ? waited : most;
-	}
-	if (hopeless(qp)) {
-		log_warn(
-			"data no longer reaches the peer, though small packets do: has the path's MTU shrunk?");
-		qp_give_up(qp, -EMSGSIZE);
-		return;
-	}
-	f->stalled_at = qp->ctx->now;
+	if (++f->stalls >= STALLS_DOUBT)
+		reach_doubt(qp);
 	f->echoed = f->sequence;
 	f->echo_at_loss = f->sequence;
 	f->peer_landed_at_echo = f->peer_landed;

@@ -208,7 +208,6 @@ static bool hear_probe(struct gw_qp *qp, const struct control_message *message)
 	if (body->id != f->probe_id || body->time_ns > qp->ctx->now)
 		return true;
 	f->probe_id++;
-	f->answered_at = qp->ctx->now;
 	if (elapsed >= body->hold_ns)
 		feedback_rtt(qp, elapsed - body->hold_ns);
 	reach_probed(qp);

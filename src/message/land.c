@@ -149,6 +149,11 @@ bool recv_land_told(struct gw_qp *qp, const struct control_data *data)
 		count(qp->ctx, COUNT_DROP_SHAPE);
 		return true;
 	}
+	/* Only the NIC writes there. The sender takes it for lost, and its repeat goes through the NIC. */
+	if (recv->mr->unreachable) {
+		count(qp->ctx, COUNT_DROP_UNREACHABLE);
+		return true;
+	}
 	feedback_landed(qp, recv->msn, data->packet, data->length, false);
 	if (set_bit(qp, recv, data->packet))
 		memcpy(recv->addr + (uint64_t)data->packet * qp->payload, data->bytes,

@@ -18,6 +18,7 @@
 #include "message/state.h"
 
 #define TRIES_A_RUNG  4 /* small probes answered without an answer to a large one */
+#define TRIES_DOUBT   16
 #define TRIES_LOWEST  64
 #define BACKOFF_LIMIT 5
 #define RETRY_NS      UINT64_C(1000000)
@@ -49,6 +50,7 @@ static uint32_t least(uint32_t a, uint32_t b)
 void reach_connect(struct gw_qp *qp, bool both)
 {
 	qp->tx_payload = qp->payload;
+	qp->reaches = both;
 	qp->reach = both && next_rung(qp, qp->payload) ? REACH_UNTRIED : REACH_SETTLED;
 	qp->control_limit = qp->control_max;
 	if (qp->reach == REACH_UNTRIED)
@@ -66,6 +68,16 @@ void reach_begin(struct gw_qp *qp)
 	qp->reach_misses = 0;
 }
 
+void reach_doubt(struct gw_qp *qp)
+{
+	if (qp->reach != REACH_SETTLED || !qp->reaches)
+		return;
+	qp->reach = REACH_DOUBT;
+	qp->reach_at = qp->ctx->now;
+	qp->reach_misses = qp->reach_backoff = 0;
+	qp->reach_answered = false;
+}
+
 static void settle(struct gw_qp *qp)
 {
 	qp->reach = REACH_SETTLED;
@@ -73,6 +85,17 @@ static void settle(struct gw_qp *qp)
 	qp->control_max = least(qp->control_limit, qp->tx_payload);
 	send_repacket(qp);
 	qp_owe(qp, 0);
+}
+
+/* What was agreed and used does not arrive any more: too late to agree on something else. */
+static bool bear_doubt(struct gw_qp *qp)
+{
+	if (qp->reach_misses < TRIES_DOUBT)
+		return true;
+	log_warn(
+		"data no longer reaches the peer, though small packets do: has the path's MTU shrunk?");
+	qp_give_up(qp, -EMSGSIZE);
+	return false;
 }
 
 /* The next rung down. On the lowest it is asked on for long. */
@@ -112,7 +135,8 @@ void reach_timer(struct gw_qp *qp)
 		qp->reach_backoff++;
 	}
 	qp->reach_answered = false;
-	if (qp->reach_misses >= TRIES_A_RUNG && !step_down(qp))
+	if (qp->reach == REACH_DOUBT ? !bear_doubt(qp)
+				     : qp->reach_misses >= TRIES_A_RUNG && !step_down(qp))
 		return;
 	qp->reach_since = now;
 	qp->reach_at = now + (gw_qp_patience_ns(qp) << qp->reach_backoff);
@@ -125,7 +149,7 @@ void reach_probed(struct gw_qp *qp)
 	uint64_t at = qp->reach_since + gw_qp_patience_ns(qp);
 
 	qp->reach_answered = true;
-	if (qp->reach == REACH_SEEKING && at < qp->reach_at)
+	if ((qp->reach == REACH_SEEKING || qp->reach == REACH_DOUBT) && at < qp->reach_at)
 		qp->reach_at = at;
 }
 
@@ -162,7 +186,14 @@ bool reach_hear(struct gw_qp *qp, const struct control_reach *reach)
 		return false;
 	if (reach->kind == CONTROL_REACH_REQUEST)
 		return hear_request(qp, reach->payload);
-	if (qp->reach == REACH_SEEKING && reach->payload == qp->tx_payload)
+	if (reach->payload != qp->tx_payload)
+		return true;
+	if (qp->reach == REACH_SEEKING) {
 		settle(qp);
+	} else if (qp->reach == REACH_DOUBT) {
+		qp->reach = REACH_SETTLED;
+		qp->reach_at = NEVER;
+		qp->feedback.stalls = 0;
+	}
 	return true;
 }

@@ -247,7 +247,7 @@ void send_match(struct gw_qp *qp)
 {
 	struct list *waiting, *first;
 
-	if (qp->reach != REACH_SETTLED)
+	if (qp->reach < REACH_SETTLED)
 		return;
 	while (qp->state == QP_CONNECTED && (waiting = list_first(&qp->sends_waiting)) &&
 	       (first = list_first(&qp->grants))) {

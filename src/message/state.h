@@ -57,12 +57,13 @@ enum message_counter {
 	COUNT_GRANT_REPEATS, /* datagrams that repeat what the peer did not acknowledge */
 	COUNT_ANNOUNCE_REPEATS,
 	COUNT_RESULT_REPEATS,
-	COUNT_STALLS,	       /* a full window given up as lost */
-	COUNT_PAYLOAD_CUTS,    /* times that a path carried less than both ends' interfaces */
-	COUNT_PEERS_GONE,      /* queue pairs that ended by silence */
-	COUNT_DROP_GENERATION, /* data of an older use of the slot */
-	COUNT_DROP_SHAPE,      /* data whose length contradicts the message's */
-	COUNT_DROP_CONTROL,    /* malformed control */
+	COUNT_STALLS,		/* a full window given up as lost */
+	COUNT_PAYLOAD_CUTS,	/* times that a path carried less than both ends' interfaces */
+	COUNT_PEERS_GONE,	/* queue pairs that ended by silence */
+	COUNT_DROP_GENERATION,	/* data of an older use of the slot */
+	COUNT_DROP_SHAPE,	/* data whose length contradicts the message's */
+	COUNT_DROP_UNREACHABLE, /* small data told, for memory that only the NIC writes */
+	COUNT_DROP_CONTROL,	/* malformed control */
 	COUNT_DROP_CONTROL_VERSION,
 	COUNT_DROP_CONTROL_UNKNOWN, /* of a type from the future */
 	COUNT_DROP_TOKEN,	    /* control of another connection */
@@ -124,6 +125,7 @@ struct gw_mr {
 	uintptr_t addr;
 	size_t length;
 	uint32_t users;
+	bool unreachable; /* by the processor */
 };
 
 enum qp_state { QP_CREATED, QP_CONNECTED, QP_GONE };
@@ -151,7 +153,7 @@ struct slot {
 struct sent_record; /* feedback.c */
 
 /* Whether it is known that full packets arrive. */
-enum { REACH_UNTRIED, REACH_SEEKING, REACH_SETTLED };
+enum { REACH_UNTRIED, REACH_SEEKING, REACH_SETTLED, REACH_DOUBT };
 
 /* What came back about what was sent, and what is to be told about what came. */
 struct feedback {
@@ -172,10 +174,7 @@ struct feedback {
 	bool idle;	  /* there was nothing to send since it was last told */
 	uint64_t gate_at; /* when to ask it again */
 	uint32_t cnps;
-	uint32_t stalls;     /* in a row */
-	uint64_t stuck_ns;   /* how long they have lasted */
-	uint32_t stuck_at;   /* packets sent before the first of them */
-	uint64_t stalled_at; /* the last of them */
+	uint32_t stalls; /* in a row */
 	uint64_t stall_at;
 	uint64_t retransmitted;
 	uint64_t sent;
@@ -199,8 +198,7 @@ struct feedback {
 	uint64_t rtt_min_ns;
 	uint64_t probe_at;
 	uint32_t probes_unanswered;
-	uint64_t answered_at; /* the latest probe */
-	uint64_t activity;    /* packets both ways when last probed */
+	uint64_t activity; /* packets both ways when last probed */
 	uint32_t probe_id;
 	uint32_t reply_id;
 	uint64_t reply_time;
@@ -222,6 +220,7 @@ struct gw_qp {
 	uint8_t reach;
 	uint8_t reach_misses;
 	uint8_t reach_backoff;
+	bool reaches;		 /* the peer answers REACH */
 	bool reach_answered;	 /* the small probe of this round */
 	bool heard;		 /* from the peer, at all */
 	bool grants_fresh;	 /* `granted` is still to be called */
@@ -433,6 +432,8 @@ void reach_begin(struct gw_qp *qp);
 void reach_timer(struct gw_qp *qp);
 void reach_heard(struct gw_qp *qp);
 void reach_probed(struct gw_qp *qp);
+/* Nothing that was sent has landed for a while: does it still get through? */
+void reach_doubt(struct gw_qp *qp);
 /* False when it cannot be. */
 bool reach_hear(struct gw_qp *qp, const struct control_reach *reach);
 

@@ -67,7 +67,7 @@ static void say_data(struct gw_qp *qp, struct letter *letter, struct gw_send *se
 	struct control_data data = { .msn = send->msn };
 
 	if (!put || send->packets != 1 || send->length > DATA_TOLD_MAX || send->high_water ||
-	    !feedback_allow(qp, 1))
+	    put->mr->unreachable || !feedback_allow(qp, 1))
 		return;
 	data.length = (uint16_t)send->length;
 	data.bytes = put->addr;
@@ -135,6 +135,8 @@ static void put_results(struct gw_qp *qp, struct letter *letter)
 		if (recv && recv->completed && !recv->told_round && !put_result(qp, letter, recv))
 			return;
 	}
+	if (qp->results_turn - qp->results_acked >= open)
+		qp->results_turn = qp->results_acked;
 	for (uint32_t i = 0; i < open; i++) {
 		uint32_t turn = (qp->results_turn - qp->results_acked + i) % open;
 		struct gw_recv *recv = recv_find(qp, qp->results_acked + turn);
@@ -261,7 +263,7 @@ static void say_reach(struct gw_qp *qp, struct letter *letter)
 	struct control_reach reach = { CONTROL_REACH_REQUEST, qp->tx_payload };
 	size_t length = qp->tx_payload + qp->ctx->fabric->caps.probe_extra;
 
-	if (qp->reach != REACH_SEEKING)
+	if (qp->reach != REACH_SEEKING && qp->reach != REACH_DOUBT)
 		return;
 	letter_send(letter);
 	letter_open(letter, qp, length);

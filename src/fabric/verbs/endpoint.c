@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Opening and closing a verbs endpoint, its memory, sleeping on it, and its ops table. */
+/* Opening and closing a verbs endpoint, sleeping on it, and its ops table. */
 #include <errno.h>
 #include <poll.h>
 #include <stdio.h>
@@ -43,40 +43,6 @@ static int verbs_entropy(struct fabric *fabric, void *buffer, size_t length)
 {
 	(void)fabric;
 	return entropy_fill(buffer, length);
-}
-
-/* Without remote access: only windows open it, each its own range. Memory that cannot be written can still be sent. */
-static int verbs_mr_register(struct fabric *fabric, void *addr, size_t length,
-			     struct fabric_mr **out)
-{
-	struct endpoint *endpoint = endpoint_of(fabric);
-	int access = endpoint->ud ? 0 : IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_MW_BIND;
-	struct ibv_mr *mr = ibv_reg_mr(endpoint->pd, addr, length, access);
-
-	if (!mr && access)
-		mr = ibv_reg_mr(endpoint->pd, addr, length, 0);
-	if (!mr) {
-		int error = errno ? -errno : -ENOMEM;
-
-		snprintf(fabric->error, sizeof(fabric->error), "%s cannot register %zu bytes: %s%s",
-			 endpoint->name.device, length, strerror(-error),
-			 error == -ENOMEM ? "; raise the limit of locked memory (ulimit -l)"
-			 : error == -EFAULT
-				 ? "; memory of a GPU needs a kernel module that this host lacks"
-				 : "");
-		return error;
-	}
-	*out = (struct fabric_mr *)mr;
-	return 0;
-}
-
-static void verbs_mr_deregister(struct fabric *fabric, struct fabric_mr *mr)
-{
-	int error = ibv_dereg_mr((struct ibv_mr *)mr);
-
-	if (error)
-		log_warn("verbs:%s: memory is still held after its deregistration: %s",
-			 endpoint_of(fabric)->name.device, strerror(error));
 }
 
 static uint64_t earlier(uint64_t a, uint64_t b)
@@ -168,6 +134,7 @@ static const struct fabric_ops verbs_ops = {
 	.now_ns = verbs_now_ns,
 	.entropy = verbs_entropy,
 	.mr_register = verbs_mr_register,
+	.mr_register_dmabuf = verbs_mr_register_dmabuf,
 	.mr_deregister = verbs_mr_deregister,
 	.qp_create = verbs_qp_create,
 	.qp_destroy = verbs_qp_destroy,

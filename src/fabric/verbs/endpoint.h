@@ -315,6 +315,12 @@ struct queue *queue_by_number(const struct endpoint *endpoint, uint32_t number);
 /* Makes the table anew. */
 int queues_number(struct endpoint *endpoint);
 
+/* ---- memory.c ------------------------------------------------------------------------------------------------- */
+int verbs_mr_register(struct fabric *fabric, void *addr, size_t length, struct fabric_mr **out);
+int verbs_mr_register_dmabuf(struct fabric *fabric, int fd, uint64_t offset, size_t length,
+			     void *addr, struct fabric_mr **out);
+void verbs_mr_deregister(struct fabric *fabric, struct fabric_mr *mr);
+
 /* ---- qp.c ----------------------------------------------------------------------------------------------------- */
 int verbs_qp_create(struct fabric *fabric, const struct fabric_qp_attr *attr,
 		    struct fabric_qp **out);

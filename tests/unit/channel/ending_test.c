@@ -229,6 +229,30 @@ static void neighbours_in_a_pack(void **state)
 	goes_on(&two);
 }
 
+/* The sender must not hear that its pack was read before it hears that the receive did not take it. */
+static void refusal_comes_first(void **state)
+{
+	struct act send = { 0 }, recv = { 0 };
+	struct two two;
+
+	(void)state;
+	open_two(&two);
+	two_run(&two, 10 * MS);
+	assert_int_equal(gw_channel_set_rate(two.channel[1], 0),
+			 0); /* refusals are data, answers are not */
+	act_recv(&two, 1, SMALL - 1, &recv);
+	act_send(&two, 0, SMALL, 1, &send);
+	two_run(&two, 3 * S);
+	assert_int_equal(recv.ended, 1);
+	assert_int_equal(send.ended, 0);
+	assert_int_equal(gw_channel_set_rate(two.channel[1], GW_RATE_UNLIMITED), 0);
+	world_touch(&two.world, 1);
+	two_until(&two, S, send.ended);
+	act_check(&send, -EMSGSIZE);
+	act_check(&recv, -EMSGSIZE);
+	goes_on(&two);
+}
+
 /* The bytes change between the sum and the wire. */
 static void crc_finds_changes(void **state)
 {
@@ -296,6 +320,7 @@ int main(void)
 		cmocka_unit_test(deadlines),
 		cmocka_unit_test(neighbours_in_a_pack),
 		cmocka_unit_test(crc_finds_changes),
+		cmocka_unit_test(refusal_comes_first),
 		cmocka_unit_test(places_come_back),
 	};
 

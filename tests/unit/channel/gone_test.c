@@ -218,7 +218,7 @@ static void closed_in_a_callback(void **state)
 static void kill_switch(void **state)
 {
 	struct two_attr attr = { .link = wire };
-	struct act sends[2] = { 0 }, recvs[2] = { 0 };
+	struct act sends[4] = { 0 }, recvs[4] = { 0 };
 	struct two two;
 	uint64_t before;
 	char text[512];
@@ -234,6 +234,10 @@ static void kill_switch(void **state)
 	assert_int_equal(gw_channel_set_rate(two.channel[0], 0), 0);
 	two_run(&two, 10 * MS);
 	before = two_counter(&two, 0, "sent_packets");
+	for (int i = 2; i < 4; i++) {
+		act_recv(&two, 1, LARGE, &recvs[i]);
+		act_send(&two, 0, i % 2 ? 10 : LARGE, (uint64_t)i, &sends[i]);
+	}
 	two_run(&two, 5 * S);
 	assert_int_equal(two_counter(&two, 0, "sent_packets"), before);
 	assert_false(sends[0].ended);
@@ -241,10 +245,10 @@ static void kill_switch(void **state)
 	assert_non_null(strstr(text, "the rate is set to 0"));
 	assert_int_equal(gw_channel_set_rate(two.channel[0], GW_RATE_UNLIMITED), 0);
 	world_touch(&two.world, 0);
-	for (int i = 0; i < 2; i++) {
+	for (int i = 0; i < 4; i++) {
 		two_until(&two, S, sends[i].ended && recvs[i].ended);
 		act_check(&sends[i], 0);
-		act_check_bytes(&recvs[i], i ? 10 : LARGE, (uint64_t)i);
+		act_check_bytes(&recvs[i], i % 2 ? 10 : LARGE, (uint64_t)i);
 	}
 	two_close(&two);
 }
@@ -284,6 +288,5 @@ int main(void)
 		cmocka_unit_test(rate_cap),
 	};
 
-	gw_log_set(GW_LOG_ERROR, NULL, NULL);
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -272,6 +272,5 @@ int main(void)
 		cmocka_unit_test(about_nothing),
 	};
 
-	gw_log_set(GW_LOG_ERROR, NULL, NULL);
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -19,6 +19,7 @@
 #define FIRST_QP 100
 #define WINDOWS	 4096
 #define GRH	 40
+#define DMABUFS	 8
 
 struct fake_cq {
 	struct ibv_cq cq;
@@ -68,9 +69,16 @@ static struct fake_mw *windows[WINDOWS];
 static struct fake_request *first_request, **last_request = &first_request;
 static struct ibv_device device = { .transport_type = IBV_TRANSPORT_IB, .name = "fake0" };
 
+static struct {
+	uint64_t addr, offset;
+	size_t length;
+} dmabufs[DMABUFS];
+static uint32_t dmabuf_count;
+
 void fake_reset(void)
 {
 	memset(&fake, 0, sizeof(fake));
+	dmabuf_count = 0;
 	fake.max_cqe = 32767;
 	fake.max_qp_wr = 1 << 20;
 	fake.max_srq_wr = 1 << 20;
@@ -152,10 +160,19 @@ static const struct fake_mw *find_window(uint32_t rkey)
 	return mw && mw->length && mw->rkey == rkey ? mw : NULL;
 }
 
+/* Where the device finds an address: as it is, unless it was given to a dma-buf. */
+static void *reach(uint64_t addr)
+{
+	for (uint32_t i = 0; i < dmabuf_count; i++)
+		if (addr - dmabufs[i].addr < dmabufs[i].length)
+			return fake.device_memory + dmabufs[i].offset + (addr - dmabufs[i].addr);
+	return (void *)(uintptr_t)addr;
+}
+
 static void gather(const struct fake_request *request, uint8_t *to)
 {
 	for (int i = 0; i < request->wr.num_sge; i++) {
-		memcpy(to, (void *)(uintptr_t)request->pieces[i].addr, request->pieces[i].length);
+		memcpy(to, reach(request->pieces[i].addr), request->pieces[i].length);
 		to += request->pieces[i].length;
 	}
 }
@@ -196,7 +213,7 @@ static void carry_write(const struct fake_request *request)
 		if (fake.stale != FAKE_LANDS)
 			return;
 	}
-	gather(request, (void *)(uintptr_t)addr);
+	gather(request, reach(addr));
 	complete_receive(to, &wc);
 }
 
@@ -663,6 +680,23 @@ struct ibv_mr *ibv_reg_mr_iova2(struct ibv_pd *pd, void *addr, size_t length, ui
 {
 	(void)iova;
 	return ibv_reg_mr(pd, addr, length, (int)access);
+}
+
+struct ibv_mr *ibv_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset, size_t length, uint64_t iova,
+				 int fd, int access)
+{
+	(void)fd;
+	errno = fake.dmabuf_error;
+	if (offset + length > fake.device_length)
+		errno = EINVAL;
+	if (errno)
+		return NULL;
+	if (dmabuf_count == DMABUFS || access != (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_MW_BIND))
+		fake.misused = true;
+	dmabufs[dmabuf_count].addr = iova;
+	dmabufs[dmabuf_count].offset = offset;
+	dmabufs[dmabuf_count++].length = length;
+	return ibv_reg_mr(pd, (void *)(uintptr_t)iova, length, access);
 }
 
 int ibv_dereg_mr(struct ibv_mr *mr)

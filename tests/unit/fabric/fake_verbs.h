@@ -24,6 +24,10 @@ struct fake {
 	int max_cqe;
 	int max_qp_wr;
 	int max_srq_wr;
+	uint8_t *
+		device_memory; /* behind every dma-buf: what the device reaches and the processor does not */
+	size_t device_length;
+	int dmabuf_error; /* what registering one fails with, if not 0 */
 	/* what was seen */
 	unsigned objects;    /* that exist */
 	unsigned no_request; /* packets dropped for want of a receive request */

@@ -9,6 +9,7 @@
 #include "message/state.h"
 
 #define MANY 200u
+#define WRAP 12u
 
 static const struct link_attr wire = { .rate_bps = 100000000, .delay_ns = 500 * US };
 
@@ -38,9 +39,9 @@ static void timer(struct gw_qp *qp, void *arg, uint64_t now)
 	above->timer_at = duo_now(above->duo);
 }
 
-static void open_above(struct duo *duo, struct above *above)
+static void open_above(struct duo *duo, struct above *above, uint64_t seed)
 {
-	struct duo_attr attr = { .link = wire, .qp = { .slots = 256 } };
+	struct duo_attr attr = { .link = wire, .qp = { .slots = 256 }, .seed = seed };
 
 	duo_open(duo, &attr);
 	*above = (struct above){ .handler = { .granted = granted, .timer = timer }, .duo = duo };
@@ -67,7 +68,7 @@ static void tags_are_told(void **state)
 	struct duo duo;
 
 	(void)state;
-	open_above(&duo, &above);
+	open_above(&duo, &above, 0);
 	assert_int_equal(gw_qp_next_grant(duo.qp[0], &grant), -EAGAIN);
 	assert_int_equal(gw_qp_next_grant(NULL, &grant), -EINVAL);
 	assert_int_equal(gw_qp_next_grant(duo.qp[0], NULL), -EINVAL);
@@ -93,7 +94,7 @@ static void timer_of_a_queue_pair(void **state)
 	uint64_t start;
 
 	(void)state;
-	open_above(&duo, &above);
+	open_above(&duo, &above, 0);
 	start = duo_now(&duo);
 	assert_int_equal(gw_qp_timer(NULL, 1), -EINVAL);
 	assert_int_equal(gw_qp_timer(duo.qp[0], start + 10 * MS), 0);
@@ -120,7 +121,7 @@ static void streams_can_be_given_up(void **state)
 	uint64_t sent;
 
 	(void)state;
-	open_above(&duo, &above);
+	open_above(&duo, &above, 0);
 	tagged(&duo, 200 * DUO_PAYLOAD, 0);
 	duo_run(&duo, 10 * MS);
 	stream = duo_stream(&duo, 200 * DUO_PAYLOAD);
@@ -150,8 +151,42 @@ static void result(struct gw_send *send, void *arg, const struct gw_result *outc
 	++*(unsigned *)arg;
 }
 
+static bool lose_some_reports(struct duo *duo, int end, const struct control_message *message,
+			      const void *bytes)
+{
+	unsigned *left = duo->arg;
+
+	(void)bytes;
+	return end == 1 && message->header.type == CONTROL_REPORT && *left && (*left)--;
+}
+
+static void results_of(uint32_t many, unsigned lost);
+
 /* More of them than a datagram holds, behind one whose receive stays open. */
 static void results_behind_an_open_one(void **state)
+{
+	(void)state;
+	results_of(MANY, 0);
+}
+
+/* However few or many, and whichever datagram is lost. */
+static void lost_results_are_told_again(void **state)
+{
+	(void)state;
+	for (uint32_t many = 2; many < 60; many++)
+		results_of(many, 3);
+}
+
+static void post_empty(struct duo *duo, const struct gw_send_handler *handler, unsigned *results)
+{
+	struct gw_send_attr attr = { .handler = handler, .arg = results };
+	struct gw_send *send;
+
+	assert_int_equal(gw_send_post(duo->qp[0], &attr, &send), 0);
+	world_touch(&duo->world, 0);
+}
+
+static void results_of(uint32_t many, unsigned lost)
 {
 	static const struct gw_send_handler handler = { .result = result };
 	struct gw_recv *recvs[MANY];
@@ -159,23 +194,28 @@ static void results_behind_an_open_one(void **state)
 	unsigned results = 0;
 	struct duo duo;
 
-	(void)state;
-	open_above(&duo, &above);
-	for (uint32_t i = 0; i < MANY; i++)
-		recvs[i] = tagged(&duo, 8, i);
-	for (uint32_t i = 0; i < MANY; i++) {
-		struct gw_send_attr attr = { .handler = &handler, .arg = &results };
-		struct gw_send *send;
-
-		assert_int_equal(gw_send_post(duo.qp[0], &attr, &send), 0);
+	open_above(&duo, &above, many);
+	/* Past the end of the numbers, where they began close to it. */
+	for (uint32_t i = 0; i < WRAP; i++) {
+		recvs[0] = tagged(&duo, 8, i);
+		post_empty(&duo, NULL, NULL);
+		duo_run(&duo, 20 * MS);
+		assert_int_equal(gw_recv_complete(recvs[0]), 0);
+		world_touch(&duo.world, 1);
+		duo_run(&duo, 20 * MS);
 	}
-	world_touch(&duo.world, 0);
+	for (uint32_t i = 0; i < many; i++)
+		recvs[i] = tagged(&duo, 8, i);
+	for (uint32_t i = 0; i < many; i++)
+		post_empty(&duo, &handler, &results);
 	duo_run(&duo, 100 * MS);
-	for (uint32_t i = 1; i < MANY; i++)
+	duo.arg = &lost;
+	duo.lose_control = lose_some_reports;
+	for (uint32_t i = 1; i < many; i++)
 		assert_int_equal(gw_recv_complete(recvs[i]), 0);
 	world_touch(&duo.world, 1);
-	duo_run(&duo, S);
-	assert_int_equal(results, MANY - 1);
+	duo_run(&duo, 5 * S);
+	assert_int_equal(results, many - 1);
 	duo_close(&duo);
 }
 
@@ -191,7 +231,7 @@ static void results_come_with_the_close(void **state)
 	struct duo duo;
 
 	(void)state;
-	open_above(&duo, &above);
+	open_above(&duo, &above, 0);
 	recv = tagged(&duo, 8, 0);
 	attr.arg = &results;
 	assert_int_equal(gw_send_post(duo.qp[0], &attr, &send), 0);
@@ -214,6 +254,7 @@ int main(void)
 		cmocka_unit_test(timer_of_a_queue_pair),
 		cmocka_unit_test(streams_can_be_given_up),
 		cmocka_unit_test(results_behind_an_open_one),
+		cmocka_unit_test(lost_results_are_told_again),
 		cmocka_unit_test(results_come_with_the_close),
 	};
 

@@ -103,6 +103,18 @@ static void memory(void **state)
 	assert_int_equal(gw_mr_deregister(mr), 0);
 	assert_int_equal(gw_mr_deregister(mr), -ESTALE);
 
+	assert_int_equal(gw_mr_register_dmabuf(NULL, 0, 0, 100, bytes, &mr), -EINVAL);
+	assert_int_equal(gw_mr_register_dmabuf(pair.ctx[0], -1, 0, 100, bytes, &mr), -EINVAL);
+	assert_int_equal(gw_mr_register_dmabuf(pair.ctx[0], 0, UINT64_MAX, 100, bytes, &mr),
+			 -EINVAL);
+	assert_int_equal(gw_mr_register_dmabuf(pair.ctx[0], 0, 0, 0, bytes, &mr), -EINVAL);
+	assert_int_equal(gw_mr_register_dmabuf(pair.ctx[0], 0, 0, SIZE_MAX, bytes, &mr), -EINVAL);
+	assert_int_equal(gw_mr_register_dmabuf(pair.ctx[0], 0, 0, 100, NULL, &mr), -EINVAL);
+	assert_int_equal(gw_mr_register_dmabuf(pair.ctx[0], 0, 0, 100, bytes, NULL), -EINVAL);
+	/* On sockets the processor copies. */
+	assert_int_equal(gw_mr_register_dmabuf(pair.ctx[0], 0, 0, 100, bytes, &mr), -ENOTSUP);
+	assert_non_null(strstr(gw_context_error(pair.ctx[0]), "the processor copies"));
+
 	/* A receive holds its memory until it is released. */
 	recv = pair_recv(&pair, 1, 0, 4000, NULL);
 	assert_int_equal(gw_mr_deregister(pair.mr[1]), -EBUSY);

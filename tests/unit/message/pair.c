@@ -44,7 +44,8 @@ void pair_open_contexts(struct pair *pair, const struct pair_attr *attr)
 
 	memset(pair, 0, sizeof(*pair));
 	snprintf(fabric, sizeof(fabric), "roce:%s@0", attr->address ? attr->address : "127.0.0.1");
-	context.fabric = fabric;
+	if (!context.fabric)
+		context.fabric = fabric;
 	context.faults = attr->faults;
 	if (!context.max_qps)
 		context.max_qps = 64;
