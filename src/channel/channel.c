@@ -19,9 +19,9 @@
 #define DEFAULT_PACKS	   32
 #define DEFAULT_SLOTS	   256
 #define DEFAULT_PART	   (UINT64_C(64) << 20)
-#define SMALL_SLOTS                                                                                \
-	256 /* more than bounces: one that waits for its receive holds up only the one so far behind */
-#define RETRY_NS UINT64_C(1000000)
+/* More than bounces: one that waits for its receive holds up only the one so far behind it. */
+#define SMALL_SLOTS 256
+#define RETRY_NS    UINT64_C(1000000)
 
 static uint64_t earlier(uint64_t a, uint64_t b)
 {

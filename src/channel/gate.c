@@ -9,9 +9,8 @@
 #include "channel/state.h"
 
 #define SMALL_SHARE 8 /* packets: two packs */
-#define GROUP_BYTES                                                                                \
-	(32u                                                                                       \
-	 << 10) /* bulk waits for so many tokens at once, as far as the bucket holds them: batches are cheap */
+/* Bulk waits for so many tokens at once, as far as the bucket holds them: batches are cheap. */
+#define GROUP_BYTES	 (32u << 10)
 #define PACKETS_A_SECOND 10 /* at least */
 #define TOKENS_A_BYTE	 8000000000
 

@@ -3,10 +3,9 @@
  * Packs: small sends and notices share buffers of the channel's own, each sent as one message under Selective Repeat.
  *
  * An operation that owes the peer a record stands in line (ch->lines) until a pack has room, then in that pack's list
- * until the peer has read it. While fewer than two packs are on their way the next
- * one leaves at once, so that a lone small send waits for nothing; otherwise records gather until it is full or an
- * earlier one is answered. A pack of data is answered when every record in it has met its receive: that is how a send
- * ends. Data leaves one pack to the notices, so that a receiver that posts nothing can still be told things.
+ * until the peer has read it. While fewer than two packs are on their way the next one leaves at once, so that a lone
+ * small send waits for nothing; otherwise records gather until it is full or an earlier one is answered. A pack of data
+ * is answered when every record in it has met its receive: that is how a send ends. Data leaves one pack to the notices, so that a receiver that posts nothing can still be told things.
  */
 #include <errno.h>
 

@@ -48,6 +48,12 @@ static uint32_t log_size(const struct gw_qp *qp)
 	return size;
 }
 
+static struct sent_record *record(const struct feedback *f, uint32_t msn, uint32_t packet)
+{
+	/* An odd multiplier spreads messages; packets of one message stay neighbours. */
+	return &f->log[(packet + msn * 0x9e3779b1u) & f->log_mask];
+}
+
 void feedback_stop(struct gw_qp *qp)
 {
 	struct feedback *f = &qp->feedback;
@@ -57,29 +63,29 @@ void feedback_stop(struct gw_qp *qp)
 	f->log = NULL;
 }
 
-/* The log is got with the first send, and again when the window grows: a queue pair that only receives needs none. What
- * the old one knew of packets in flight is forgotten with it. */
+/* The log is got with the first send, and a larger one when the window grows: a queue pair that only receives needs none.
+ * What the old one knows is carried over, for behind a gate a whole window waits for one echo to be recognised. */
 int feedback_start(struct gw_qp *qp)
 {
 	struct feedback *f = &qp->feedback;
+	struct sent_record *old = f->log;
+	uint32_t old_size = old ? f->log_mask + 1 : 0;
 
-	if (f->log && f->log_mask + 1 >= log_size(qp))
+	for (uint32_t size = log_size(qp); size >= LOG_MIN && size > old_size; size /= 2) {
+		struct sent_record *log = arena_get(&qp->ctx->arena, size * sizeof(*log));
+
+		if (!log)
+			continue;
+		f->log = log;
+		f->log_mask = size - 1;
+		for (uint32_t i = 0; i < old_size; i++)
+			if (old[i].times)
+				*record(f, old[i].msn, old[i].packet) = old[i];
+		if (old)
+			arena_put(&qp->ctx->arena, old, old_size * sizeof(*old));
 		return 0;
-	feedback_stop(qp);
-	for (uint32_t size = log_size(qp); size >= LOG_MIN; size /= 2) {
-		f->log = arena_get(&qp->ctx->arena, size * sizeof(*f->log));
-		if (f->log) {
-			f->log_mask = size - 1;
-			return 0;
-		}
 	}
-	return -ENOBUFS;
-}
-
-static struct sent_record *record(const struct feedback *f, uint32_t msn, uint32_t packet)
-{
-	/* An odd multiplier spreads messages; packets of one message stay neighbours. */
-	return &f->log[(packet + msn * 0x9e3779b1u) & f->log_mask];
+	return f->log ? 0 : -ENOBUFS;
 }
 
 uint64_t gw_qp_patience_ns(const struct gw_qp *qp)

@@ -201,7 +201,8 @@ static bool hear_probe(struct gw_qp *qp, const struct control_message *message)
 		f->reply_id = body->id;
 		f->reply_time = body->time_ns;
 		f->reply_since = qp->ctx->now;
-		qp_owe(qp, f->unreported ? OWE_REPLY | OWE_REPORT : OWE_REPLY);
+		/* Whoever asks may have missed the last report. */
+		qp_owe(qp, f->landed ? OWE_REPLY | OWE_REPORT : OWE_REPLY);
 		return true;
 	}
 	/* Only the latest question counts, once: its time is then our own. */

@@ -219,6 +219,43 @@ static void clear_to_send_costs_nothing(void **state)
 	two_close(&two);
 }
 
+/* The default controller finds the rate soon, near and far, and no window is given up although all of it arrived. */
+static void fills_the_path(void **state)
+{
+	enum { COUNT = 40, LENGTH = 1000000 };
+	static const uint64_t delays[] = { 100 * US, 12500 * US };
+
+	(void)state;
+	for (int far = 0; far < 2; far++) {
+		static struct act sends[COUNT], recvs[COUNT];
+		struct two_attr attr = { .link = wire, .host = { .queue = 16384 } };
+		struct two two;
+		uint64_t start;
+
+		attr.link.delay_ns = delays[far];
+		attr.link.queue_bytes = 4u << 20;
+		two_open(&two, &attr);
+		memset(sends, 0, sizeof(sends));
+		memset(recvs, 0, sizeof(recvs));
+		for (int i = 0; i < COUNT; i++)
+			act_recv(&two, 1, LENGTH, &recvs[i]);
+		two_run(&two, 100 * MS);
+		start = two_now(&two);
+		for (int i = 0; i < COUNT; i++)
+			act_send(&two, 0, LENGTH, (uint64_t)i, &sends[i]);
+		for (int i = 0; i < COUNT; i++)
+			two_until(&two, 2 * S, sends[i].ended && recvs[i].ended);
+		/* 320 ms at the link's rate. */
+		assert_in_range(two_now(&two) - start, 320 * MS, far ? 700 * MS : 420 * MS);
+		assert_int_equal(two_counter(&two, 0, "window_stalls"), 0);
+		for (int i = 0; i < COUNT; i++) {
+			act_check(&sends[i], 0);
+			act_check_bytes(&recvs[i], LENGTH, (uint64_t)i);
+		}
+		two_close(&two);
+	}
+}
+
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
@@ -229,6 +266,7 @@ int main(void)
 		cmocka_unit_test(large_receives_of_small_messages),
 		cmocka_unit_test(small_ones_are_packed),
 		cmocka_unit_test(clear_to_send_costs_nothing),
+		cmocka_unit_test(fills_the_path),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
