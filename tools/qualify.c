@@ -39,6 +39,7 @@ struct qualify {
 	struct qualify_findings findings;
 	struct qualify_run run;
 	json_t *before; /* the devices' counters */
+	json_t *lines;	/* what the library said of them, each line once */
 };
 
 static int parse(int argc, char **argv, struct qualify *qualify)
@@ -229,7 +230,7 @@ static int call(struct qualify *qualify)
 {
 	struct perf_talk *talk = &qualify->talk;
 	struct report *report = &qualify->report;
-	json_t *peer = NULL, *changes = NULL;
+	json_t *peer = NULL, *last = NULL;
 	struct qualify_ready ready;
 	int rc;
 
@@ -248,12 +249,27 @@ static int call(struct qualify *qualify)
 	if (rc == 0)
 		rc = perf_talk_say(talk, PROTOCOL_KIND_QUALIFY_END, "", 0);
 	if (rc == 0)
-		rc = qualify_hear_json(talk, &changes, &ready);
+		rc = qualify_hear_json(talk, &last, &ready);
 	if (rc)
 		return rc;
 	json_object_set_new(report->body, "this_device_counted", own_changes(qualify));
-	json_object_set_new(report->body, "other_device_counted", changes ? changes : json_null());
+	json_object_set(report->body, "other_device_counted", json_object_get(last, "counted"));
+	json_object_set_new(
+		report->body, "other_fabric_says",
+		qualify_report_lines(&qualify->findings, json_object_get(last, "fabric_says")));
+	json_decref(last);
 	return write_report(qualify);
+}
+
+static void keep_line(struct qualify *qualify)
+{
+	const char *line = qualify->run.found;
+
+	for (size_t i = 0; i < json_array_size(qualify->lines); i++)
+		if (!strcmp(json_string_value(json_array_get(qualify->lines, i)), line))
+			return;
+	if (line[0])
+		json_array_append_new(qualify->lines, report_text(line));
 }
 
 /* One case as the one that waits. */
@@ -264,6 +280,7 @@ static int serve_case(struct qualify *qualify, const struct qualify_case *what)
 	int rc;
 
 	open_case(qualify, what, QUALIFY_WAITER, &ours);
+	keep_line(qualify);
 	talk->ctx = qualify->run.ctx;
 	rc = qualify_say_offer(talk, &ours);
 	if (rc == 0)
@@ -319,7 +336,7 @@ static int serve(struct qualify *qualify)
 	struct qualify_ready ready = { 0 };
 	struct qualify_case what;
 	unsigned count = 0;
-	json_t *changes;
+	json_t *last;
 	int rc = wait_for_caller(qualify);
 
 	if (rc == 0)
@@ -341,9 +358,11 @@ static int serve(struct qualify *qualify)
 	}
 	if (rc)
 		return rc;
-	changes = own_changes(qualify);
-	rc = qualify_say_json(talk, changes, &ready);
-	json_decref(changes);
+	last = json_object();
+	json_object_set_new(last, "counted", own_changes(qualify));
+	json_object_set(last, "fabric_says", qualify->lines);
+	rc = qualify_say_json(talk, last, &ready);
+	json_decref(last);
 	snprintf(qualify->report.outcome, sizeof(qualify->report.outcome),
 		 "took part in %u cases; the report is at %s", count, qualify->report.peer);
 	return rc;
@@ -358,6 +377,7 @@ static int run(int argc, char **argv)
 	report->command = argv[0];
 	report->body = json_object();
 	qualify.findings.cases = json_array();
+	qualify.lines = json_array();
 	qualify.talk = (struct perf_talk){ .connection = { .fd = -1 },
 					   .report = report,
 					   .options = &qualify.options };
@@ -375,6 +395,7 @@ static int run(int argc, char **argv)
 	}
 	rendezvous_close(&qualify.talk.connection);
 	json_decref(qualify.before);
+	json_decref(qualify.lines);
 	json_decref(qualify.findings.cases);
 	return report_finish(report);
 }

@@ -138,7 +138,7 @@ unsigned qualify_devices_find(const char *only, struct qualify_device out[QUALIF
 		if (name[0] == '.' || strlen(name) >= sizeof(device.name) ||
 		    (only && strcmp(name, only) != 0))
 			continue;
-		strcpy(device.name, name);
+		snprintf(device.name, sizeof(device.name), "%s", name);
 		if (!examine(&device))
 			out[count++] = device;
 	}

@@ -3,6 +3,7 @@
 #include "qualify_report.h"
 
 #include <ctype.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -116,9 +117,9 @@ void qualify_report_case(struct qualify_findings *findings, const struct qualify
 		json_object_set_new(object, "fabric_says", text_for(findings, found));
 	json_array_append_new(findings->cases, object);
 	if (outcome == QUALIFY_PASSED)
-		snprintf(detail, sizeof(detail), "%s, packets of %u, %llu repeated",
+		snprintf(detail, sizeof(detail), "%s, packets of %u, %" PRIu64 " repeated",
 			 text_bytes(own->bytes + peer->bytes, bytes), own->payload,
-			 (unsigned long long)(own->repeated + peer->repeated));
+			 own->repeated + peer->repeated);
 	else
 		snprintf(detail, sizeof(detail), "here: %s; there: %s",
 			 own->why[0] ? own->why : "well", peer->why[0] ? peer->why : "well");
@@ -134,6 +135,19 @@ void qualify_report_skip(struct qualify_findings *findings, const struct qualify
 	json_object_set_new(object, "why", text_for(findings, why));
 	json_array_append_new(findings->cases, object);
 	row(findings, label, QUALIFY_SKIPPED, why);
+}
+
+json_t *qualify_report_lines(const struct qualify_findings *findings, const json_t *lines)
+{
+	json_t *array = json_array();
+
+	for (size_t i = 0; i < json_array_size(lines); i++) {
+		const char *line = json_string_value(json_array_get(lines, i));
+
+		if (line)
+			json_array_append_new(array, text_for(findings, line));
+	}
+	return array;
 }
 
 static void note(json_t *array, bool applies, const char *text)

@@ -32,6 +32,9 @@ void qualify_report_case(struct qualify_findings *findings, const struct qualify
 void qualify_report_skip(struct qualify_findings *findings, const struct qualify_case *what,
 			 const char *label, const char *why);
 
+/* Lines that the other end sent, fit for the object. */
+json_t *qualify_report_lines(const struct qualify_findings *findings, const json_t *lines);
+
 /* What this run says nothing about. */
 json_t *qualify_report_unverified(const struct qualify_findings *findings);
 

@@ -9,7 +9,7 @@
  *	caller -> waiter	queue pair, or why not
  *	waiter -> caller	result			after the packets
  *	caller -> waiter	the next case, or end
- *	waiter -> caller	text ... ready		what its devices counted
+ *	waiter -> caller	text ... ready		what its devices counted, what it found out about them
  */
 #ifndef TOOLS_QUALIFY_TALK_H
 #define TOOLS_QUALIFY_TALK_H

@@ -47,7 +47,8 @@ static void test_calls_wake_the_sleeper(void **state)
 {
 	enum { CALLS = 100 };
 	struct sdr_recv_handle *recv;
-	double start, seconds = 0;
+	unsigned slow = 0;
+	double start;
 	struct duo duo;
 
 	duo_open(&duo, NULL);
@@ -59,10 +60,11 @@ static void test_calls_wake_the_sleeper(void **state)
 		duo_nap();
 		start = duo_now();
 		assert_int_equal(sdr_recv_bitmap_get(recv, &bitmap, &chunks), SDR_SUCCESS);
-		seconds += duo_now() - start;
+		slow += duo_now() - start > 0.005;
 	}
-	if (seconds > CALLS * 0.005)
-		fail_msg("%d calls took %.3f s", CALLS, seconds);
+	/* A busy machine may delay some. */
+	if (slow > CALLS / 2)
+		fail_msg("%u of %d calls took more than 5 ms", slow, CALLS);
 	assert_int_equal(sdr_recv_complete(recv), SDR_SUCCESS);
 	duo_close(&duo);
 }
