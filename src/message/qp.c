@@ -180,7 +180,6 @@ int gw_qp_connect(struct gw_qp *qp, const struct gw_qp_info *peer)
 	struct gw_context *ctx;
 	struct peer_info info;
 	uint32_t payload;
-	uint32_t *sends;
 	int error;
 
 	if (!qp || !peer)
@@ -204,14 +203,10 @@ int gw_qp_connect(struct gw_qp *qp, const struct gw_qp_info *peer)
 	if (memcmp(&info.split, &qp->split, sizeof(info.split)) != 0)
 		return explain(ctx, -EMSGSIZE, "the two ends split the immediate differently");
 	payload = info.payload < qp->payload ? info.payload : qp->payload;
-	sends = calloc(info.slots, sizeof(*sends));
-	if (!sends)
-		return -ENOMEM;
 	ctx->fabric->error[0] = '\0';
 	error = ctx->fabric->ops->qp_connect(qp->fabric_qp, info.address, info.address_length,
 					     payload);
 	if (error) {
-		free(sends);
 		if (ctx->fabric->error[0]) /* the fabric knows better */
 			return error;
 		return explain(ctx, error,
@@ -227,7 +222,6 @@ int gw_qp_connect(struct gw_qp *qp, const struct gw_qp_info *peer)
 				  ? info.control_max
 				  : ctx->fabric->caps.max_control;
 	reach_connect(qp, info.reaches);
-	qp->sends = sends;
 	qp->sends_mask = info.slots - 1;
 	qp->send_posted = qp->send_matched = qp->grants_seen = info.first_msn;
 	qp->announce_acked = qp->announce_told = qp->results_seen = info.first_msn;

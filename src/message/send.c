@@ -11,6 +11,7 @@
  *	ready: has puts                  (qp->sends_ready; see pump.c)
  */
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "message/state.h"
@@ -22,7 +23,7 @@ bool send_valid(const struct gw_send *send)
 
 struct gw_send *send_find(struct gw_qp *qp, uint32_t msn)
 {
-	uint32_t index = qp->sends[msn & qp->sends_mask];
+	uint32_t index = qp->sends ? qp->sends[msn & qp->sends_mask] : 0;
 	struct gw_send *send;
 
 	if (!index)
@@ -278,11 +279,19 @@ static int check_post(struct gw_qp *qp, const struct gw_send_attr *attr, const v
 	return 0;
 }
 
+/* What sending takes is got with the first send: a queue pair that only receives needs none of it. */
+static int begin_sending(struct gw_qp *qp)
+{
+	if (!qp->sends)
+		qp->sends = calloc((size_t)qp->sends_mask + 1, sizeof(*qp->sends));
+	return qp->sends ? feedback_start(qp) : -ENOMEM;
+}
+
 static int post(struct gw_qp *qp, const struct gw_send_attr *attr, bool stream,
 		struct gw_send **out)
 {
 	struct gw_send *send;
-	int error = feedback_start(qp);
+	int error = begin_sending(qp);
 
 	if (error)
 		return error;
