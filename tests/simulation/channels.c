@@ -271,6 +271,11 @@ void channels_forget(struct flow *flow, bool receiver)
 
 void channels_host_dies(struct run *run, uint32_t host)
 {
+	/* First: a dead host says no farewell. Its memory is given back as a system does it. */
+	sim_kill(run->world.sim, host);
+	for (uint32_t i = 0; i < run->scenario->flow_count; i++)
+		if (run->flows[i].plan->from == host && run->flows[i].tx_channel)
+			gw_channel_close(run->flows[i].tx_channel);
 	for (uint32_t i = 0; i < run->scenario->flow_count; i++) {
 		if (run->flows[i].plan->from == host)
 			channels_forget(&run->flows[i], false);
