@@ -85,7 +85,7 @@ static void say_open(struct text *text, const struct gw_channel *ch)
 static void peer_name(const struct gw_channel *ch, char *name)
 {
 	if (!ch->qp[BULK] || gw_qp_peer(ch->qp[BULK], name, PEER_TEXT) <= 0)
-		strcpy(name, "the peer");
+		snprintf(name, PEER_TEXT, "the peer");
 }
 
 static const char *reason(int status)

@@ -106,6 +106,7 @@ static uint32_t parity_for(const struct gw_qp *qp, const struct gw_erasure_attr 
 {
 	struct gw_estimate estimate;
 	double lost, wanted;
+	uint32_t most;
 
 	if (attr->m)
 		return attr->m;
@@ -113,7 +114,8 @@ static uint32_t parity_for(const struct gw_qp *qp, const struct gw_erasure_attr 
 		return 1;
 	lost = estimate.loss * attr->k;
 	wanted = ceil(lost + 3 * sqrt(lost)) + 1;
-	return wanted < attr->rows / 2 + 1 ? (uint32_t)wanted : attr->rows / 2 + 1;
+	most = attr->rows / 2 + 1;
+	return wanted < most ? (uint32_t)wanted : most;
 }
 
 static int prepare(struct gw_qp *qp, const struct gw_transfer_attr *attr, uint32_t geometry[2])

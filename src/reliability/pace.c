@@ -42,7 +42,7 @@ static uint32_t rank(const struct gw_pace *paces, uint32_t count, uint32_t which
 	for (uint32_t i = 0; i < count; i++)
 		cheaper += warm(&paces[i]) &&
 			   (paces[i].ns_per_byte < paces[which].ns_per_byte ||
-			    (paces[i].ns_per_byte == paces[which].ns_per_byte && i < which));
+			    (i < which && paces[i].ns_per_byte == paces[which].ns_per_byte));
 	return cheaper;
 }
 

@@ -247,7 +247,7 @@ struct control_message {
  * -EBADMSG:         a body that contradicts itself: a list longer than the message, an empty list
  * of entries, runs out of order, an unknown probe kind or side, too long a text.
  */
-int control_decode(const void *message, size_t length, struct control_message *out);
+int control_decode(const void *message_bytes, size_t length, struct control_message *out);
 
 /* A datagram holds one message or several, back to back. The length of the first; -EPROTONOSUPPORT: of another
  * version, -EMSGSIZE: it names more bytes than there are, or fewer than its header. */

@@ -233,9 +233,9 @@ int control_first(const void *datagram, size_t length)
 	return first < CONTROL_HEADER_SIZE || first > length ? -EMSGSIZE : (int)first;
 }
 
-int control_decode(const void *bytes, size_t length, struct control_message *out)
+int control_decode(const void *message_bytes, size_t length, struct control_message *out)
 {
-	struct span body = { bytes, length };
+	struct span body = { message_bytes, length };
 	const uint8_t *b = take(&body, CONTROL_HEADER_SIZE);
 	struct control_message message = { 0 };
 	int error;

@@ -69,8 +69,9 @@ bool share_company(const struct endpoint *endpoint)
 
 		found = !connect(endpoint->share->out, (struct sockaddr *)&name, length);
 	}
-	if (found)
-		connect(endpoint->share->out, &nobody, sizeof(nobody));
+	/* Back to a socket that sends to whom it likes. */
+	if (found && connect(endpoint->share->out, &nobody, sizeof(nobody)))
+		log_debug("cannot let go of a neighbour's name: %s", strerror(errno));
 	return found;
 }
 
