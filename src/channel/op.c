@@ -127,8 +127,8 @@ void settle(struct gw_channel *ch)
 	bool closed = false;
 	struct list *item;
 
-	/* Taken back before this returns, unless the channel is gone by then.
-	 * cppcheck-suppress autoVariables */
+	/* Taken back before this returns, unless the channel is gone by then. */
+	/* cppcheck-suppress autoVariables */
 	ch->closed = &closed;
 	bulk_bind(ch); /* one that ended may have stood before others */
 	pack_fill(ch);
