@@ -297,14 +297,19 @@ static struct fabric_event *fake_event(struct fake *fake, enum fabric_event_type
 
 static bool note_grants(struct fake *fake, const uint8_t *bytes, size_t length)
 {
-	struct control_message message;
+	/* A datagram may hold several messages. */
+	for (int first; length && (first = control_first(bytes, length)) > 0;
+	     bytes += first, length -= (size_t)first) {
+		struct control_message message;
 
-	if (control_decode(bytes, length, &message) || message.header.type != CONTROL_GRANT)
-		return true;
-	if (message.grant.count > FAKE_GRANTS - fake->grant_count)
-		return false;
-	for (unsigned i = 0; i < message.grant.count; i++)
-		fake->grants[fake->grant_count++] = control_grant_at(&message, i);
+		if (control_decode(bytes, (size_t)first, &message) ||
+		    message.header.type != CONTROL_GRANT)
+			continue;
+		if (message.grant.count > FAKE_GRANTS - fake->grant_count)
+			return false;
+		for (unsigned i = 0; i < message.grant.count; i++)
+			fake->grants[fake->grant_count++] = control_grant_at(&message, i);
+	}
 	return true;
 }
 

@@ -261,9 +261,11 @@ static void tell(void)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	if (!f.memory) {
-		/* The message layer itself writes into no buffer: one that cannot be written proves it. */
-		f.memory = mmap(NULL, FAKE_MEMORY, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+		/* Small messages that came inside control are placed by the library itself. A page behind it catches the rest. */
+		f.memory = mmap(NULL, FAKE_MEMORY + 4096, PROT_READ | PROT_WRITE,
+				MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 		assert(f.memory != MAP_FAILED);
+		assert(mprotect(f.memory + FAKE_MEMORY, 4096, PROT_NONE) == 0);
 		atexit(tell);
 	}
 	runs++;
