@@ -79,6 +79,19 @@ int units_size_bytes(const char *text, uint64_t *out)
 	return read_scaled(text, suffixes, out);
 }
 
+int units_size_between(const char *text, uint64_t min, uint64_t max, uint64_t *out)
+{
+	uint64_t value;
+	int error = units_size_bytes(text, &value);
+
+	if (error)
+		return error;
+	if (value < min || value > max)
+		return -ERANGE;
+	*out = value;
+	return 0;
+}
+
 int units_share(const char *text, double *out)
 {
 	const char *rest;

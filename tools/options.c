@@ -108,7 +108,7 @@ static int read_block(struct report *report, bool sending, struct options *optio
 
 	if (!sending)
 		return report_usage(report, "--block is the sender's to choose");
-	if (units_size_bytes(optarg, &value) || value < BLOCK_MIN || value > BLOCK_MAX)
+	if (units_size_between(optarg, BLOCK_MIN, BLOCK_MAX, &value))
 		return options_bad_value(report, "--block", "a size from 4K to 16M");
 	options->block = (uint32_t)value;
 	return 0;

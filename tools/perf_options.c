@@ -69,19 +69,6 @@ struct parser {
 	bool sleep;
 };
 
-static int size_between(const char *text, uint64_t min, uint64_t max, uint64_t *out)
-{
-	uint64_t value;
-	int error = units_size_bytes(text, &value);
-
-	if (error)
-		return error;
-	if (value < min || value > max)
-		return -ERANGE;
-	*out = value;
-	return 0;
-}
-
 static int bad_size(struct parser *parser)
 {
 	return options_bad_value(
@@ -107,10 +94,10 @@ static int read_sizes(struct parser *parser, char *text)
 
 	if (dots)
 		*dots = '\0';
-	if (size_between(text, 1, PERF_SIZE_MAX, &low))
+	if (units_size_between(text, 1, PERF_SIZE_MAX, &low))
 		return bad_size(parser);
 	high = low;
-	if (dots && size_between(dots + 2, low, PERF_SIZE_MAX, &high))
+	if (dots && units_size_between(dots + 2, low, PERF_SIZE_MAX, &high))
 		return bad_size(parser);
 	for (; rc == 0 && low <= high; low *= 2)
 		rc = add_size(parser, low);
@@ -197,7 +184,7 @@ static int read_client_option(int id, struct parser *parser)
 		plan->verify = true;
 		return 0;
 	default: /* OPTION_WORKING_SET */
-		if (size_between(optarg, 1, PERF_WORKING_SET_MAX, &plan->working_set))
+		if (units_size_between(optarg, 1, PERF_WORKING_SET_MAX, &plan->working_set))
 			return options_bad_value(parser->report, "--working-set",
 						 "a size such as 64M");
 		return 0;
@@ -221,7 +208,8 @@ static int read_option(int id, int index, char **argv, struct parser *parser)
 		return 0;
 	}
 	if (id == OPTION_MEMORY) {
-		if (size_between(optarg, MEMORY_MIN, MEMORY_MAX, &parser->options.memory_bytes))
+		if (units_size_between(optarg, MEMORY_MIN, MEMORY_MAX,
+				       &parser->options.memory_bytes))
 			return options_bad_value(parser->report, "--memory",
 						 "a size from 1M to 1024G");
 		return 0;

@@ -15,7 +15,7 @@ static size_t ip_size(uint8_t family)
 
 size_t address_encode(const struct roce_address *address, uint8_t out[FABRIC_ADDRESS_MAX])
 {
-	memset(out, 0, ADDRESS_NIC_SIZE);
+	memset(out, 0, FABRIC_ADDRESS_MAX);
 	out[0] = address->kind;
 	out[1] = address->family;
 	put_be16(out + 2, address->port);
@@ -23,6 +23,12 @@ size_t address_encode(const struct roce_address *address, uint8_t out[FABRIC_ADD
 	put_be32(out + 20, address->qpn[0]);
 	put_be32(out + 24, address->control_qpn);
 	put_be32(out + 28, address->qkey);
+	if (address->kind == ADDRESS_USER_SPACE) {
+		out[32] = address->flags;
+		for (unsigned i = 1; i < ADDRESS_LANES; i++)
+			put_be16(out + 36 + 2 * (i - 1), address->lane_ports[i]);
+		return ADDRESS_USER_SPACE_SIZE;
+	}
 	out[36] = address->mode;
 	out[37] = address->lanes;
 	put_be16(out + 38, address->path_mtu);
@@ -48,6 +54,13 @@ static int decode_nic(const uint8_t *bytes, size_t length, struct roce_address *
 	return 0;
 }
 
+static void decode_user_space(const uint8_t *bytes, struct roce_address *address)
+{
+	address->flags = bytes[32];
+	for (unsigned i = 1; i < ADDRESS_LANES; i++)
+		address->lane_ports[i] = get_be16(bytes + 36 + 2 * (i - 1));
+}
+
 int address_decode(const uint8_t *bytes, size_t length, struct roce_address *out)
 {
 	struct roce_address address = { .mode = ADDRESS_UC, .lanes = 1 };
@@ -70,6 +83,8 @@ int address_decode(const uint8_t *bytes, size_t length, struct roce_address *out
 
 		if (error)
 			return error;
+	} else {
+		decode_user_space(bytes, &address);
 	}
 	*out = address;
 	return 0;

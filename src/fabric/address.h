@@ -32,6 +32,9 @@
 #define ADDRESS_LANES		8
 #define ADDRESS_PORT		4791 /* the only one NICs know */
 
+/* A user-space end would go without the ICRC. */
+#define ADDRESS_SKIPS_ICRC 1
+
 /* How a NIC takes data. */
 enum address_mode {
 	ADDRESS_UC = 1, /* it places packets itself */
@@ -48,10 +51,13 @@ struct roce_address {
 	uint8_t mode; /* ADDRESS_UC for a user-space end */
 	uint8_t lanes;
 	uint16_t path_mtu; /* 0 for a user-space end: its payload says it all */
+	uint8_t flags;	   /* of a user-space end */
+	uint16_t lane_ports
+		[ADDRESS_LANES]; /* of a user-space end, beyond the first; 0: no such lane */
 	uint32_t qpn[ADDRESS_LANES];
 };
 
-/* A NIC's; returns its length. */
+/* Returns its length. */
 size_t address_encode(const struct roce_address *address, uint8_t out[FABRIC_ADDRESS_MAX]);
 
 /* Either kind's. -EPROTONOSUPPORT: of a kind from the future. -EINVAL: nonsense. */

@@ -57,11 +57,6 @@ static bool probability(double p)
 	return p >= 0 && p <= 1;
 }
 
-static bool faulty(const struct fabric_faults *faults)
-{
-	return faults && (faults->drop > 0 || faults->duplicate > 0 || faults->reorder > 0);
-}
-
 /* Whether `where` asks for the one port that RDMA devices know. */
 static bool usual_port(const char *where)
 {
@@ -92,7 +87,7 @@ static int open_verbs(const char *where, const struct fabric_options *options, s
 {
 	char name[VERBS_NAME_MAX];
 
-	if (faulty(options->faults)) {
+	if (fabric_faulty(options->faults)) {
 		log_error(
 			"verbs:%s: faults on purpose are made in user space only: use roce:ADDRESS",
 			where);
@@ -113,7 +108,7 @@ static int open_verbs(const char *where, const struct fabric_options *options, s
 
 static int open_auto(const struct fabric_options *options, struct fabric **out)
 {
-	bool on_purpose = faulty(options->faults);
+	bool on_purpose = fabric_faulty(options->faults);
 	char device[VERBS_DEVICE_MAX], address[INTERFACE_ADDRESS_MAX], found[128];
 	const char *why = "faults on purpose are made in user space only";
 	int error;

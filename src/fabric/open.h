@@ -12,6 +12,12 @@ struct fabric_faults {
 	uint64_t seed;
 };
 
+/* Whether any were asked for; null is none. */
+static inline bool fabric_faulty(const struct fabric_faults *faults)
+{
+	return faults && (faults->drop > 0 || faults->duplicate > 0 || faults->reorder > 0);
+}
+
 struct fabric_options {
 	const struct fabric_faults *faults; /* null: none */
 	uint32_t lanes;			    /* ways to each peer; 0 counts as 1 */

@@ -128,7 +128,6 @@ static const struct fabric_ops roce_ops = {
 
 int roce_open(const char *where, const struct fabric_options *options, struct fabric **out)
 {
-	const struct fabric_faults *faults = options->faults;
 	struct endpoint *endpoint = calloc(1, sizeof(*endpoint));
 	int error;
 
@@ -151,8 +150,8 @@ int roce_open(const char *where, const struct fabric_options *options, struct fa
 	if (error)
 		goto close_endpoint;
 	rx_prepare(endpoint);
-	if (faults && (faults->drop > 0 || faults->duplicate > 0 || faults->reorder > 0)) {
-		error = faults_open(faults, &endpoint->faults);
+	if (fabric_faulty(options->faults)) {
+		error = faults_open(options->faults, &endpoint->faults);
 		if (error)
 			goto close_endpoint;
 	}

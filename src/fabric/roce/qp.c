@@ -13,14 +13,9 @@
 
 #include "fabric/address.h"
 #include "fabric/roce/endpoint.h"
-#include "wire/bytes.h"
 
 #define TABLE_MIN 64
 
-#define ADDRESS_SIZE	  ADDRESS_USER_SPACE_SIZE
-#define FLAGS_AT	  32
-#define LANES_AT	  36
-#define FLAG_SKIPS_ICRC	  1
 #define USER_SPACE_MAX_ID 63	/* the segments of one UDP_SEGMENT send */
 #define NIC_MAX_ID	  65535 /* NICs count, or send 0; DF is set either way */
 /* From linux/udp.h, which cannot be included beside netinet/udp.h. */
@@ -32,6 +27,8 @@ static uint32_t home(const struct endpoint *endpoint, uint32_t qpn)
 {
 	return qpn & endpoint->table_mask;
 }
+
+_Static_assert(ADDRESS_LANES == FABRIC_LANES_MAX, "an address names every lane");
 
 struct roce_qp *qp_lookup(const struct endpoint *endpoint, uint32_t qpn)
 {
@@ -161,90 +158,95 @@ void roce_qp_destroy(struct fabric_qp *fabric_qp)
 	free(qp);
 }
 
+static uint8_t family_of(const union address *address)
+{
+	return address->any.sa_family == AF_INET ? 4 : 6;
+}
+
 size_t roce_qp_address(const struct fabric_qp *fabric_qp, uint8_t *out)
 {
 	const struct roce_qp *qp = roce_qp(fabric_qp);
-	const union address *local = &qp->endpoint->local;
+	const struct endpoint *endpoint = qp->endpoint;
+	const union address *local = &endpoint->local;
+	/* The same number takes control: opcodes tell the two apart. */
+	struct roce_address address = { .kind = ADDRESS_USER_SPACE,
+					.family = family_of(local),
+					.port = address_port(local),
+					.qpn = { qp->qpn },
+					.control_qpn = qp->qpn,
+					.qkey = qp->qkey,
+					.flags = endpoint->skip_icrc ? ADDRESS_SKIPS_ICRC : 0 };
 
-	memset(out, 0, ADDRESS_SIZE);
-	out[0] = ADDRESS_USER_SPACE;
-	out[1] = local->any.sa_family == AF_INET ? 4 : 6;
-	put_be16(out + 2, address_port(local));
-	if (local->any.sa_family == AF_INET)
-		memcpy(out + 4, &local->v4.sin_addr, 4);
+	if (address.family == 4)
+		memcpy(address.ip, &local->v4.sin_addr, 4);
 	else
-		memcpy(out + 4, &local->v6.sin6_addr, 16);
-	put_be32(out + 20, qp->qpn);
-	put_be32(out + 24, qp->qpn); /* the same number takes control: opcodes tell the two apart */
-	put_be32(out + 28, qp->qkey);
-	out[FLAGS_AT] = qp->endpoint->skip_icrc ? FLAG_SKIPS_ICRC : 0;
-	for (uint32_t i = 1; i < qp->endpoint->lanes; i++)
-		put_be16(out + LANES_AT + 2 * (i - 1), qp->endpoint->lane_ports[i]);
-	return ADDRESS_SIZE;
+		memcpy(address.ip, &local->v6.sin6_addr, 16);
+	for (uint32_t i = 1; i < endpoint->lanes; i++)
+		address.lane_ports[i] = endpoint->lane_ports[i];
+	return address_encode(&address, out);
 }
 
 /* A NIC at the other end knows one port, and sends no UDP checksums, which IPv6 sockets have to be told to accept. */
-static int accept_nic(struct endpoint *endpoint, const uint8_t *bytes, size_t length)
+static int accept_nic(struct endpoint *endpoint, const struct roce_address *peer)
 {
 	const char *why = NULL;
-	struct roce_address peer;
-	int error = address_decode(bytes, length, &peer);
 	int on = 1;
 
-	if (error)
-		return error;
 	if (address_port(&endpoint->local) != ADDRESS_PORT)
 		why = "the peer is a NIC, which sends to UDP port 4791 only: open this end on that port";
-	else if (peer.mode != ADDRESS_UC)
+	else if (peer->mode != ADDRESS_UC)
 		why = "the peer's NIC uses UD datagrams for data, which a user-space end does not speak";
 	if (why) {
 		snprintf(endpoint->fabric.error, sizeof(endpoint->fabric.error), "%s", why);
 		return -EPROTONOSUPPORT;
 	}
-	if (peer.family == 6 &&
+	if (peer->family == 6 &&
 	    setsockopt(endpoint->fd, IPPROTO_UDP, UDP_NO_CHECK6_RX, &on, sizeof(on)))
 		return -errno;
 	return 0;
 }
 
-int roce_qp_connect(struct fabric_qp *fabric_qp, const uint8_t *address, size_t length,
+int roce_qp_connect(struct fabric_qp *fabric_qp, const uint8_t *bytes, size_t length,
 		    uint32_t payload)
 {
 	struct roce_qp *qp = roce_qp(fabric_qp);
 	const union address *local = &qp->endpoint->local;
 	union address peer = *local; /* for the scope of a link-local address */
-	bool nic = length && address[0] == ADDRESS_NIC;
+	struct roce_address address;
+	bool nic;
 	int error;
 
-	if (length < ADDRESS_SIZE || (!nic && address[0] != ADDRESS_USER_SPACE))
+	if (length < ADDRESS_USER_SPACE_SIZE)
 		return -EPROTONOSUPPORT;
-	if (address[1] != (local->any.sa_family == AF_INET ? 4 : 6))
+	nic = bytes[0] == ADDRESS_NIC;
+	if (!nic && bytes[0] != ADDRESS_USER_SPACE)
+		return -EPROTONOSUPPORT;
+	if (bytes[1] != family_of(local))
 		return -ENETUNREACH;
-	error = nic ? accept_nic(qp->endpoint, address, length) : 0;
+	error = address_decode(bytes, length, &address);
+	if (!error && nic)
+		error = accept_nic(qp->endpoint, &address);
 	if (error)
 		return error;
-	if (address[1] == 4) {
-		memcpy(&peer.v4.sin_addr, address + 4, 4);
-		peer.v4.sin_port = htons(get_be16(address + 2));
+	if (address.family == 4) {
+		memcpy(&peer.v4.sin_addr, address.ip, 4);
+		peer.v4.sin_port = htons(address.port);
 	} else {
-		memcpy(&peer.v6.sin6_addr, address + 4, 16);
-		peer.v6.sin6_port = htons(get_be16(address + 2));
+		memcpy(&peer.v6.sin6_addr, address.ip, 16);
+		peer.v6.sin6_port = htons(address.port);
 	}
-	if (!address_port(&peer))
-		return -EINVAL;
 	if (icrc_flow_init(&local->any, &peer.any, &qp->to_peer) ||
 	    icrc_flow_init(&peer.any, &local->any, &qp->from_peer))
 		return -EINVAL;
 	qp->peer = peer;
-	qp->peer_qpn = get_be32(address + 20) & ROCE_QPN_MASK;
-	qp->peer_control_qpn = get_be32(address + 24) & ROCE_QPN_MASK;
-	qp->peer_qkey = get_be32(address + 28);
+	qp->peer_qpn = address.qpn[0];
+	qp->peer_control_qpn = address.control_qpn;
+	qp->peer_qkey = address.qkey;
 	qp->peer_max_id = nic ? NIC_MAX_ID : USER_SPACE_MAX_ID;
 	qp->peer_nic = nic;
-	qp->skip_icrc = !nic && qp->endpoint->skip_icrc && address[FLAGS_AT] & FLAG_SKIPS_ICRC;
-	qp->peer_ports[0] = address_port(&peer);
-	for (uint32_t i = 1; i < FABRIC_LANES_MAX && !nic; i++)
-		qp->peer_ports[i] = get_be16(address + LANES_AT + 2 * (i - 1));
+	qp->skip_icrc = !nic && qp->endpoint->skip_icrc && address.flags & ADDRESS_SKIPS_ICRC;
+	memcpy(qp->peer_ports, address.lane_ports, sizeof(qp->peer_ports));
+	qp->peer_ports[0] = address.port;
 	qp->payload = payload;
 	qp->endpoint->fabric.counters[FABRIC_UNGUARDED] += qp->skip_icrc;
 	return 0;
