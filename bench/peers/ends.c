@@ -2,6 +2,7 @@
 /* The meeting of two ends, their clocks and their command lines; see ends.h. */
 #include <arpa/inet.h>
 #include <errno.h>
+#include <getopt.h>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -94,6 +95,35 @@ uint16_t parse_port(const char *text)
 	if (!port || port > UINT16_MAX)
 		die_text("--port", "wants 1 to 65535");
 	return (uint16_t)port;
+}
+
+bool ends_take(struct ends *ends, int option)
+{
+	switch (option) {
+	case 's':
+		ends->server = true;
+		return true;
+	case 'b':
+		ends->bind = optarg;
+		return true;
+	case 'p':
+		ends->port = parse_port(optarg);
+		return true;
+	case 't':
+		ends->seconds_ns = (uint64_t)(parse_seconds("--seconds", optarg) * 1e9);
+		return true;
+	case 'w':
+		ends->working_set = parse_size("--working-set", optarg);
+		return true;
+	default:
+		return false;
+	}
+}
+
+bool ends_settle(struct ends *ends, int argc, char **argv)
+{
+	ends->host = argv[optind];
+	return ends->server != (optind < argc) && argc - optind <= 1;
 }
 
 uint8_t *working_set(size_t size)

@@ -20,6 +20,38 @@
 
 #define PORT_DEFAULT 18600
 
+/* What every one of them is told; the last two where something is streamed. */
+struct ends {
+	bool server;
+	const char *host; /* of the client */
+	const char *bind; /* of the server; NULL: any */
+	uint16_t port;
+	uint64_t seconds_ns;
+	uint64_t working_set;
+};
+
+#define ENDS_DEFAULTS                                                                              \
+	{                                                                                          \
+		.port = PORT_DEFAULT, .seconds_ns = 2000000000, .working_set = 1 << 20             \
+	}
+
+/* Their lines in a getopt_long() table. */
+#define ENDS_OPTIONS                                                                               \
+	{ "serve", no_argument, NULL, 's' }, { "bind", required_argument, NULL, 'b' },             \
+	{                                                                                          \
+		"port", required_argument, NULL, 'p'                                               \
+	}
+#define ENDS_STREAM_OPTIONS                                                                        \
+	{ "seconds", required_argument, NULL, 't' },                                               \
+	{                                                                                          \
+		"working-set", required_argument, NULL, 'w'                                        \
+	}
+
+/* Takes one of those that getopt_long() returned; false for any other. */
+bool ends_take(struct ends *ends, int option);
+/* Which end it is, from what getopt_long() left; false where that is not said, or twice. */
+bool ends_settle(struct ends *ends, int argc, char **argv);
+
 _Noreturn void die(const char *what, int error);
 _Noreturn void die_text(const char *what, const char *text);
 

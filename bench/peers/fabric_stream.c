@@ -36,13 +36,9 @@
 #define TAIL_BYTES   8 /* a message of this size is the last */
 
 struct options {
-	const char *host; /* NULL: serve */
-	const char *bind;
+	struct ends ends;
 	const char *provider;
-	uint16_t port;
-	uint64_t seconds_ns;
 	uint64_t message;
-	uint64_t working_set;
 	uint64_t depth;
 	bool sleep;
 };
@@ -70,7 +66,7 @@ static void check(const char *what, long result)
 		die_text(what, fi_strerror((int)-result));
 }
 
-/* The control connection has o->port, libfabric's own the next. */
+/* The control connection has o->ends.port, libfabric's own the next. */
 static struct fi_info *find(const struct options *o, const char *node, uint64_t flags)
 {
 	struct fi_info *hints = fi_allocinfo(), *found = NULL;
@@ -85,7 +81,7 @@ static struct fi_info *find(const struct options *o, const char *node, uint64_t 
 		FI_MR_LOCAL | FI_MR_ALLOCATED | FI_MR_VIRT_ADDR | FI_MR_PROV_KEY;
 	hints->domain_attr->threading = FI_THREAD_DOMAIN;
 	hints->fabric_attr->prov_name = strdup(o->provider);
-	snprintf(service, sizeof(service), "%u", o->port + 1);
+	snprintf(service, sizeof(service), "%u", o->ends.port + 1);
 	check(o->provider, fi_getinfo(API, node, service, flags, hints, &found));
 	fi_freeinfo(hints);
 	return found;
@@ -155,8 +151,8 @@ static uint64_t reap(struct end *e, uint64_t *bytes, bool *ended)
 
 static void serve(const struct options *o)
 {
-	int control = tcp_accept(tcp_listen(o->bind, o->port, 0));
-	struct end e = { .o = o, .info = find(o, o->bind, FI_SOURCE) };
+	int control = tcp_accept(tcp_listen(o->ends.bind, o->ends.port, 0));
+	struct end e = { .o = o, .info = find(o, o->ends.bind, FI_SOURCE) };
 	uint64_t hello[HELLO_WORDS], posted = 0, turns = 0, free_places, bytes = 0, cpu;
 	struct fid_pep *listener;
 	bool ended = false;
@@ -205,30 +201,30 @@ static void serve(const struct options *o)
 
 static void measure(const struct options *o)
 {
-	int control = tcp_connect(o->host, o->port, 0, NULL);
-	struct end e = { .o = o, .places = o->working_set / o->message };
+	int control = tcp_connect(o->ends.host, o->ends.port, 0, NULL);
+	struct end e = { .o = o, .places = o->ends.working_set / o->message };
 	uint64_t hello[HELLO_WORDS] = { [HELLO_MESSAGE] = o->message,
-					[HELLO_WORKING_SET] = o->working_set,
+					[HELLO_WORKING_SET] = o->ends.working_set,
 					[HELLO_DEPTH] = o->depth };
 	uint64_t report[REPORT_WORDS], begin, cpu, sent = 0, done = 0, unused = 0;
 	bool ended = false, tail = false;
 
 	tell(control, hello, HELLO_WORDS);
 	if (!hear(control, report, 1))
-		die_text(o->host, "the server went away");
-	e.info = find(o, o->host, 0);
+		die_text(o->ends.host, "the server went away");
+	e.info = find(o, o->ends.host, 0);
 	open_fabric(&e);
-	open_endpoint(&e, o->working_set);
+	open_endpoint(&e, o->ends.working_set);
 	check("fi_connect", fi_connect(e.ep, e.info->dest_addr, NULL, 0));
 	expect(&e, FI_CONNECTED);
 	if (!hear(control, report, 1))
-		die_text(o->host, "the server went away");
+		die_text(o->ends.host, "the server went away");
 
 	begin = now_ns();
 	cpu = cpu_ns();
 	while (!tail || done < sent) {
 		while (!tail && sent - done < o->depth) {
-			bool last = now_ns() - begin >= o->seconds_ns;
+			bool last = now_ns() - begin >= o->ends.seconds_ns;
 			ssize_t n = fi_send(e.ep, e.memory + sent % e.places * o->message,
 					    last ? TAIL_BYTES : o->message, e.descriptor, 0, NULL);
 
@@ -242,10 +238,10 @@ static void measure(const struct options *o)
 	}
 	cpu = cpu_ns() - cpu;
 	if (!hear(control, report, REPORT_WORDS))
-		die_text(o->host, "the server went away");
+		die_text(o->ends.host, "the server went away");
 	printf("{\"peer\": \"fabric_stream\", \"provider\": \"%s\", \"message_bytes\": %lu, "
 	       "\"working_set_bytes\": %lu, \"depth\": %lu, \"wait\": \"%s\", \"bytes\": %lu",
-	       e.info->fabric_attr->prov_name, o->message, o->working_set, o->depth,
+	       e.info->fabric_attr->prov_name, o->message, o->ends.working_set, o->depth,
 	       o->sleep ? "sleep" : "poll", report[REPORT_BYTES]);
 	print_seconds("seconds", now_ns() - begin);
 	print_seconds("sender_cpu_s", cpu);
@@ -256,48 +252,26 @@ static void measure(const struct options *o)
 int main(int argc, char **argv)
 {
 	static const struct option known[] = {
-		{ "serve", no_argument, NULL, 's' },
-		{ "bind", required_argument, NULL, 'b' },
-		{ "port", required_argument, NULL, 'p' },
+		ENDS_OPTIONS,
 		{ "provider", required_argument, NULL, 'P' },
-		{ "seconds", required_argument, NULL, 't' },
+		ENDS_STREAM_OPTIONS,
 		{ "message", required_argument, NULL, 'm' },
-		{ "working-set", required_argument, NULL, 'w' },
 		{ "depth", required_argument, NULL, 'd' },
 		{ "sleep", no_argument, NULL, 'S' },
 		{ 0 },
 	};
-	struct options o = { .provider = "tcp",
-			     .port = PORT_DEFAULT,
-			     .seconds_ns = 2000000000,
-			     .message = 256 << 10,
-			     .working_set = 1 << 20,
-			     .depth = 4 };
-	bool server = false;
+	struct options o = {
+		.provider = "tcp", .ends = ENDS_DEFAULTS, .message = 256 << 10, .depth = 4
+	};
 	int option;
 
 	while ((option = getopt_long(argc, argv, "", known, NULL)) != -1) {
 		switch (option) {
-		case 's':
-			server = true;
-			break;
-		case 'b':
-			o.bind = optarg;
-			break;
-		case 'p':
-			o.port = parse_port(optarg);
-			break;
 		case 'P':
 			o.provider = optarg;
 			break;
-		case 't':
-			o.seconds_ns = (uint64_t)(parse_seconds("--seconds", optarg) * 1e9);
-			break;
 		case 'm':
 			o.message = parse_size("--message", optarg);
-			break;
-		case 'w':
-			o.working_set = parse_size("--working-set", optarg);
 			break;
 		case 'd':
 			o.depth = parse_size("--depth", optarg);
@@ -306,15 +280,16 @@ int main(int argc, char **argv)
 			o.sleep = true;
 			break;
 		default:
-			return 2;
+			if (!ends_take(&o.ends, option))
+				return 2;
 		}
 	}
-	if (server == (optind < argc) || argc - optind > 1 || (server && !o.bind))
+	if (!ends_settle(&o.ends, argc, argv) || (o.ends.server && !o.ends.bind))
 		die_text("usage", "fabric_stream --serve --bind ADDRESS | HOST [options]");
-	if (o.message <= TAIL_BYTES || o.working_set < o.message || !o.depth || o.depth > DEPTH_MAX)
+	if (o.message <= TAIL_BYTES || o.ends.working_set < o.message || !o.depth ||
+	    o.depth > DEPTH_MAX)
 		die_text("usage", "message above 8, working set no smaller, depth 1 to 1024");
-	o.host = argv[optind];
-	if (server)
+	if (o.ends.server)
 		serve(&o);
 	else
 		measure(&o);

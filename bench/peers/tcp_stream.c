@@ -28,15 +28,11 @@
 #define FLOWS_MAX 4096
 
 struct options {
-	const char *host; /* NULL: serve */
-	const char *bind;
+	struct ends ends;
 	const char *congestion;
-	uint16_t port;
 	int buffer_bytes;
-	uint64_t seconds_ns;
 	uint64_t bytes;
 	uint64_t message;
-	uint64_t working_set;
 	uint64_t flows;
 };
 
@@ -135,7 +131,7 @@ static struct flow *make_flows(struct run *run, uint64_t count)
 
 static void serve(const struct options *o)
 {
-	int listener = tcp_listen(o->bind, o->port, o->buffer_bytes);
+	int listener = tcp_listen(o->ends.bind, o->ends.port, o->buffer_bytes);
 	int control = tcp_accept(listener);
 	uint64_t hello[HELLO_WORDS], word = 0, cpu;
 	struct run run = { 0 };
@@ -189,7 +185,7 @@ static void print_result(const struct options *o, const struct flow *flows, uint
 	printf("{\"peer\": \"tcp_stream\", \"congestion\": \"%.16s\", \"flows\": %lu, "
 	       "\"message_bytes\": %lu, \"working_set_bytes\": %lu, \"buffer_bytes\": %d, "
 	       "\"bytes\": %lu, \"retransmits\": %lu",
-	       congestion, o->flows, o->message, o->working_set, o->buffer_bytes, bytes,
+	       congestion, o->flows, o->message, o->ends.working_set, o->buffer_bytes, bytes,
 	       retransmits);
 	print_seconds("seconds", wall_ns);
 	print_seconds("sender_cpu_s", sender_cpu_ns);
@@ -202,31 +198,32 @@ static void print_result(const struct options *o, const struct flow *flows, uint
 
 static void measure(const struct options *o)
 {
-	int control = tcp_connect(o->host, o->port, 0, NULL);
+	int control = tcp_connect(o->ends.host, o->ends.port, 0, NULL);
 	uint64_t hello[HELLO_WORDS] = { [HELLO_FLOWS] = o->flows,
 					[HELLO_MESSAGE] = o->message,
-					[HELLO_WORKING_SET] = o->working_set };
+					[HELLO_WORKING_SET] = o->ends.working_set };
 	uint64_t report[REPORT_WORDS + FLOWS_MAX], begin, cpu;
 	struct run run = { .message = o->message,
-			   .size = o->working_set,
+			   .size = o->ends.working_set,
 			   .bytes = o->bytes ? o->bytes : UINT64_MAX };
 	struct flow *flows = make_flows(&run, o->flows);
 
-	run.memory = working_set(o->working_set);
+	run.memory = working_set(o->ends.working_set);
 	tell(control, hello, HELLO_WORDS);
 	for (uint64_t i = 0; i < o->flows; i++)
-		flows[i].fd = tcp_connect(o->host, o->port, o->buffer_bytes, o->congestion);
+		flows[i].fd =
+			tcp_connect(o->ends.host, o->ends.port, o->buffer_bytes, o->congestion);
 	if (!hear(control, report, 1))
-		die_text(o->host, "the server went away");
+		die_text(o->ends.host, "the server went away");
 
 	begin = now_ns();
 	cpu = cpu_ns();
-	run.deadline_ns = o->bytes ? UINT64_MAX : begin + o->seconds_ns;
+	run.deadline_ns = o->bytes ? UINT64_MAX : begin + o->ends.seconds_ns;
 	start(flows, o->flows, send_flow);
 	join(flows, o->flows);
 	cpu = cpu_ns() - cpu;
 	if (!hear(control, report, REPORT_WORDS + o->flows))
-		die_text(o->host, "the server went away");
+		die_text(o->ends.host, "the server went away");
 	print_result(o, flows, now_ns() - begin, cpu, report);
 	free(flows);
 }
@@ -234,51 +231,28 @@ static void measure(const struct options *o)
 int main(int argc, char **argv)
 {
 	static const struct option known[] = {
-		{ "serve", no_argument, NULL, 's' },
-		{ "bind", required_argument, NULL, 'b' },
-		{ "port", required_argument, NULL, 'p' },
+		ENDS_OPTIONS,
 		{ "buffer", required_argument, NULL, 'B' },
-		{ "seconds", required_argument, NULL, 't' },
+		ENDS_STREAM_OPTIONS,
 		{ "bytes", required_argument, NULL, 'n' },
 		{ "message", required_argument, NULL, 'm' },
-		{ "working-set", required_argument, NULL, 'w' },
 		{ "flows", required_argument, NULL, 'f' },
 		{ "congestion", required_argument, NULL, 'C' },
 		{ 0 },
 	};
-	struct options o = { .port = PORT_DEFAULT,
-			     .seconds_ns = 2000000000,
-			     .message = 256 << 10,
-			     .working_set = 1 << 20,
-			     .flows = 1 };
-	bool server = false;
+	struct options o = { .ends = ENDS_DEFAULTS, .message = 256 << 10, .flows = 1 };
 	int option;
 
 	while ((option = getopt_long(argc, argv, "", known, NULL)) != -1) {
 		switch (option) {
-		case 's':
-			server = true;
-			break;
-		case 'b':
-			o.bind = optarg;
-			break;
-		case 'p':
-			o.port = parse_port(optarg);
-			break;
 		case 'B':
 			o.buffer_bytes = (int)parse_size("--buffer", optarg);
-			break;
-		case 't':
-			o.seconds_ns = (uint64_t)(parse_seconds("--seconds", optarg) * 1e9);
 			break;
 		case 'n':
 			o.bytes = parse_size("--bytes", optarg);
 			break;
 		case 'm':
 			o.message = parse_size("--message", optarg);
-			break;
-		case 'w':
-			o.working_set = parse_size("--working-set", optarg);
 			break;
 		case 'f':
 			o.flows = parse_size("--flows", optarg);
@@ -287,15 +261,15 @@ int main(int argc, char **argv)
 			o.congestion = optarg;
 			break;
 		default:
-			return 2;
+			if (!ends_take(&o.ends, option))
+				return 2;
 		}
 	}
-	if (server == (optind < argc) || argc - optind > 1 || !o.message || !o.working_set ||
-	    !o.flows || o.flows > FLOWS_MAX)
+	if (!ends_settle(&o.ends, argc, argv) || !o.message || !o.ends.working_set || !o.flows ||
+	    o.flows > FLOWS_MAX)
 		die_text("usage",
 			 "tcp_stream --serve | HOST [options]; flows 1 to 4096, sizes above 0");
-	o.host = argv[optind];
-	if (server)
+	if (o.ends.server)
 		serve(&o);
 	else
 		measure(&o);

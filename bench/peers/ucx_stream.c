@@ -35,12 +35,8 @@
 #define TAG_SHIFT 8
 
 struct options {
-	const char *host; /* NULL: serve */
-	const char *bind;
-	uint16_t port;
-	uint64_t seconds_ns;
+	struct ends ends;
 	uint64_t message;
-	uint64_t working_set;
 	uint64_t depth;
 };
 
@@ -164,7 +160,7 @@ static bool hear_on(struct end *e, int control, uint64_t *words, size_t count)
 
 static void serve(const struct options *o)
 {
-	int control = tcp_accept(tcp_listen(o->bind, o->port, 0));
+	int control = tcp_accept(tcp_listen(o->ends.bind, o->ends.port, 0));
 	uint64_t hello[HELLO_WORDS], posted = 0, turns = 0, cpu;
 	struct end e = { .total = UINT64_MAX };
 
@@ -197,24 +193,24 @@ static void serve(const struct options *o)
 
 static void measure(const struct options *o)
 {
-	int control = tcp_connect(o->host, o->port, 0, NULL);
-	struct end e = { .places = o->working_set / o->message };
+	int control = tcp_connect(o->ends.host, o->ends.port, 0, NULL);
+	struct end e = { .places = o->ends.working_set / o->message };
 	uint64_t hello[HELLO_WORDS] = { [HELLO_MESSAGE] = o->message,
-					[HELLO_WORKING_SET] = o->working_set,
+					[HELLO_WORKING_SET] = o->ends.working_set,
 					[HELLO_DEPTH] = o->depth };
 	uint64_t report[REPORT_WORDS], begin, cpu, sent = 0;
 	bool tail = false;
 
 	tell(control, hello, HELLO_WORDS);
 	open_worker(&e);
-	e.memory = working_set(o->working_set);
+	e.memory = working_set(o->ends.working_set);
 	meet(&e, control);
 
 	begin = now_ns();
 	cpu = cpu_ns();
 	while (!tail || e.done < sent) {
 		while (!tail && sent - e.done < o->depth) {
-			tail = now_ns() - begin >= o->seconds_ns;
+			tail = now_ns() - begin >= o->ends.seconds_ns;
 			post_send(&e, e.memory + sent % e.places * o->message,
 				  tail ? TAIL_BYTES : o->message,
 				  tail ? (sent + 1) << TAG_SHIFT | TAG : TAG);
@@ -224,10 +220,10 @@ static void measure(const struct options *o)
 	}
 	cpu = cpu_ns() - cpu;
 	if (!hear_on(&e, control, report, REPORT_WORDS))
-		die_text(o->host, "the server went away");
+		die_text(o->ends.host, "the server went away");
 	printf("{\"peer\": \"ucx_stream\", \"message_bytes\": %lu, \"working_set_bytes\": %lu, "
 	       "\"depth\": %lu, \"bytes\": %lu",
-	       o->message, o->working_set, o->depth, report[REPORT_BYTES]);
+	       o->message, o->ends.working_set, o->depth, report[REPORT_BYTES]);
 	print_seconds("seconds", now_ns() - begin);
 	print_seconds("sender_cpu_s", cpu);
 	print_seconds("receiver_cpu_s", report[REPORT_CPU_NS]);
@@ -237,56 +233,34 @@ static void measure(const struct options *o)
 int main(int argc, char **argv)
 {
 	static const struct option known[] = {
-		{ "serve", no_argument, NULL, 's' },
-		{ "bind", required_argument, NULL, 'b' },
-		{ "port", required_argument, NULL, 'p' },
-		{ "seconds", required_argument, NULL, 't' },
+		ENDS_OPTIONS,
+		ENDS_STREAM_OPTIONS,
 		{ "message", required_argument, NULL, 'm' },
-		{ "working-set", required_argument, NULL, 'w' },
 		{ "depth", required_argument, NULL, 'd' },
 		{ 0 },
 	};
-	struct options o = { .port = PORT_DEFAULT,
-			     .seconds_ns = 2000000000,
-			     .message = 256 << 10,
-			     .working_set = 1 << 20,
-			     .depth = 4 };
-	bool server = false;
+	struct options o = { .ends = ENDS_DEFAULTS, .message = 256 << 10, .depth = 4 };
 	int option;
 
 	while ((option = getopt_long(argc, argv, "", known, NULL)) != -1) {
 		switch (option) {
-		case 's':
-			server = true;
-			break;
-		case 'b':
-			o.bind = optarg;
-			break;
-		case 'p':
-			o.port = parse_port(optarg);
-			break;
-		case 't':
-			o.seconds_ns = (uint64_t)(parse_seconds("--seconds", optarg) * 1e9);
-			break;
 		case 'm':
 			o.message = parse_size("--message", optarg);
-			break;
-		case 'w':
-			o.working_set = parse_size("--working-set", optarg);
 			break;
 		case 'd':
 			o.depth = parse_size("--depth", optarg);
 			break;
 		default:
-			return 2;
+			if (!ends_take(&o.ends, option))
+				return 2;
 		}
 	}
-	if (server == (optind < argc) || argc - optind > 1)
+	if (!ends_settle(&o.ends, argc, argv))
 		die_text("usage", "ucx_stream --serve | HOST [options]");
-	if (o.message <= TAIL_BYTES || o.working_set < o.message || !o.depth || o.depth > DEPTH_MAX)
+	if (o.message <= TAIL_BYTES || o.ends.working_set < o.message || !o.depth ||
+	    o.depth > DEPTH_MAX)
 		die_text("usage", "message above 8, working set no smaller, depth 1 to 1024");
-	o.host = argv[optind];
-	if (server)
+	if (o.ends.server)
 		serve(&o);
 	else
 		measure(&o);

@@ -34,13 +34,9 @@
 #define QUIET_MS      100 /* nothing for this long after the sender's end: nothing will come */
 
 struct options {
-	const char *host; /* NULL: serve */
-	const char *bind;
-	uint16_t port;
-	uint64_t seconds_ns;
+	struct ends ends;
 	uint64_t packets;
 	uint64_t payload;
-	uint64_t working_set;
 	uint64_t window;
 	uint64_t segments;
 };
@@ -142,7 +138,7 @@ static bool receive_some(struct receiver *r)
 
 static void serve(const struct options *o)
 {
-	struct receiver r = { .control = tcp_accept(tcp_listen(o->bind, o->port, 0)) };
+	struct receiver r = { .control = tcp_accept(tcp_listen(o->ends.bind, o->ends.port, 0)) };
 	uint64_t hello[HELLO_WORDS], sent = UINT64_MAX;
 	int one = 1;
 
@@ -154,7 +150,7 @@ static void serve(const struct options *o)
 	r.credit_every = hello[HELLO_WINDOW] / r.payload / 4 + 1;
 	r.memory = working_set(hello[HELLO_WORKING_SET]);
 	r.stages = working_set((size_t)STAGES * STAGE_SIZE);
-	r.udp = udp_beside(r.control, o->port);
+	r.udp = udp_beside(r.control, o->ends.port);
 	udp_connect(r.udp, r.control, (uint16_t)hello[HELLO_PORT]);
 	if (setsockopt(r.udp, SOL_UDP, UDP_GRO, &one, sizeof(one)))
 		die("UDP_GRO", errno);
@@ -240,11 +236,11 @@ static void take_credit(struct sender *s)
 
 static void measure(const struct options *o)
 {
-	int connection = tcp_connect(o->host, o->port, 0, NULL);
+	int connection = tcp_connect(o->ends.host, o->ends.port, 0, NULL);
 	int udp = udp_beside(connection, 0);
 	uint64_t hello[HELLO_WORDS] = { [HELLO_PORT] = udp_port(udp),
 					[HELLO_PAYLOAD] = o->payload,
-					[HELLO_WORKING_SET] = o->working_set,
+					[HELLO_WORKING_SET] = o->ends.working_set,
 					[HELLO_WINDOW] = o->window };
 	uint64_t report[REPORT_WORDS], begin, cpu,
 		fit = GSO_BYTES_MAX / (o->payload + ROCE_OVERHEAD);
@@ -254,19 +250,19 @@ static void measure(const struct options *o)
 		die("sender", ENOMEM);
 	fit = fit < o->segments ? fit : o->segments;
 	s->payload = o->payload;
-	s->places = o->working_set / o->payload;
+	s->places = o->ends.working_set / o->payload;
 	s->window = o->window / o->payload + 1;
-	s->memory = working_set(o->working_set);
+	s->memory = working_set(o->ends.working_set);
 	s->udp = udp;
-	udp_connect(s->udp, connection, o->port);
+	udp_connect(s->udp, connection, o->ends.port);
 	set_timeout(s->udp, QUIET_MS);
 	tell(connection, hello, HELLO_WORDS);
 	if (!hear(connection, report, 1))
-		die_text(o->host, "the server went away");
+		die_text(o->ends.host, "the server went away");
 
 	begin = now_ns();
 	cpu = cpu_ns();
-	while (o->packets ? s->sent < o->packets : now_ns() - begin < o->seconds_ns) {
+	while (o->packets ? s->sent < o->packets : now_ns() - begin < o->ends.seconds_ns) {
 		uint64_t count =
 			o->packets && o->packets - s->sent < fit ? o->packets - s->sent : fit;
 
@@ -276,13 +272,13 @@ static void measure(const struct options *o)
 	cpu = cpu_ns() - cpu;
 	tell(connection, &s->sent, 1);
 	if (!hear(connection, report, REPORT_WORDS))
-		die_text(o->host, "the server went away");
+		die_text(o->ends.host, "the server went away");
 
 	printf("{\"peer\": \"udp_blast\", \"payload_bytes\": %lu, \"segments\": %lu, "
 	       "\"window_bytes\": %lu, \"working_set_bytes\": %lu, \"packets_sent\": %lu, "
 	       "\"packets_received\": %lu, \"packets_lost\": %ld, \"packets_late\": %lu, "
 	       "\"stalls\": %lu, \"bytes\": %lu",
-	       o->payload, fit, o->window, o->working_set, s->sent, report[REPORT_PACKETS],
+	       o->payload, fit, o->window, o->ends.working_set, s->sent, report[REPORT_PACKETS],
 	       (long)(s->sent - report[REPORT_PACKETS]), report[REPORT_LATE], s->stalls,
 	       report[REPORT_PACKETS] * o->payload);
 	print_seconds("seconds", report[REPORT_WALL_NS]);
@@ -295,48 +291,26 @@ static void measure(const struct options *o)
 int main(int argc, char **argv)
 {
 	static const struct option known[] = {
-		{ "serve", no_argument, NULL, 's' },
-		{ "bind", required_argument, NULL, 'b' },
-		{ "port", required_argument, NULL, 'p' },
-		{ "seconds", required_argument, NULL, 't' },
+		ENDS_OPTIONS,
+		ENDS_STREAM_OPTIONS,
 		{ "packets", required_argument, NULL, 'n' },
 		{ "payload", required_argument, NULL, 'm' },
-		{ "working-set", required_argument, NULL, 'w' },
 		{ "window", required_argument, NULL, 'W' },
 		{ "segments", required_argument, NULL, 'g' },
 		{ 0 },
 	};
-	struct options o = { .port = PORT_DEFAULT,
-			     .seconds_ns = 2000000000,
-			     .payload = 1436,
-			     .working_set = 1 << 20,
-			     .window = 1 << 20,
-			     .segments = SEGMENTS_MAX };
-	bool server = false;
+	struct options o = {
+		.ends = ENDS_DEFAULTS, .payload = 1436, .window = 1 << 20, .segments = SEGMENTS_MAX
+	};
 	int option;
 
 	while ((option = getopt_long(argc, argv, "", known, NULL)) != -1) {
 		switch (option) {
-		case 's':
-			server = true;
-			break;
-		case 'b':
-			o.bind = optarg;
-			break;
-		case 'p':
-			o.port = parse_port(optarg);
-			break;
-		case 't':
-			o.seconds_ns = (uint64_t)(parse_seconds("--seconds", optarg) * 1e9);
-			break;
 		case 'n':
 			o.packets = parse_size("--packets", optarg);
 			break;
 		case 'm':
 			o.payload = parse_size("--payload", optarg);
-			break;
-		case 'w':
-			o.working_set = parse_size("--working-set", optarg);
 			break;
 		case 'W':
 			o.window = parse_size("--window", optarg);
@@ -345,16 +319,16 @@ int main(int argc, char **argv)
 			o.segments = parse_size("--segments", optarg);
 			break;
 		default:
-			return 2;
+			if (!ends_take(&o.ends, option))
+				return 2;
 		}
 	}
-	if (server == (optind < argc) || argc - optind > 1)
+	if (!ends_settle(&o.ends, argc, argv))
 		die_text("usage", "udp_blast --serve | HOST [options]");
-	if (!o.payload || o.payload + ROCE_OVERHEAD > GSO_BYTES_MAX || o.working_set < o.payload ||
-	    !o.segments || o.segments > SEGMENTS_MAX)
+	if (!o.payload || o.payload + ROCE_OVERHEAD > GSO_BYTES_MAX ||
+	    o.ends.working_set < o.payload || !o.segments || o.segments > SEGMENTS_MAX)
 		die_text("usage", "payload 1 to 65471, working set no smaller, segments 1 to 64");
-	o.host = argv[optind];
-	if (server)
+	if (o.ends.server)
 		serve(&o);
 	else
 		measure(&o);

@@ -26,9 +26,7 @@
 #define END	       UINT64_MAX /* the number that ends the server */
 
 struct options {
-	const char *host; /* NULL: serve */
-	const char *bind;
-	uint16_t port;
+	struct ends ends;
 	uint64_t count;
 	uint64_t size;
 	uint64_t poll;
@@ -52,10 +50,10 @@ static ssize_t receive(int udp, void *packet, size_t size, bool poll)
 
 static void serve(const struct options *o)
 {
-	int control = tcp_accept(tcp_listen(o->bind, o->port, 0));
+	int control = tcp_accept(tcp_listen(o->ends.bind, o->ends.port, 0));
 	uint64_t hello[HELLO_WORDS], number = 0;
 	uint8_t packet[ROCE_OVERHEAD + SIZE_MAX_BYTES];
-	int udp = udp_beside(control, o->port);
+	int udp = udp_beside(control, o->ends.port);
 
 	if (!hear(control, hello, HELLO_WORDS) || hello[HELLO_SIZE] > SIZE_MAX_BYTES)
 		die_text("the other end", "not a udp_pingpong");
@@ -111,7 +109,7 @@ static void print_result(const struct options *o, uint64_t *times, uint64_t coun
 
 static void measure(const struct options *o)
 {
-	int control = tcp_connect(o->host, o->port, 0, NULL);
+	int control = tcp_connect(o->ends.host, o->ends.port, 0, NULL);
 	int udp = udp_beside(control, 0);
 	uint64_t hello[HELLO_WORDS] = {
 		[HELLO_SIZE] = o->size, [HELLO_POLL] = o->poll, [HELLO_PORT] = udp_port(udp)
@@ -124,11 +122,11 @@ static void measure(const struct options *o)
 
 	if (!times)
 		die("times", ENOMEM);
-	udp_connect(udp, control, o->port);
+	udp_connect(udp, control, o->ends.port);
 	set_timeout(udp, LOST_NS / 1000000);
 	tell(control, hello, HELLO_WORDS);
 	if (!hear(control, &word, 1))
-		die_text(o->host, "the server went away");
+		die_text(o->ends.host, "the server went away");
 
 	cpu = cpu_ns();
 	for (uint64_t number = 0; counted < o->count; number++) {
@@ -149,7 +147,7 @@ static void measure(const struct options *o)
 		else if (number >= warm_up)
 			times[counted++] = now_ns() - begin;
 		if (lost > o->count)
-			die_text(o->host, "does not answer");
+			die_text(o->ends.host, "does not answer");
 	}
 	cpu = cpu_ns() - cpu;
 	memset(packet, 0xff, sizeof(uint64_t));
@@ -165,26 +163,18 @@ static void measure(const struct options *o)
 int main(int argc, char **argv)
 {
 	static const struct option known[] = {
-		{ "serve", no_argument, NULL, 's' },	  { "bind", required_argument, NULL, 'b' },
-		{ "port", required_argument, NULL, 'p' }, { "count", required_argument, NULL, 'n' },
-		{ "size", required_argument, NULL, 'm' }, { "poll", no_argument, NULL, 'P' },
-		{ "sleep", no_argument, NULL, 'S' },	  { 0 },
+		ENDS_OPTIONS,
+		{ "count", required_argument, NULL, 'n' },
+		{ "size", required_argument, NULL, 'm' },
+		{ "poll", no_argument, NULL, 'P' },
+		{ "sleep", no_argument, NULL, 'S' },
+		{ 0 },
 	};
-	struct options o = { .port = PORT_DEFAULT, .count = 10000, .size = 64, .poll = true };
-	bool server = false;
+	struct options o = { .ends = ENDS_DEFAULTS, .count = 10000, .size = 64, .poll = true };
 	int option;
 
 	while ((option = getopt_long(argc, argv, "", known, NULL)) != -1) {
 		switch (option) {
-		case 's':
-			server = true;
-			break;
-		case 'b':
-			o.bind = optarg;
-			break;
-		case 'p':
-			o.port = parse_port(optarg);
-			break;
 		case 'n':
 			o.count = parse_size("--count", optarg);
 			break;
@@ -196,16 +186,16 @@ int main(int argc, char **argv)
 			o.poll = option == 'P';
 			break;
 		default:
-			return 2;
+			if (!ends_take(&o.ends, option))
+				return 2;
 		}
 	}
-	if (server == (optind < argc) || argc - optind > 1 || o.size > SIZE_MAX_BYTES || !o.count ||
+	if (!ends_settle(&o.ends, argc, argv) || o.size > SIZE_MAX_BYTES || !o.count ||
 	    o.count > COUNT_MAX)
 		die_text(
 			"usage",
 			"udp_pingpong --serve | HOST [options]; size to 1400, count 1 to 10000000");
-	o.host = argv[optind];
-	if (server)
+	if (o.ends.server)
 		serve(&o);
 	else
 		measure(&o);
