@@ -123,4 +123,23 @@ static const struct {
 
 #define GOLDEN_COUNT (sizeof(golden) / sizeof(golden[0]))
 
+/* Decodes a copy of exactly the right size, so that a sanitizer sees any step beyond it. */
+static inline int decode_exactly(const void *bytes, size_t length, struct control_message *out)
+{
+	void *copy = malloc(length ? length : 1);
+	int error;
+
+	assert_non_null(copy);
+	memcpy(copy, bytes, length);
+	error = control_decode(copy, length, out);
+	free(copy);
+	return error;
+}
+
+static inline void set_length(uint8_t *bytes, size_t length)
+{
+	bytes[2] = (uint8_t)(length >> 8);
+	bytes[3] = (uint8_t)length;
+}
+
 #endif
