@@ -63,8 +63,11 @@ void pump_sent(struct gw_qp *qp, struct gw_send *send, uint32_t n, bool copied)
 		bool again = packet < send->high_water;
 
 		feedback_sent(qp, send->msn, packet, again);
-		if (!again)
+		if (!again) {
 			send->high_water = packet + 1;
+			if (!copied)
+				order_sent(qp, send, packet);
+		}
 	}
 	put->addr += (uint64_t)n * qp->tx_payload;
 	put->packet += n;
@@ -76,7 +79,7 @@ void pump_sent(struct gw_qp *qp, struct gw_send *send, uint32_t n, bool copied)
 	if (qp->ctx->fabric->caps.copies)
 		qp->flushed = qp->written;
 	if (!put->packets)
-		send_put_done(send);
+		put_done(send);
 	if (!send->head) {
 		list_del(&send->link);
 		pump_check(send);
@@ -120,15 +123,16 @@ static uint32_t serve(struct gw_qp *qp, bool *blocked)
 {
 	struct fabric_write writes[BATCH];
 	struct gw_send *send = container_of(list_first(&qp->sends_ready), struct gw_send, link);
+	uint32_t lanes = qp->ctx->fabric->caps.lanes;
+	uint32_t batch = lanes > 1 ? PUMP_TURN : BATCH;
 	uint32_t most = BATCH_BYTES / qp->tx_payload;
 	uint32_t allowed;
-	uint32_t lanes = qp->ctx->fabric->caps.lanes;
 	unsigned lane = lanes > 1 ? qp->lane++ % lanes : 0;
 	unsigned n;
 	int taken;
 
-	if (most > BATCH)
-		most = BATCH;
+	if (most > batch)
+		most = batch;
 	/* Sending takes time, and a round trip starts when its packet leaves, not when the turn began. */
 	qp->ctx->now = gw_now_ns(qp->ctx);
 	allowed = feedback_allow(qp, most ? most : 1);
