@@ -97,8 +97,21 @@ close_endpoint:
 	return rc;
 }
 
+int endpoint_govern(struct endpoint *endpoint, struct report *report, const struct options *options)
+{
+	struct gw_flow_attr attr = { .rate_bps = options->rate_bps };
+	int rc;
+
+	if (options->congestion[0] != '\0')
+		attr.congestion = options->congestion;
+	rc = gw_flow_open(endpoint->qp, &attr, &endpoint->flow);
+	return rc ? report_fail(report, rc, "cannot control congestion: %s", strerror(-rc)) : 0;
+}
+
 void endpoint_close(struct endpoint *endpoint)
 {
+	if (endpoint->flow)
+		gw_flow_close(endpoint->flow);
 	if (endpoint->qp)
 		gw_qp_close(endpoint->qp);
 	/* Takes the requests and the memory's registration with it. */

@@ -11,6 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include <godwit/flow.h>
 #include <godwit/scheme.h>
 
 #include "options.h"
@@ -34,6 +35,7 @@ struct piece {
 struct endpoint {
 	struct gw_context *ctx;
 	struct gw_qp *qp;
+	struct gw_flow *flow; /* that what is sent is held back by */
 	struct gw_mr *mr;
 	uint8_t *memory;
 	size_t memory_bytes;
@@ -46,6 +48,10 @@ struct endpoint {
 /* `local` is an address of this host; the ring's pieces are `block` bytes each, `pieces` of them. */
 int endpoint_open(struct endpoint *endpoint, struct report *report, const struct options *options,
 		  const char *local, uint32_t block, unsigned pieces);
+
+/* The end that sends a file puts a controller in front of its queue pair, once that is connected. */
+int endpoint_govern(struct endpoint *endpoint, struct report *report,
+		    const struct options *options);
 
 /* Tells the peer and gives everything back. Harmless on one that is not open. */
 void endpoint_close(struct endpoint *endpoint);

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include <godwit/channel.h>
+#include <godwit/flow.h>
 
 #include "lab/units.h"
 #include "report.h"
@@ -18,11 +18,13 @@
 #define NS_PER_SECOND	  1e9
 #define DSCP_MAX	  63
 
-enum { OPTION_BLOCK = OPTION_OWN };
+enum { OPTION_BLOCK = OPTION_OWN, OPTION_CONGESTION, OPTION_RATE };
 
 static const struct option long_options[] = {
 	OPTIONS_SHARED,
 	{ "block", required_argument, NULL, OPTION_BLOCK },
+	{ "congestion", required_argument, NULL, OPTION_CONGESTION },
+	{ "rate", required_argument, NULL, OPTION_RATE },
 	{ NULL, 0, NULL, 0 },
 };
 
@@ -105,16 +107,15 @@ static int read_icrc(struct report *report, struct options *options)
 	return 0;
 }
 
-static int read_block(struct report *report, bool sending, struct options *options)
+int options_find_congestion(const char *name)
 {
-	uint64_t value;
+	const char *known;
 
-	if (!sending)
-		return report_usage(report, "--block is the sender's to choose");
-	if (units_size_between(optarg, BLOCK_MIN, BLOCK_MAX, &value))
-		return options_bad_value(report, "--block", "a size from 4K to 16M");
-	options->block = (uint32_t)value;
-	return 0;
+	for (unsigned i = 0; (known = gw_congestion_name(i)); i++) {
+		if (strcmp(known, name) == 0)
+			return 0;
+	}
+	return -ENOENT;
 }
 
 int options_read_congestion(struct report *report, char *out, size_t size)
@@ -123,15 +124,21 @@ int options_read_congestion(struct report *report, char *out, size_t size)
 	size_t used = 0;
 	const char *name;
 
-	for (unsigned i = 0; (name = gw_channel_congestion(i)); i++) {
-		if (strcmp(name, optarg) == 0) {
-			snprintf(out, size, "%s", name);
-			return 0;
-		}
+	if (options_find_congestion(optarg) == 0) {
+		snprintf(out, size, "%s", optarg);
+		return 0;
+	}
+	for (unsigned i = 0; (name = gw_congestion_name(i)); i++)
 		used += (size_t)snprintf(known + used, sizeof(known) - used, "%s%s", i ? ", " : "",
 					 name);
-	}
 	return report_usage(report, "--congestion \"%s\" is none of %s", optarg, known);
+}
+
+int options_read_rate(struct report *report, uint64_t *out)
+{
+	if (units_rate_bps(optarg, out) || !*out)
+		return options_bad_value(report, "--rate", "a rate such as 800M");
+	return 0;
 }
 
 int options_read(int id, char **argv, struct report *report, struct options *options)
@@ -178,6 +185,25 @@ int options_read(int id, char **argv, struct report *report, struct options *opt
 	}
 }
 
+/* What only `send` has a say in. */
+static int read_senders(int id, const char *name, bool sending, struct report *report,
+			struct options *options)
+{
+	uint64_t value;
+
+	if (!sending)
+		return report_usage(report, "--%s is the sender's to choose", name);
+	if (id == OPTION_CONGESTION)
+		return options_read_congestion(report, options->congestion,
+					       sizeof(options->congestion));
+	if (id == OPTION_RATE)
+		return options_read_rate(report, &options->rate_bps);
+	if (units_size_between(optarg, BLOCK_MIN, BLOCK_MAX, &value))
+		return options_bad_value(report, "--block", "a size from 4K to 16M");
+	options->block = (uint32_t)value;
+	return 0;
+}
+
 void options_begin(int argc, char **argv, struct report *report, struct options *out)
 {
 	*out = (struct options){
@@ -193,15 +219,16 @@ int options_parse(int argc, char **argv, bool sending, struct report *report, st
 {
 	struct options options;
 	int wanted = sending ? 2 : 1;
-	int id, rc;
+	int id, index = 0, rc;
 
 	options_begin(argc, argv, report, &options);
 	options.block = BLOCK_DEFAULT;
 	options.counterpart = sending ? "recv" : "send";
 	/* A leading ':' tells a missing value from an unknown option; "-x" must not pass as anything. */
-	while ((id = getopt_long(argc, argv, ":", long_options, NULL)) != -1) {
-		rc = id == OPTION_BLOCK ? read_block(report, sending, &options)
-					: options_read(id, argv, report, &options);
+	while ((id = getopt_long(argc, argv, ":", long_options, &index)) != -1) {
+		rc = id >= OPTION_OWN
+			     ? read_senders(id, long_options[index].name, sending, report, &options)
+			     : options_read(id, argv, report, &options);
 		if (rc)
 			return rc;
 	}

@@ -19,6 +19,8 @@ struct report;
 #define BLOCK_MAX     (UINT64_C(16) << 20)
 #define BLOCK_DEFAULT (UINT64_C(1) << 20)
 
+#define CONGESTION_BYTES 17 /* the longest name of a controller, and its zero */
+
 #define LANES_MAX 8 /* the library's own bound */
 
 /* Packets go without an ICRC only where both ends would have it so. */
@@ -33,8 +35,11 @@ struct options {
 	uint16_t udp_port;
 	bool udp_port_given;
 	uint64_t timeout_ns;
-	uint32_t block; /* send only */
-	uint32_t lanes; /* source ports for data; 0: not said */
+	/* send only */
+	uint32_t block;
+	char congestion[CONGESTION_BYTES]; /* the controller's name */
+	uint64_t rate_bps;		   /* 0: no cap */
+	uint32_t lanes;			   /* source ports for data; 0: not said */
 	uint8_t traffic_class;
 	enum icrc_choice icrc;
 	bool json;
@@ -92,6 +97,10 @@ int options_bad_value(struct report *report, const char *option, const char *exp
 
 /* --congestion: the name of a controller, copied out. */
 int options_read_congestion(struct report *report, char *out, size_t size);
+/* --rate: bits a second, not 0. */
+int options_read_rate(struct report *report, uint64_t *out);
+/* -ENOENT: there is none of that name. */
+int options_find_congestion(const char *name);
 
 /* Reads them. What is wrong goes into the report, as a usage error, and -EINVAL comes back. */
 int options_parse(int argc, char **argv, bool sending, struct report *report, struct options *out);

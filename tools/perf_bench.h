@@ -53,7 +53,8 @@ struct perf_shot {
 struct perf_flow {
 	struct perf_bench *bench;
 	struct gw_qp *qp;
-	struct gw_channel *channel; /* instead of it, where the plan says so */
+	struct gw_flow *governed;   /* what holds it back, if anything does */
+	struct gw_channel *channel; /* instead of both, where the plan says so */
 	uint32_t index;
 	struct list idle_sends;
 	struct list idle_recvs;

@@ -57,9 +57,7 @@ int perf_flow_open(struct perf_flow *flow, uint64_t timeout_ns)
 				 .peer_timeout_ns = timeout_ns,
 				 .handler = &qp_handler,
 				 .arg = flow };
-	struct gw_channel_attr channel = { .congestion = plan->congestion[0] != '\0'
-								 ? plan->congestion
-								 : NULL,
+	struct gw_channel_attr channel = { .congestion = perf_plan_congestion(plan),
 					   .rate_bps = plan->rate_bps,
 					   .peer_timeout_ns = timeout_ns,
 					   .slots = slots_for(plan),
@@ -72,6 +70,8 @@ int perf_flow_open(struct perf_flow *flow, uint64_t timeout_ns)
 
 void perf_flow_close(struct perf_flow *flow)
 {
+	if (flow->governed)
+		gw_flow_close(flow->governed);
 	if (flow->qp)
 		gw_qp_close(flow->qp);
 	if (flow->channel)
@@ -96,10 +96,23 @@ int perf_flow_info(const struct perf_flow *flow, uint8_t out[PERF_INFO_MAX], siz
 	return rc;
 }
 
+/* A bare queue pair that is to be held back has a controller and a pacer put in front of it. */
+static int govern(struct perf_flow *flow)
+{
+	const struct perf_plan *plan = &flow->bench->plan;
+	struct gw_flow_attr attr = { .congestion = perf_plan_congestion(plan),
+				     .rate_bps = plan->rate_bps };
+
+	if (plan->congestion[0] == '\0' && !plan->rate_bps)
+		return 0;
+	return gw_flow_open(flow->qp, &attr, &flow->governed);
+}
+
 int perf_flow_connect(struct perf_flow *flow, const uint8_t *info, size_t length)
 {
 	struct gw_channel_info channel;
 	struct gw_qp_info qp;
+	int rc;
 
 	if (length != (flow->channel ? sizeof(channel.bytes) : sizeof(qp.bytes)))
 		return -EPROTO;
@@ -108,7 +121,8 @@ int perf_flow_connect(struct perf_flow *flow, const uint8_t *info, size_t length
 		return gw_channel_connect(flow->channel, &channel);
 	}
 	memcpy(qp.bytes, info, length);
-	return gw_qp_connect(flow->qp, &qp);
+	rc = gw_qp_connect(flow->qp, &qp);
+	return rc ? rc : govern(flow);
 }
 
 uint64_t perf_flow_rtt_ns(const struct perf_flow *flow)

@@ -27,14 +27,10 @@ json_t *perf_json_plan(const struct perf_plan *plan, bool client)
 	json_object_set_new(object, "test", json_string(perf_test_name(plan->test)));
 	json_object_set_new(object, "scheme", json_string(plan->scheme->name));
 	json_object_set_new(object, "channel", json_boolean(plan->channel));
-	if (plan->channel) {
-		json_object_set_new(
-			object, "congestion",
-			json_string(plan->congestion[0] != '\0' ? plan->congestion : "default"));
-		json_object_set_new(object, "rate_cap_bps",
-				    plan->rate_bps ? json_integer((json_int_t)plan->rate_bps)
-						   : json_null());
-	}
+	json_object_set_new(object, "congestion", json_string(perf_plan_congestion(plan)));
+	json_object_set_new(object, "rate_cap_bps",
+			    plan->rate_bps ? json_integer((json_int_t)plan->rate_bps)
+					   : json_null());
 	json_object_set_new(object, "exact", json_boolean(plan->scheme->exact));
 	set_integer(object, "qps", plan->qps);
 	set_integer(object, "lanes", plan->lanes);

@@ -147,7 +147,6 @@ static int read_congestion(struct parser *parser)
 {
 	struct perf_plan *plan = &parser->options.plan;
 
-	plan->channel = true;
 	return options_read_congestion(parser->report, plan->congestion, sizeof(plan->congestion));
 }
 
@@ -185,10 +184,7 @@ static int read_client_option(int id, struct parser *parser)
 		plan->qps = (uint32_t)value;
 		return rc;
 	case OPTION_RATE:
-		plan->channel = true;
-		if (units_rate_bps(optarg, &plan->rate_bps) || !plan->rate_bps)
-			return options_bad_value(parser->report, "--rate", "a rate such as 800M");
-		return 0;
+		return options_read_rate(parser->report, &plan->rate_bps);
 	case OPTION_SCHEME:
 		plan->scheme = perf_scheme_find(optarg);
 		if (!plan->scheme)

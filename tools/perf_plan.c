@@ -49,6 +49,13 @@ int perf_test_find(const char *name, enum perf_test *out)
 	return -ENOENT;
 }
 
+const char *perf_plan_congestion(const struct perf_plan *plan)
+{
+	if (plan->congestion[0] != '\0')
+		return plan->congestion;
+	return plan->channel ? "default" : "none";
+}
+
 uint32_t perf_plan_receives(const struct perf_plan *plan)
 {
 	return plan->depth > 1 ? plan->depth : 2;
@@ -125,10 +132,12 @@ static int check_bounds(const struct perf_plan *plan, char why[PERF_WHY])
 		return refuse(why, "over a channel a message has 4 bytes at least");
 	if (plan->channel && plan->qps > PERF_QPS_MAX / 2)
 		return refuse(why, "there can be 1 to 5000 channels, of two queue pairs each");
+	if (plan->congestion[0] != '\0' && options_find_congestion(plan->congestion)) {
+		snprintf(why, PERF_WHY, "there is no controller \"%s\"", plan->congestion);
+		return -EINVAL;
+	}
 	if (plan->channel && !plan->scheme->library)
 		return refuse(why, "a channel is exact: raw is for bare queue pairs");
-	if (!plan->channel && (plan->rate_bps || plan->congestion[0] != '\0'))
-		return refuse(why, "only a channel has a rate and a controller");
 	if (plan->both && plan->test == PERF_LATENCY)
 		return refuse(why, "--both is for bandwidth; pings go both ways anyway");
 	if ((uint64_t)plan->qps * perf_plan_receives(plan) > PERF_MESSAGES_MAX) {

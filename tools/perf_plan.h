@@ -45,12 +45,11 @@ struct perf_plan {
 	bool skip_icrc; /* the client would have none; the server may insist */
 	bool both;	/* directions at once */
 	bool verify;
-	bool poll; /* rather than sleep */
-	/* over a channel each, with congestion control, instead of bare queue pairs */
-	bool channel;
+	bool poll;	   /* rather than sleep */
+	bool channel;	   /* one each, instead of bare queue pairs */
 	uint64_t rate_bps; /* no faster than this; 0: no cap */
-	char congestion[PERF_NAME_BYTES +
-			1]; /* the controller's name; empty: the library's choice */
+	/* the controller; empty: a channel's own choice, and none for a queue pair */
+	char congestion[PERF_NAME_BYTES + 1];
 };
 
 enum { PERF_PLAN_BYTES = 96, PERF_WHY = 200 };
@@ -58,6 +57,9 @@ enum { PERF_PLAN_BYTES = 96, PERF_WHY = 200 };
 /* "bw", "lat". */
 const char *perf_test_name(enum perf_test test);
 int perf_test_find(const char *name, enum perf_test *out);
+
+/* The controller's name: the one asked for, or what goes without saying. */
+const char *perf_plan_congestion(const struct perf_plan *plan);
 
 /* Receives that are posted on each queue pair: one more than a single message, for what comes next to prove it lost. */
 uint32_t perf_plan_receives(const struct perf_plan *plan);

@@ -103,11 +103,6 @@ static int make_flows(struct perf_bench *bench, struct report *report,
 		place_shots(bench, &bench->recv_area, flow, &flow->idle_recvs);
 		flow->idle_recv_count = bench->recv_area.shots_each;
 		rc = perf_flow_open(flow, options->timeout_ns);
-		if (rc == -EINVAL && bench->plan.congestion[0] != '\0')
-			return report_fail(
-				report, rc,
-				"there is no controller \"%s\"; godwit help perf lists them",
-				bench->plan.congestion);
 		if (rc)
 			return report_fail(report, rc, "cannot make %s %u of %u: %s",
 					   bench->plan.channel ? "channel" : "queue pair", i + 1,

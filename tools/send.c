@@ -97,7 +97,7 @@ static int exchange(struct sender *sender)
 	rc = gw_qp_connect(sender->endpoint.qp, &info);
 	if (rc)
 		return session_explain_connect(&sender->report, sender->options.host, rc);
-	return 0;
+	return endpoint_govern(&sender->endpoint, &sender->report, &sender->options);
 }
 
 static int read_block(struct sender *sender, uint8_t *out, uint64_t offset, uint64_t length)
@@ -318,12 +318,15 @@ static int send_run(int argc, char **argv)
 const struct command command_send = {
 	.name = "send",
 	.summary = "send a file to a host where `godwit recv` waits",
-	.usage = "usage: godwit send FILE HOST [OPTION ...]\n"
-		 "\n"
-		 "Sends FILE to HOST, where `godwit recv` waits for it.\n"
-		 "\n"
-		 "  --bind ADDR     send from this address of this host\n"
-		 "  --block SIZE    bytes in a message, 4K to 16M (default 1M)\n" OPTIONS_USAGE_WIRE
-			 OPTIONS_USAGE_ICRC OPTIONS_USAGE,
+	.usage =
+		"usage: godwit send FILE HOST [OPTION ...]\n"
+		"\n"
+		"Sends FILE to HOST, where `godwit recv` waits for it.\n"
+		"\n"
+		"  --bind ADDR     send from this address of this host\n"
+		"  --block SIZE    bytes in a message, 4K to 16M (default 1M)\n"
+		"  --congestion C  controller: default, long-haul, swift, or none for a private link\n"
+		"  --rate RATE     no faster than RATE, such as 800M\n" OPTIONS_USAGE_WIRE
+			OPTIONS_USAGE_ICRC OPTIONS_USAGE,
 	.run = send_run,
 };

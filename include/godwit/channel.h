@@ -16,6 +16,7 @@
 #ifndef GODWIT_CHANNEL_H
 #define GODWIT_CHANNEL_H
 
+#include <godwit/flow.h>
 #include <godwit/scheme.h>
 
 #ifdef __cplusplus
@@ -52,9 +53,6 @@ struct gw_channel_attr {
 	void *arg;
 	uint64_t reserved[4];
 };
-
-/* The controllers there are, by number from 0 on; null beyond the last. */
-GW_API const char *gw_channel_congestion(unsigned index);
 
 /* What a peer must know to connect, as bytes to be carried there by any means. */
 struct gw_channel_info {
@@ -140,8 +138,6 @@ GW_API int gw_op_cancel(struct gw_op *op);
 GW_API int gw_op_close(struct gw_op *op);
 
 /* ---- operations, in the other sense ---------------------------------------------------------------------------- */
-
-#define GW_RATE_UNLIMITED UINT64_MAX
 
 /* A cap on what leaves; 0 is a kill switch: no data leaves until it is set again, and the peer is kept. */
 GW_API int gw_channel_set_rate(struct gw_channel *channel, uint64_t bits_per_second);

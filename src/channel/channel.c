@@ -257,11 +257,15 @@ static int make_qps(struct gw_channel *ch, uint64_t peer_timeout_ns)
 	return error ? error : gw_qp_create(ch->ctx, &attr, &ch->qp[SMALL]);
 }
 
-const char *gw_channel_congestion(unsigned index)
+int gw_channel_set_rate(struct gw_channel *ch, uint64_t bits_per_second)
 {
-	const struct cc_ops *ops = cc_at(index);
-
-	return ops ? ops->name : NULL;
+	if (!ch)
+		return -EINVAL;
+	ch->cap_bps = bits_per_second;
+	if (ch->status)
+		return ch->status == -ENOTCONN ? 0 : ch->status;
+	governor_cap(&ch->governor, bits_per_second, gw_now_ns(ch->ctx));
+	return 0;
 }
 
 int gw_channel_create(struct gw_context *ctx, const struct gw_channel_attr *attr,
@@ -350,7 +354,7 @@ int gw_channel_connect(struct gw_channel *ch, const struct gw_channel_info *peer
 	ch->send_window = smaller(ch->mask + 1, info.operations);
 	ch->connected = true;
 	ch->status = 0;
-	pace_open(ch, gw_now_ns(ch->ctx));
+	governor_open(&ch->governor, ch->controller, ch->cap_bps, ch->qp, QPS, gw_now_ns(ch->ctx));
 	error = bounce_post(ch);
 	if (error)
 		channel_fail(ch, error);

@@ -154,7 +154,7 @@ int gw_channel_explain(const struct gw_channel *ch, char *out, size_t size)
 			say(&text, "; small sends wait for the peer to post receives");
 		if (!ch->cap_bps)
 			say(&text, "; stopped: the rate is set to 0");
-		cc_explain(&ch->cc, control, sizeof(control));
+		cc_explain(&ch->governor.cc, control, sizeof(control));
 		say(&text, "; %s", control);
 	}
 	return (int)text.length;
@@ -171,9 +171,9 @@ int gw_channel_stats(const struct gw_channel *ch, struct gw_channel_stats *out)
 	out->receives_open = open_in(ch->recvs, ch->mask, ch->recv_oldest, ch->recv_next);
 	if (ch->status)
 		return 0;
-	out->rate_bps = ch->pacer.rate_bps;
-	out->window_bytes = cc_limits(&ch->cc).window_bytes;
-	out->in_flight_bytes = ch->side[BULK].in_flight_bytes + ch->side[SMALL].in_flight_bytes;
+	out->rate_bps = ch->governor.pacer.rate_bps;
+	out->window_bytes = cc_limits(&ch->governor.cc).window_bytes;
+	out->in_flight_bytes = governor_in_flight(&ch->governor);
 	if (!gw_qp_estimate(ch->qp[BULK], &bulk) && !gw_qp_estimate(ch->qp[SMALL], &small)) {
 		out->rtt_ns = bulk.rtt_ns ? bulk.rtt_ns : small.rtt_ns;
 		out->loss = bulk.loss > small.loss ? bulk.loss : small.loss;

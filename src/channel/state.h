@@ -29,8 +29,7 @@
 #include "base/list.h"
 #include "base/pool.h"
 #include "channel/record.h"
-#include "congestion/cc.h"
-#include "congestion/pacer.h"
+#include "congestion/governor.h"
 
 #define NEVER		UINT64_MAX
 #define SCHEMES_MAX	8
@@ -126,16 +125,6 @@ enum pack_group { GROUP_DATA, GROUP_NOTICE, GROUPS };
 
 enum { BULK, SMALL, QPS };
 
-/* The argument of a queue pair's gate. */
-struct side {
-	struct gw_channel *ch;
-	uint64_t in_flight_bytes;
-	uint64_t credit_bytes;
-	uint64_t packet_bytes; /* in a packet, of late */
-	bool idle;
-	bool small;
-};
-
 struct scheme_entry {
 	const struct gw_scheme *scheme; /* as the user knows it */
 	struct gw_scheme receiving;	/* with our ear at `announced` */
@@ -192,11 +181,8 @@ struct gw_channel {
 	struct scheme_entry schemes[SCHEMES_MAX];
 	uint32_t scheme_count;
 
-	struct side side[QPS];
 	const struct cc_ops *controller;
-	struct cc cc;
-	struct pacer pacer;
-	uint64_t rtt_ns; /* the last that the gate was told */
+	struct governor governor;
 	uint64_t cap_bps;
 
 	struct gw_channel_stats stats;
@@ -253,11 +239,6 @@ void bulk_post(struct gw_channel *ch);
 void bulk_withdraw(struct gw_op *op);
 void recv_check(struct gw_op *op);
 void bulk_listen(struct scheme_entry *entry, const struct gw_scheme *scheme);
-
-/* gate.c */
-extern const struct gw_gate channel_gate;
-void pace_open(struct gw_channel *ch, uint64_t now);
-void pace_set(struct gw_channel *ch, uint64_t now);
 
 /* info.c */
 struct peer_channel {

@@ -196,7 +196,7 @@ def interrupted(directory):
             common = ["--timeout", 5, "--udp-port", 0]
             receiver = start_recv(target, port, "--drop", "20%" if end == "send" else 0, *common)
             sender = start_send(source, "127.0.0.1", port, "--drop", "20%" if end == "recv" else 0, *common)
-            time.sleep(0.2)
+            time.sleep(0.4)  # one that is hit before it has met the other has nobody to take leave of
             hit, other = (sender, receiver) if end == "send" else (receiver, sender)
             check(hit.alive() and other.alive(), f"the transfer ended before the signal: {hit} {other}")
             hit.signal(number)

@@ -1,0 +1,225 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A controller and a pacer at the gate of queue pairs; see governor.h. What the message layer tells is in packets, what the
+ * controller counts in bytes: between the two stands how long packets were of late.
+ */
+#include "congestion/governor.h"
+
+#define EXPRESS_SHARE	 8 /* packets */
+#define GROUP_BYTES	 (32u << 10)
+#define GROUP_LEAST_NS	 50000
+#define GROUP_BPS	 UINT64_C(10000000000) /* from here on it is GROUP_BYTES in any case */
+#define PACKETS_A_SECOND 10		       /* at least */
+#define TOKENS_A_BYTE	 8000000000
+#define BURST_SHARE	 8 /* of a round trip: an eighth */
+#define BURST_LEAST_NS	 1000000
+#define BURST_MOST_NS	 4000000
+#define LATE_SHARE	 2
+
+static uint64_t least(uint64_t a, uint64_t b)
+{
+	return a < b ? a : b;
+}
+
+/* A controller that sees delay where there is no queue may take the rate down without end: some packets a second still
+ * have to leave for it to see anything else. */
+static void set_rate(struct governor *g, uint64_t now)
+{
+	uint64_t floor_bps = (uint64_t)g->pacer.packet_bytes * 8 * PACKETS_A_SECOND;
+	uint64_t rate_bps = cc_limits(&g->cc).rate_bps;
+
+	if (rate_bps < floor_bps)
+		rate_bps = floor_bps;
+	pacer_set_rate(&g->pacer, least(rate_bps, g->cap_bps), now);
+}
+
+/* On a long path a longer burst does no harm, and a host that was busy for part of a round trip is no reason to send less
+ * in that round trip. */
+static void set_times(struct governor *g, uint64_t rtt_ns, uint64_t now)
+{
+	uint64_t burst_ns = least(rtt_ns / BURST_SHARE, BURST_MOST_NS);
+
+	g->rtt_ns = rtt_ns;
+	pacer_set_times(&g->pacer, burst_ns > BURST_LEAST_NS ? burst_ns : BURST_LEAST_NS,
+			rtt_ns / LATE_SHARE, now);
+}
+
+static uint64_t in_flight_bytes(const struct governor *g)
+{
+	uint64_t bytes = 0;
+
+	for (unsigned i = 0; i < g->sides; i++)
+		bytes += g->side[i].in_flight_bytes;
+	return bytes;
+}
+
+/* Packets that the window has room for. */
+static uint32_t window_allows(const struct governor_side *side, uint32_t in_flight,
+			      uint32_t payload)
+{
+	const struct governor *g = side->governor;
+	uint64_t window = cc_limits(&g->cc).window_bytes;
+	uint64_t used = in_flight_bytes(g);
+	uint64_t packets = window > used ? (window - used) / payload : 0;
+
+	/* The report of its own packets is what opens the gate again, also where the other's fill the window. */
+	if (!in_flight && !packets)
+		packets = 1;
+	if (side->express && in_flight < EXPRESS_SHARE && packets < EXPRESS_SHARE - in_flight)
+		packets = EXPRESS_SHARE - in_flight;
+	return (uint32_t)least(packets, UINT32_MAX);
+}
+
+/* Bulk waits for so many tokens at once, for batches are cheap: but a batch is a queue of its own making at the bottleneck,
+ * and has to be short against the round trip, or at least against what hosts can time. */
+static uint64_t group_bytes(const struct governor *g)
+{
+	const struct pacer *pacer = &g->pacer;
+	uint64_t time_ns = g->rtt_ns / BURST_SHARE;
+	uint64_t bytes;
+
+	if (time_ns < GROUP_LEAST_NS)
+		time_ns = GROUP_LEAST_NS;
+	bytes = pacer->rate_bps < GROUP_BPS ? pacer->rate_bps * time_ns / TOKENS_A_BYTE
+					    : GROUP_BYTES;
+	return least(least(bytes, GROUP_BYTES), (uint64_t)pacer->depth / TOKENS_A_BYTE / 2);
+}
+
+static uint32_t allow(void *arg, uint32_t in_flight, uint32_t payload, uint64_t now,
+		      uint64_t *again_ns)
+{
+	struct governor_side *side = arg;
+	struct pacer *pacer = &side->governor->pacer;
+	uint64_t wanted = group_bytes(side->governor);
+	uint64_t bytes;
+	uint32_t packets;
+
+	side->in_flight_bytes = in_flight * side->packet_bytes;
+	*again_ns = UINT64_MAX;
+	if (!side->governor->cap_bps)
+		return 0;
+	packets = window_allows(side, in_flight, payload);
+	if (!packets)
+		return 0;
+	if (side->express || wanted < payload)
+		wanted = payload;
+	bytes = pacer_allow(pacer, now);
+	if (bytes < wanted) {
+		*again_ns = pacer_next_ns(pacer, wanted, now);
+		return 0;
+	}
+	return (uint32_t)least(packets, bytes / payload);
+}
+
+static void sent(void *arg, uint32_t packets, uint64_t bytes, uint64_t now)
+{
+	struct governor_side *side = arg;
+
+	side->packet_bytes = (7 * side->packet_bytes + bytes / packets + 4) / 8;
+	side->in_flight_bytes += bytes;
+	cc_sent(&side->governor->cc, bytes, now);
+	pacer_take(&side->governor->pacer, bytes, now);
+}
+
+static void report(void *arg, const struct gw_path_report *path, uint64_t now)
+{
+	struct governor_side *side = arg;
+	struct governor *g = side->governor;
+	struct cc_report known = { .delivered_packets = path->delivered_packets,
+				   .delivered_bytes = path->delivered_packets * side->packet_bytes,
+				   .lost_packets = path->lost_packets,
+				   .ce_packets = path->marked_packets,
+				   .rtt_ns = path->rtt_ns };
+
+	side->in_flight_bytes = path->in_flight_packets * side->packet_bytes;
+	side->idle = path->idle;
+	known.in_flight_bytes = in_flight_bytes(g);
+	known.app_limited = true;
+	for (unsigned i = 0; i < g->sides; i++)
+		known.app_limited &= g->side[i].idle;
+	cc_report(&g->cc, &known, now);
+	if (path->rtt_ns)
+		set_times(g, path->rtt_ns, now);
+	set_rate(g, now);
+}
+
+static void cnp(void *arg, uint64_t now)
+{
+	struct governor_side *side = arg;
+
+	cc_cnp(&side->governor->cc, now);
+	set_rate(side->governor, now);
+}
+
+static void timeout(void *arg, uint64_t now)
+{
+	struct governor_side *side = arg;
+
+	side->in_flight_bytes = 0;
+	cc_timeout(&side->governor->cc, now);
+	set_rate(side->governor, now);
+}
+
+static void credit(void *arg, uint32_t packets, uint64_t now)
+{
+	struct governor_side *side = arg;
+	struct governor *g = side->governor;
+
+	uint64_t bytes = 0;
+
+	side->credit_bytes = (uint64_t)packets * side->packet_bytes;
+	for (unsigned i = 0; i < g->sides; i++)
+		bytes += g->side[i].credit_bytes;
+	cc_credit(&g->cc, bytes, now);
+}
+
+static const struct gw_gate governor_gate = {
+	.allow = allow,
+	.sent = sent,
+	.report = report,
+	.cnp = cnp,
+	.timeout = timeout,
+	.credit = credit,
+};
+
+void governor_open(struct governor *g, const struct cc_ops *ops, uint64_t cap_bps,
+		   struct gw_qp *const *qps, unsigned count, uint64_t now)
+{
+	struct pacer_attr pacer = { 0 };
+	struct cc_attr cc = { 0 };
+	uint32_t payload = 0;
+
+	gw_qp_payload(qps[0], &payload);
+	*g = (struct governor){ .cap_bps = cap_bps, .sides = count };
+	pacer.packet_bytes = cc.packet_bytes = payload;
+	pacer_init(&g->pacer, &pacer, now);
+	cc_init(&g->cc, ops, &cc, now);
+	for (unsigned i = 0; i < count; i++)
+		g->side[i] = (struct governor_side){ .governor = g,
+						     .qp = qps[i],
+						     .packet_bytes = payload,
+						     .idle = true,
+						     .express = i > 0 };
+	set_rate(g, now);
+	for (unsigned i = 0; i < count; i++)
+		gw_qp_set_gate(qps[i], &governor_gate, &g->side[i]);
+}
+
+void governor_cap(struct governor *g, uint64_t cap_bps, uint64_t now)
+{
+	g->cap_bps = cap_bps;
+	set_rate(g, now);
+	for (unsigned i = 0; i < g->sides; i++)
+		gw_qp_reopen(g->side[i].qp);
+}
+
+void governor_close(struct governor *g)
+{
+	for (unsigned i = 0; i < g->sides; i++)
+		gw_qp_set_gate(g->side[i].qp, NULL, NULL);
+}
+
+uint64_t governor_in_flight(const struct governor *g)
+{
+	return in_flight_bytes(g);
+}

@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Congestion control for a bare queue pair: it holds a rate, stops and goes on, fills a path without filling its queue. */
+#include "../reliability/duo.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include <godwit/flow.h>
+
+#define LENGTH	 UINT64_C(1000000)
+#define LINK_BPS UINT64_C(1000000000)
+
+static const struct link_attr wire = { .delay_ns = MS };
+
+static void misuse(void **state)
+{
+	struct gw_flow_attr unknown = { .congestion = "hope" };
+	struct duo_attr attr = { .link = wire };
+	struct gw_flow_stats stats;
+	struct gw_flow *flow;
+	struct duo duo;
+	char text[8];
+
+	(void)state;
+	duo_open(&duo, &attr);
+	assert_int_equal(gw_flow_open(NULL, NULL, &flow), -EINVAL);
+	assert_int_equal(gw_flow_open(duo.qp[0], NULL, NULL), -EINVAL);
+	assert_int_equal(gw_flow_open(duo.qp[0], &unknown, &flow), -EINVAL);
+	assert_int_equal(gw_flow_open(duo.qp[0], NULL, &flow), 0);
+	assert_int_equal(gw_flow_stats(flow, NULL), -EINVAL);
+	assert_int_equal(gw_flow_stats(NULL, &stats), -EINVAL);
+	assert_int_equal(gw_flow_explain(flow, text, 0), -EINVAL);
+	assert_int_equal(gw_flow_explain(NULL, text, sizeof(text)), -EINVAL);
+	assert_true(gw_flow_explain(flow, text, sizeof(text)) > 0);
+	assert_int_equal(strlen(text), sizeof(text) - 1);
+	assert_int_equal(gw_flow_set_rate(NULL, 1), -EINVAL);
+	assert_int_equal(gw_flow_close(NULL), -EINVAL);
+	assert_int_equal(gw_flow_close(flow), 0);
+	duo_close(&duo);
+}
+
+static void names(void **state)
+{
+	unsigned count = 0;
+
+	(void)state;
+	while (gw_congestion_name(count)) {
+		assert_true(strlen(gw_congestion_name(count)) <= 16);
+		count++;
+	}
+	assert_true(count >= 4);
+	assert_null(gw_congestion_name(UINT32_MAX));
+}
+
+static void holds_a_rate_and_stops(void **state)
+{
+	struct gw_flow_attr attr = { .congestion = "none", .rate_bps = 80000000 };
+	struct duo_attr world = { .link = wire };
+	struct duo_transfer transfer;
+	struct gw_flow *flow;
+	struct duo duo;
+	uint64_t start, packets;
+
+	(void)state;
+	duo_open(&duo, &world);
+	assert_int_equal(gw_flow_open(duo.qp[0], &attr, &flow), 0);
+	start = duo_now(&duo);
+	duo_start(&duo, LENGTH, &transfer);
+	duo_finish(&transfer, S);
+	assert_in_range(transfer.received_at - start, 97 * MS, 106 * MS);
+	/* Stopped, and let go again. */
+	assert_int_equal(gw_flow_set_rate(flow, 0), 0);
+	packets = duo_counter(&duo, 0, "sent_packets");
+	duo_start(&duo, LENGTH, &transfer);
+	duo_run(&duo, 2 * S);
+	assert_int_equal(duo_counter(&duo, 0, "sent_packets"), packets);
+	assert_int_equal(gw_flow_set_rate(flow, GW_RATE_UNLIMITED), 0);
+	world_touch(&duo.world, 0);
+	duo_finish(&transfer, S);
+	/* Without a flow nothing holds it. */
+	assert_int_equal(gw_flow_set_rate(flow, 1000000), 0);
+	assert_int_equal(gw_flow_close(flow), 0);
+	start = duo_now(&duo);
+	duo_start(&duo, LENGTH, &transfer);
+	duo_finish(&transfer, S);
+	assert_true(transfer.received_at - start < 10 * MS);
+	duo_close(&duo);
+}
+
+/* Sixteen megabytes through a gigabit and a queue of half a round trip. */
+static void fills_a_path(void **state)
+{
+	struct gw_flow_attr attr = { .congestion = "long-haul" };
+	struct duo_attr world = { .link = { .rate_bps = LINK_BPS,
+					    .delay_ns = 5 * MS,
+					    .queue_bytes = LINK_BPS / 8 * 5 * MS / S },
+				  .host = { .queue = 1 << 13 },
+				  .memory_bytes = 16u << 20 };
+	struct duo_transfer transfer;
+	struct gw_flow_stats stats;
+	struct gw_flow *flow;
+	struct duo duo;
+	uint64_t start;
+
+	(void)state;
+	duo_open(&duo, &world);
+	assert_int_equal(gw_flow_open(duo.qp[0], &attr, &flow), 0);
+	start = duo_now(&duo);
+	duo_start(&duo, duo.memory_bytes, &transfer);
+	duo_until(&duo, 5 * S, transfer.received);
+	/* 134 ms at the link's rate, and as much again to find it. */
+	assert_in_range(transfer.received_at - start, 134 * MS, 280 * MS);
+	assert_true(duo_estimate(&duo, 0).rtt_ns < 13 * MS);
+	assert_int_equal(gw_flow_stats(flow, &stats), 0);
+	assert_in_range(stats.rate_bps, LINK_BPS / 2, 2 * LINK_BPS);
+	duo_finish(&transfer, S);
+	assert_int_equal(gw_flow_close(flow), 0);
+	duo_close(&duo);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(misuse),
+		cmocka_unit_test(names),
+		cmocka_unit_test(holds_a_rate_and_stops),
+		cmocka_unit_test(fills_a_path),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
