@@ -3,7 +3,10 @@
 #include "options.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
+
+#include <godwit/channel.h>
 
 #include "lab/units.h"
 #include "report.h"
@@ -112,6 +115,23 @@ static int read_block(struct report *report, bool sending, struct options *optio
 		return options_bad_value(report, "--block", "a size from 4K to 16M");
 	options->block = (uint32_t)value;
 	return 0;
+}
+
+int options_read_congestion(struct report *report, char *out, size_t size)
+{
+	char known[128] = "";
+	size_t used = 0;
+	const char *name;
+
+	for (unsigned i = 0; (name = gw_channel_congestion(i)); i++) {
+		if (strcmp(name, optarg) == 0) {
+			snprintf(out, size, "%s", name);
+			return 0;
+		}
+		used += (size_t)snprintf(known + used, sizeof(known) - used, "%s%s", i ? ", " : "",
+					 name);
+	}
+	return report_usage(report, "--congestion \"%s\" is none of %s", optarg, known);
 }
 
 int options_read(int id, char **argv, struct report *report, struct options *options)

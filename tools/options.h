@@ -90,6 +90,9 @@ int options_read(int id, char **argv, struct report *report, struct options *opt
 /* "--option "value" is not ...": a usage error about the option being read. */
 int options_bad_value(struct report *report, const char *option, const char *expected);
 
+/* --congestion: the name of a controller, copied out. */
+int options_read_congestion(struct report *report, char *out, size_t size);
+
 /* Reads them. What is wrong goes into the report, as a usage error, and -EINVAL comes back. */
 int options_parse(int argc, char **argv, bool sending, struct report *report, struct options *out);
 

@@ -13,6 +13,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "bytes.h"
+#include "perf_flow.h"
 #include "perf_pattern.h"
 #include "perf_scheme.h"
 
@@ -112,6 +114,12 @@ bool perf_flow_ends(const struct perf_flow *flow, uint64_t now)
 	       (phase->stop_ns && now >= phase->stop_ns);
 }
 
+void perf_samples_add(struct perf_samples *samples, uint64_t ns)
+{
+	if (samples->count < samples->room)
+		samples->ns[samples->count++] = ns;
+}
+
 static uint8_t *next_piece(struct perf_shot *shot, const struct perf_area *area)
 {
 	uint64_t piece = shot->uses++ % area->pieces;
@@ -131,8 +139,9 @@ void perf_flow_send(struct perf_flow *flow, uint32_t flags)
 	if (bench->plan.verify)
 		perf_pattern_fill(memory, bench->plan.size,
 				  perf_pattern_key(bench->client, flow->index, shot->sequence));
-	rc = bench->plan.scheme->send(shot, memory, bench->plan.size,
-				      flags | (uint32_t)(shot->sequence & PERF_IMM_SEQUENCE));
+	shot->posted_ns = gw_now_ns(bench->ctx);
+	rc = perf_flow_post_send(shot, memory, bench->plan.size,
+				 flags | (uint32_t)(shot->sequence & PERF_IMM_SEQUENCE));
 	if (rc) {
 		fail(bench, rc);
 		return;
@@ -155,7 +164,7 @@ void perf_flow_recv(struct perf_flow *flow)
 	shot->landed = 0;
 	shot->landed_ns = shot->heard_ns = 0;
 	shot->announced = shot->completed = false;
-	rc = bench->plan.scheme->recv(shot, next_piece(shot, &bench->recv_area), bench->plan.size);
+	rc = perf_flow_post_recv(shot, next_piece(shot, &bench->recv_area), bench->plan.size);
 	if (rc) {
 		fail(bench, rc);
 		return;
@@ -171,8 +180,7 @@ void perf_shot_sent(struct perf_shot *shot, int status, uint64_t now)
 	struct perf_flow *flow = shot->flow;
 	struct perf_bench *bench = flow->bench;
 
-	gw_send_close(shot->send);
-	shot->send = NULL;
+	perf_shot_close(shot);
 	list_add_tail(&flow->idle_sends, &shot->link);
 	flow->sends_open--;
 	flow->delivered++;
@@ -180,6 +188,8 @@ void perf_shot_sent(struct perf_shot *shot, int status, uint64_t now)
 		fail(bench, status);
 		return;
 	}
+	if (bench->plan.test == PERF_BANDWIDTH && bench->phase.measured)
+		perf_samples_add(&bench->samples, gw_now_ns(bench->ctx) - shot->posted_ns);
 	bench->engine->sent(flow, now);
 	if (flow->last_sent && !flow->sends_open && !flow->send_finished) {
 		flow->send_finished = true;
@@ -187,21 +197,51 @@ void perf_shot_sent(struct perf_shot *shot, int status, uint64_t now)
 	}
 }
 
-/* Checks what landed of a message, hole by hole, and counts what did not. */
+static const uint8_t *memory_of(const struct perf_shot *shot)
+{
+	const struct perf_bench *bench = shot->flow->bench;
+
+	return shot->memory +
+	       (shot->uses - 1) % bench->recv_area.pieces * perf_plan_stride(&bench->plan);
+}
+
+/* What the message says of itself. The library promises length and immediate; a measurement that counted otherwise would
+ * be worth nothing. */
+static int read_head(const struct perf_shot *shot, struct perf_arrival *arrival)
+{
+	struct gw_recv_status what = { 0 };
+	int rc;
+
+	if (shot->op) {
+		arrival->imm = get32(memory_of(shot));
+	} else {
+		rc = gw_recv_status(shot->recv, &what);
+		if (rc == 0)
+			rc = gw_recv_imm(shot->recv, &arrival->imm);
+		if (rc)
+			return rc;
+		if (what.length != shot->flow->bench->plan.size)
+			return -EPROTO;
+	}
+	return (arrival->imm ^ shot->sequence) & PERF_IMM_SEQUENCE ? -EPROTO : 0;
+}
+
+/* Checks what landed of a message, hole by hole, and counts what did not. A channel's has no holes. */
 static int examine(struct perf_shot *shot, struct perf_arrival *arrival)
 {
 	struct perf_bench *bench = shot->flow->bench;
 	uint64_t key = perf_pattern_key(!bench->client, shot->flow->index, shot->sequence);
-	uint64_t size = bench->plan.size, from = 0, at = 0;
-	const uint8_t *memory = shot->memory + (shot->uses - 1) % bench->recv_area.pieces *
-						       perf_plan_stride(&bench->plan);
+	uint64_t size = bench->plan.size, from = shot->op ? PERF_CHANNEL_LEAST : 0, at = 0;
+	const uint8_t *memory = memory_of(shot);
 	struct gw_run hole = { 0, 0 };
 	uint32_t payload = 1;
 
-	gw_qp_payload(shot->flow->qp, &payload);
+	if (shot->recv)
+		gw_qp_payload(shot->flow->qp, &payload);
 	for (;;) {
-		int more =
-			gw_recv_next_hole(shot->recv, hole.first + hole.count, UINT32_MAX, &hole);
+		int more = shot->recv ? gw_recv_next_hole(shot->recv, hole.first + hole.count,
+							  UINT32_MAX, &hole)
+				      : 0;
 		uint64_t below = more == 1 ? (uint64_t)hole.first * payload : size;
 		uint64_t next = (uint64_t)(hole.first + hole.count) * payload;
 
@@ -251,20 +291,12 @@ void perf_shot_received(struct perf_shot *shot, int status, uint64_t landed_ns, 
 	struct perf_flow *flow = shot->flow;
 	struct perf_bench *bench = flow->bench;
 	struct perf_arrival arrival = { 0 };
-	struct gw_recv_status what = { 0 };
 
 	if (status == 0)
-		status = gw_recv_status(shot->recv, &what);
-	if (status == 0)
-		status = gw_recv_imm(shot->recv, &arrival.imm);
-	/* The library promises both; a measurement that counted otherwise would be worth nothing. */
-	if (status == 0 && (what.length != bench->plan.size ||
-			    ((arrival.imm ^ shot->sequence) & PERF_IMM_SEQUENCE)))
-		status = -EPROTO;
+		status = read_head(shot, &arrival);
 	if (status == 0)
 		status = examine(shot, &arrival);
-	gw_recv_close(shot->recv);
-	shot->recv = NULL;
+	perf_shot_close(shot);
 	list_del(&shot->link);
 	list_add_tail(&flow->idle_recvs, &shot->link);
 	flow->idle_recv_count++;

@@ -4,7 +4,7 @@
  * size, so that no size inherits anything from the one before it. The context stays: leaving a shared port and joining
  * it again would change who gets whose packets.
  *
- * A flow is a queue pair. It owns shots: places for one message each, with their share of the memory, through which the
+ * A flow is a queue pair, or a channel. It owns shots: places for one message each, with their share of the memory, through which the
  * shot cycles from use to use. So no two messages under way overlap, whatever the order they end in. What is posted
  * when is the engine's choice: a stream for bandwidth, ping-pong for latency.
  *
@@ -17,7 +17,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include <godwit/scheme.h>
+#include <godwit/channel.h>
 
 #include "base/list.h"
 #include "options.h"
@@ -44,13 +44,16 @@ struct perf_shot {
 	uint64_t heard_ns;  /* that, or when the message was announced */
 	bool announced;
 	bool completed;
+	uint64_t posted_ns; /* of a send */
 	struct gw_send *send;
 	struct gw_recv *recv;
+	struct gw_op *op; /* instead of either, over a channel */
 };
 
 struct perf_flow {
 	struct perf_bench *bench;
 	struct gw_qp *qp;
+	struct gw_channel *channel; /* instead of it, where the plan says so */
 	uint32_t index;
 	struct list idle_sends;
 	struct list idle_recvs;
@@ -124,8 +127,9 @@ struct perf_phase {
 	bool fair_taken;
 };
 
+/* Half round trips, at the client of a latency test; of a bandwidth test, at a sender: how long messages took. */
 struct perf_samples {
-	uint64_t *half_ns; /* half round trips */
+	uint64_t *ns;
 	uint64_t count;
 	uint64_t room;
 	uint64_t lost; /* pings without a sample, for something of them was lost */
@@ -186,6 +190,9 @@ void perf_flow_recv(struct perf_flow *flow);
 
 /* Whether the next message is the flow's last of this phase. */
 bool perf_flow_ends(const struct perf_flow *flow, uint64_t now);
+
+/* A sample, if there is room. */
+void perf_samples_add(struct perf_samples *samples, uint64_t ns);
 
 /* For schemes: the request ended. `landed_ns` is when its last packet came. */
 void perf_shot_sent(struct perf_shot *shot, int status, uint64_t now);

@@ -26,6 +26,15 @@ json_t *perf_json_plan(const struct perf_plan *plan, bool client)
 	json_object_set_new(object, "role", json_string(client ? "client" : "server"));
 	json_object_set_new(object, "test", json_string(perf_test_name(plan->test)));
 	json_object_set_new(object, "scheme", json_string(plan->scheme->name));
+	json_object_set_new(object, "channel", json_boolean(plan->channel));
+	if (plan->channel) {
+		json_object_set_new(
+			object, "congestion",
+			json_string(plan->congestion[0] != '\0' ? plan->congestion : "default"));
+		json_object_set_new(object, "rate_cap_bps",
+				    plan->rate_bps ? json_integer((json_int_t)plan->rate_bps)
+						   : json_null());
+	}
 	json_object_set_new(object, "exact", json_boolean(plan->scheme->exact));
 	set_integer(object, "qps", plan->qps);
 	set_integer(object, "lanes", plan->lanes);
@@ -51,8 +60,27 @@ static json_t *fairness(const struct perf_result *result)
 	return object;
 }
 
+static void set_us(json_t *object, const char *name, bool known, uint64_t ns)
+{
+	json_object_set_new(object, name, known ? json_real((double)ns / 1000) : json_null());
+}
+
+static json_t *times(const struct perf_result *result)
+{
+	json_t *object = json_object();
+
+	set_integer(object, "samples", result->samples);
+	set_us(object, "mean_us", result->samples, result->mean_ns);
+	set_us(object, "min_us", result->samples, result->min_ns);
+	set_us(object, "median_us", result->samples, result->median_ns);
+	set_us(object, "p99_us", result->samples >= PERF_SAMPLES_P99, result->p99_ns);
+	set_us(object, "p99_9_us", result->samples >= PERF_SAMPLES_P999, result->p999_ns);
+	set_us(object, "max_us", result->samples, result->max_ns);
+	return object;
+}
+
 static json_t *direction(const struct perf_plan *plan, bool to_server,
-			 const struct perf_result *receiver)
+			 const struct perf_result *sender, const struct perf_result *receiver)
 {
 	double seconds = session_seconds(receiver->window_ns);
 	json_t *object = json_object();
@@ -71,25 +99,8 @@ static json_t *direction(const struct perf_plan *plan, bool to_server,
 	set_integer(object, "messages_with_holes", receiver->holed_messages);
 	if (plan->qps > 1)
 		json_object_set_new(object, "fairness", fairness(receiver));
-	return object;
-}
-
-static void set_us(json_t *object, const char *name, bool known, uint64_t ns)
-{
-	json_object_set_new(object, name, known ? json_real((double)ns / 1000) : json_null());
-}
-
-static json_t *latency(const struct perf_result *client)
-{
-	json_t *object = json_object();
-
-	set_integer(object, "samples", client->samples);
-	set_integer(object, "lost_pings", client->lost_pings);
-	set_us(object, "min_us", client->samples, client->min_ns);
-	set_us(object, "median_us", client->samples, client->median_ns);
-	set_us(object, "p99_us", client->samples >= PERF_SAMPLES_P99, client->p99_ns);
-	set_us(object, "p99_9_us", client->samples >= PERF_SAMPLES_P999, client->p999_ns);
-	set_us(object, "max_us", client->samples, client->max_ns);
+	if (plan->test == PERF_BANDWIDTH)
+		json_object_set_new(object, "message_time", times(sender));
 	return object;
 }
 
@@ -135,12 +146,16 @@ json_t *perf_json_row(const struct perf_plan *plan, bool client,
 	set_integer(object, "size_bytes", plan->size);
 	set_integer(object, "depth", plan->depth);
 	set_integer(object, "working_set_bytes", area);
-	json_array_append_new(directions, direction(plan, true, at_server));
+	json_array_append_new(directions, direction(plan, true, at_client, at_server));
 	if (plan->both || plan->test == PERF_LATENCY)
-		json_array_append_new(directions, direction(plan, false, at_client));
+		json_array_append_new(directions, direction(plan, false, at_server, at_client));
 	json_object_set_new(object, "directions", directions);
-	if (plan->test == PERF_LATENCY)
-		json_object_set_new(object, "half_round_trip", latency(at_client));
+	if (plan->test == PERF_LATENCY) {
+		json_t *half = times(at_client);
+
+		set_integer(half, "lost_pings", at_client->lost_pings);
+		json_object_set_new(object, "half_round_trip", half);
+	}
 	json_object_set_new(object, "client", one_end(at_client, bytes));
 	json_object_set_new(object, "server", one_end(at_server, bytes));
 	return object;

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "interrupt.h"
+#include "perf_flow.h"
 #include "perf_scheme.h"
 #include "report.h"
 #include "session.h"
@@ -18,36 +19,35 @@
 #define NAP_NS	 UINT64_C(50000000)
 #define WATCH_NS UINT64_C(50000000)
 
-static int say_qps(struct perf_bench *bench, struct perf_talk *talk)
+static int say_flows(struct perf_bench *bench, struct perf_talk *talk)
 {
-	struct gw_qp_info info;
+	uint8_t info[PERF_INFO_MAX];
+	size_t length;
 	int rc = 0;
 
 	for (uint32_t i = 0; rc == 0 && i < bench->plan.qps; i++) {
-		rc = gw_qp_info(bench->flows[i].qp, &info);
+		rc = perf_flow_info(&bench->flows[i], info, &length);
 		if (rc)
 			return report_fail(talk->report, rc, "cannot describe queue pair %u: %s", i,
 					   strerror(-rc));
-		rc = perf_talk_say(talk, PROTOCOL_KIND_PERF_QP, info.bytes, sizeof(info.bytes));
+		rc = perf_talk_say(talk, PROTOCOL_KIND_PERF_QP, info, length);
 	}
 	return rc;
 }
 
-static int hear_qps(struct perf_bench *bench, struct perf_talk *talk)
+static int hear_flows(struct perf_bench *bench, struct perf_talk *talk)
 {
-	struct gw_qp_info info;
 	int rc = 0;
 
 	for (uint32_t i = 0; rc == 0 && i < bench->plan.qps; i++) {
 		rc = perf_talk_hear_kind(talk, PROTOCOL_KIND_PERF_QP);
 		if (rc)
 			return rc;
-		if (talk->header.length != sizeof(info.bytes))
+		rc = perf_flow_connect(&bench->flows[i], talk->body, talk->header.length);
+		if (rc == -EPROTO)
 			return report_fail(talk->report, -EPROTO,
 					   "%s described a queue pair in a way that makes no sense",
 					   talk->report->peer);
-		memcpy(info.bytes, talk->body, sizeof(info.bytes));
-		rc = gw_qp_connect(bench->flows[i].qp, &info);
 		if (rc)
 			return session_explain_connect(talk->report, talk->report->peer, rc);
 	}
@@ -71,15 +71,15 @@ static int connect_all(struct perf_bench *bench, struct perf_talk *talk)
 	int rc = 0;
 
 	if (bench->client)
-		rc = say_qps(bench, talk);
+		rc = say_flows(bench, talk);
 	if (rc == 0)
-		rc = hear_qps(bench, talk);
+		rc = hear_flows(bench, talk);
 	if (rc)
 		return rc;
 	rc = perf_bench_stock(bench);
 	if (rc)
 		return explain_post(bench, talk, rc);
-	return bench->client ? 0 : say_qps(bench, talk);
+	return bench->client ? 0 : say_flows(bench, talk);
 }
 
 static void show(const struct perf_bench *bench, struct progress *progress, uint64_t now)

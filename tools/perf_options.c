@@ -27,6 +27,8 @@
 
 enum {
 	OPTION_BOTH = OPTION_OWN,
+	OPTION_CHANNEL,
+	OPTION_CONGESTION,
 	OPTION_COUNT,
 	OPTION_DEPTH,
 	OPTION_DURATION,
@@ -34,6 +36,7 @@ enum {
 	OPTION_MEMORY,
 	OPTION_POLL,
 	OPTION_QPS,
+	OPTION_RATE,
 	OPTION_SCHEME,
 	OPTION_SIZE,
 	OPTION_SLEEP,
@@ -45,6 +48,8 @@ enum {
 static const struct option long_options[] = {
 	OPTIONS_SHARED,
 	{ "both", no_argument, NULL, OPTION_BOTH },
+	{ "channel", no_argument, NULL, OPTION_CHANNEL },
+	{ "congestion", required_argument, NULL, OPTION_CONGESTION },
 	{ "count", required_argument, NULL, OPTION_COUNT },
 	{ "depth", required_argument, NULL, OPTION_DEPTH },
 	{ "duration", required_argument, NULL, OPTION_DURATION },
@@ -52,6 +57,7 @@ static const struct option long_options[] = {
 	{ "memory", required_argument, NULL, OPTION_MEMORY },
 	{ "poll", no_argument, NULL, OPTION_POLL },
 	{ "qps", required_argument, NULL, OPTION_QPS },
+	{ "rate", required_argument, NULL, OPTION_RATE },
 	{ "scheme", required_argument, NULL, OPTION_SCHEME },
 	{ "size", required_argument, NULL, OPTION_SIZE },
 	{ "sleep", no_argument, NULL, OPTION_SLEEP },
@@ -137,6 +143,14 @@ static int read_duration(struct parser *parser)
 	return 0;
 }
 
+static int read_congestion(struct parser *parser)
+{
+	struct perf_plan *plan = &parser->options.plan;
+
+	plan->channel = true;
+	return options_read_congestion(parser->report, plan->congestion, sizeof(plan->congestion));
+}
+
 static int read_client_option(int id, struct parser *parser)
 {
 	struct perf_plan *plan = &parser->options.plan;
@@ -147,6 +161,11 @@ static int read_client_option(int id, struct parser *parser)
 	case OPTION_BOTH:
 		plan->both = true;
 		return 0;
+	case OPTION_CHANNEL:
+		plan->channel = true;
+		return 0;
+	case OPTION_CONGESTION:
+		return read_congestion(parser);
 	case OPTION_COUNT:
 		return read_number(parser, "--count", PERF_COUNT_MAX,
 				   "a number of messages from 1 to 1000000000", &plan->count);
@@ -165,6 +184,11 @@ static int read_client_option(int id, struct parser *parser)
 		rc = read_number(parser, "--qps", PERF_QPS_MAX, "a number from 1 to 10000", &value);
 		plan->qps = (uint32_t)value;
 		return rc;
+	case OPTION_RATE:
+		plan->channel = true;
+		if (units_rate_bps(optarg, &plan->rate_bps) || !plan->rate_bps)
+			return options_bad_value(parser->report, "--rate", "a rate such as 800M");
+		return 0;
 	case OPTION_SCHEME:
 		plan->scheme = perf_scheme_find(optarg);
 		if (!plan->scheme)

@@ -15,8 +15,8 @@ static void take_sample(struct perf_flow *flow, const struct perf_arrival *arriv
 
 	if (arrival->missing_packets || arrival->imm & PERF_IMM_HOLED)
 		samples->lost++;
-	else if (samples->count < samples->room)
-		samples->half_ns[samples->count++] = half_ns;
+	else
+		perf_samples_add(samples, half_ns);
 }
 
 static void ping(struct perf_flow *flow)

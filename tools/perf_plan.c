@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  *	0 version 4 | 4 test 4 | 8 flags 4 | 12 queue pairs 4 | 16 depth 4 | 20 zero 2 | 22 traffic class 1 | 23 lanes 1 | 24 size 8 | 32 count 8 | 40 duration 8
- *	 48 working set 8 | 56 the scheme's name 16, padded with zeros
+ *	 48 working set 8 | 56 the scheme's name 16, padded with zeros | 72 rate cap 8 | 80 the controller's name 16, likewise
  *
  * The scheme goes by name, so that ends that know different schemes can say which one is missing.
  */
@@ -20,11 +20,13 @@
 #define FLAG_VERIFY    2u
 #define FLAG_POLL      4u
 #define FLAG_SKIP_ICRC 8u
-#define FLAGS	       (FLAG_BOTH | FLAG_VERIFY | FLAG_POLL | FLAG_SKIP_ICRC)
+#define FLAG_CHANNEL   16u
+#define FLAGS	       (FLAG_BOTH | FLAG_VERIFY | FLAG_POLL | FLAG_SKIP_ICRC | FLAG_CHANNEL)
 
-#define NAME_OFFSET 56
-#define NAME_BYTES  16
-#define CACHE_LINE  64
+#define NAME_OFFSET	  56
+#define RATE_OFFSET	  72
+#define CONTROLLER_OFFSET 80
+#define CACHE_LINE	  64
 /* What the library keeps for a queue pair at worst: the log of what it sent, half a megabyte, and its requests. */
 #define QP_BYTES      (UINT64_C(576) << 10)
 #define NS_PER_SECOND UINT64_C(1000000000)
@@ -119,6 +121,14 @@ static int check_bounds(const struct perf_plan *plan, char why[PERF_WHY])
 		return refuse(why, "a measurement lasts 86400 seconds at most");
 	if (plan->working_set > PERF_WORKING_SET_MAX)
 		return refuse(why, "a working set has 1T at most");
+	if (plan->channel && plan->size < PERF_CHANNEL_LEAST)
+		return refuse(why, "over a channel a message has 4 bytes at least");
+	if (plan->channel && plan->qps > PERF_QPS_MAX / 2)
+		return refuse(why, "there can be 1 to 5000 channels, of two queue pairs each");
+	if (plan->channel && !plan->scheme->library)
+		return refuse(why, "a channel is exact: raw is for bare queue pairs");
+	if (!plan->channel && (plan->rate_bps || plan->congestion[0] != '\0'))
+		return refuse(why, "only a channel has a rate and a controller");
 	if (plan->both && plan->test == PERF_LATENCY)
 		return refuse(why, "--both is for bandwidth; pings go both ways anyway");
 	if ((uint64_t)plan->qps * perf_plan_receives(plan) > PERF_MESSAGES_MAX) {
@@ -166,7 +176,8 @@ void perf_plan_encode(const struct perf_plan *plan, uint8_t out[PERF_PLAN_BYTES]
 	put32(out + 4, plan->test);
 	put32(out + 8, (plan->both ? FLAG_BOTH : 0) | (plan->verify ? FLAG_VERIFY : 0) |
 			       (plan->poll ? FLAG_POLL : 0) |
-			       (plan->skip_icrc ? FLAG_SKIP_ICRC : 0));
+			       (plan->skip_icrc ? FLAG_SKIP_ICRC : 0) |
+			       (plan->channel ? FLAG_CHANNEL : 0));
 	put32(out + 12, plan->qps);
 	put32(out + 16, plan->depth);
 	out[22] = plan->traffic_class;
@@ -175,12 +186,15 @@ void perf_plan_encode(const struct perf_plan *plan, uint8_t out[PERF_PLAN_BYTES]
 	put64(out + 32, plan->count);
 	put64(out + 40, plan->duration_ns);
 	put64(out + 48, plan->working_set);
-	memcpy(out + NAME_OFFSET, plan->scheme->name, strnlen(plan->scheme->name, NAME_BYTES));
+	memcpy(out + NAME_OFFSET, plan->scheme->name, strnlen(plan->scheme->name, PERF_NAME_BYTES));
+	put64(out + RATE_OFFSET, plan->rate_bps);
+	memcpy(out + CONTROLLER_OFFSET, plan->congestion,
+	       strnlen(plan->congestion, PERF_NAME_BYTES));
 }
 
 int perf_plan_decode(const uint8_t *in, size_t length, struct perf_plan *out, char why[PERF_WHY])
 {
-	char name[NAME_BYTES + 1] = "";
+	char name[PERF_NAME_BYTES + 1] = "";
 	struct perf_plan plan;
 	uint32_t flags;
 
@@ -200,7 +214,7 @@ int perf_plan_decode(const uint8_t *in, size_t length, struct perf_plan *out, ch
 		refuse(why, "the plan asks for what this end does not know");
 		return -EPROTO;
 	}
-	memcpy(name, in + NAME_OFFSET, NAME_BYTES);
+	memcpy(name, in + NAME_OFFSET, PERF_NAME_BYTES);
 	plan = (struct perf_plan){
 		.test = (enum perf_test)get32(in + 4),
 		.scheme = perf_scheme_find(name),
@@ -216,7 +230,10 @@ int perf_plan_decode(const uint8_t *in, size_t length, struct perf_plan *out, ch
 		.both = flags & FLAG_BOTH,
 		.verify = flags & FLAG_VERIFY,
 		.poll = flags & FLAG_POLL,
+		.channel = flags & FLAG_CHANNEL,
+		.rate_bps = get64(in + RATE_OFFSET),
 	};
+	memcpy(plan.congestion, in + CONTROLLER_OFFSET, PERF_NAME_BYTES);
 	if (!plan.scheme) {
 		snprintf(why, PERF_WHY, "this end has no scheme \"%s\"; it knows %s", name,
 			 perf_scheme_names());

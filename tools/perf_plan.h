@@ -13,7 +13,7 @@
 struct perf_scheme;
 
 /* Of the plan and of everything else the two ends of a measurement tell each other. */
-#define PERF_VERSION 1
+#define PERF_VERSION 2
 
 #define PERF_SIZE_MAX	     (UINT64_C(1) << 30)
 #define PERF_QPS_MAX	     10000
@@ -23,6 +23,10 @@ struct perf_scheme;
 #define PERF_PINGS_MAX	     (UINT64_C(1) << 24) /* each leaves a sample behind */
 #define PERF_SECONDS_MAX     86400
 #define PERF_WORKING_SET_MAX (UINT64_C(1) << 40)
+
+#define PERF_NAME_BYTES 16
+#define PERF_CHANNEL_LEAST                                                                         \
+	4 /* a channel has no immediate: what it would say stands in the first bytes */
 
 enum perf_test { PERF_BANDWIDTH, PERF_LATENCY };
 
@@ -42,9 +46,14 @@ struct perf_plan {
 	bool both;	/* directions at once */
 	bool verify;
 	bool poll; /* rather than sleep */
+	/* over a channel each, with congestion control, instead of bare queue pairs */
+	bool channel;
+	uint64_t rate_bps; /* no faster than this; 0: no cap */
+	char congestion[PERF_NAME_BYTES +
+			1]; /* the controller's name; empty: the library's choice */
 };
 
-enum { PERF_PLAN_BYTES = 72, PERF_WHY = 200 };
+enum { PERF_PLAN_BYTES = 96, PERF_WHY = 200 };
 
 /* "bw", "lat". */
 const char *perf_test_name(enum perf_test test);

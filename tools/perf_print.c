@@ -17,12 +17,12 @@ void perf_print_head(const struct perf_plan *plan, const char *peer, bool icrc)
 {
 	bool latency = plan->test == PERF_LATENCY;
 
-	printf("%s with %s: scheme %s, %u queue pair%s, %u lane%s, %s, ICRC %s%s%s\n",
+	printf("%s with %s: scheme %s, %u %s%s, %u lane%s, %s, ICRC %s%s%s\n",
 	       latency ? "latency (half a round trip, in microseconds)" : "bandwidth", peer,
-	       plan->scheme->name, plan->qps, plan->qps == 1 ? "" : "s", plan->lanes,
-	       plan->lanes == 1 ? "" : "s", plan->poll ? "polling" : "sleeping",
-	       icrc ? "on" : "off", plan->both ? ", both directions" : "",
-	       plan->verify ? ", verified" : "");
+	       plan->scheme->name, plan->qps, plan->channel ? "channel" : "queue pair",
+	       plan->qps == 1 ? "" : "s", plan->lanes, plan->lanes == 1 ? "" : "s",
+	       plan->poll ? "polling" : "sleeping", icrc ? "on" : "off",
+	       plan->both ? ", both directions" : "", plan->verify ? ", verified" : "");
 	if (latency)
 		printf("%11s %9s %9s %9s %9s %9s %9s %6s %15s\n", "size", "samples", "min",
 		       "median", "p99", "p99.9", "max", "lost", "CPU s, both");

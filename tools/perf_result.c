@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "bytes.h"
+#include "perf_flow.h"
 
 #define FIELD(name) offsetof(struct perf_result, name)
 #define PPB	    1e9
@@ -19,6 +20,7 @@ static const size_t fields[] = {
 	FIELD(most_ppb),	FIELD(cpu_user_ns),    FIELD(cpu_system_ns), FIELD(elapsed_ns),
 	FIELD(rtt_ns),		FIELD(samples),	       FIELD(lost_pings),    FIELD(min_ns),
 	FIELD(median_ns),	FIELD(p99_ns),	       FIELD(p999_ns),	     FIELD(max_ns),
+	FIELD(mean_ns),
 };
 
 #define FIELD_COUNT (sizeof(fields) / sizeof(fields[0]))
@@ -88,12 +90,10 @@ static void take_rtt(const struct perf_bench *bench, struct perf_result *out)
 	uint64_t sum = 0, known = 0;
 
 	for (uint32_t i = 0; i < bench->plan.qps; i++) {
-		struct gw_estimate estimate;
+		uint64_t rtt_ns = perf_flow_rtt_ns(&bench->flows[i]);
 
-		if (gw_qp_estimate(bench->flows[i].qp, &estimate) || !estimate.rtt_ns)
-			continue;
-		sum += estimate.rtt_ns;
-		known++;
+		sum += rtt_ns;
+		known += rtt_ns != 0;
 	}
 	out->rtt_ns = known ? sum / known : 0;
 }
@@ -108,19 +108,24 @@ static int compare(const void *a, const void *b)
 /* The nearest rank: the smallest sample that `per_mille` of them do not exceed. */
 static uint64_t rank(const struct perf_samples *samples, uint64_t per_mille)
 {
-	return samples->half_ns[(samples->count * per_mille + 999) / 1000 - 1];
+	return samples->ns[(samples->count * per_mille + 999) / 1000 - 1];
 }
 
 static void take_samples(const struct perf_samples *samples, struct perf_result *out)
 {
+	uint64_t sum = 0;
+
 	out->samples = samples->count;
 	out->lost_pings = samples->lost;
 	if (!samples->count)
 		return;
-	qsort(samples->half_ns, samples->count, sizeof(*samples->half_ns), compare);
-	out->min_ns = samples->half_ns[0];
+	for (uint64_t i = 0; i < samples->count; i++)
+		sum += samples->ns[i];
+	out->mean_ns = sum / samples->count;
+	qsort(samples->ns, samples->count, sizeof(*samples->ns), compare);
+	out->min_ns = samples->ns[0];
 	out->median_ns = rank(samples, 500);
-	out->max_ns = samples->half_ns[samples->count - 1];
+	out->max_ns = samples->ns[samples->count - 1];
 	if (samples->count >= PERF_SAMPLES_P99)
 		out->p99_ns = rank(samples, 990);
 	if (samples->count >= PERF_SAMPLES_P999)

@@ -13,12 +13,12 @@ enum {
 	PERF_COUNTERS_MAX = 128,
 	PERF_COUNTER_NAME = 48, /* with its final zero */
 	PERF_COUNTER_BYTES = 8 + PERF_COUNTER_NAME,
-	PERF_RESULT_BYTES = 160,
+	PERF_RESULT_BYTES = 168,
 };
 
 /* p99 is told from this many samples on, and p99.9 from that many. */
-#define PERF_SAMPLES_P99  1000
-#define PERF_SAMPLES_P999 10000
+#define PERF_SAMPLES_P99  100
+#define PERF_SAMPLES_P999 1000
 
 struct perf_counter {
 	char name[PERF_COUNTER_NAME];
@@ -42,7 +42,7 @@ struct perf_result {
 	uint64_t cpu_system_ns;
 	uint64_t elapsed_ns;
 	uint64_t rtt_ns;
-	/* half round trips, at the client of a latency test */
+	/* half round trips, at the client of a latency test; of a bandwidth test, how long a sender's messages took */
 	uint64_t samples;
 	uint64_t lost_pings;
 	uint64_t min_ns;
@@ -50,6 +50,7 @@ struct perf_result {
 	uint64_t p99_ns;
 	uint64_t p999_ns;
 	uint64_t max_ns;
+	uint64_t mean_ns;
 	/* the library's counters that moved; these travel one by one */
 	uint32_t counter_count;
 	struct perf_counter counters[PERF_COUNTERS_MAX];

@@ -63,6 +63,7 @@ static int repeat_recv(struct perf_shot *shot, void *addr, uint64_t length)
 static const struct perf_scheme selective_repeat = {
 	.name = "sr",
 	.exact = true,
+	.library = &gw_selective_repeat,
 	.send = repeat_send,
 	.recv = repeat_recv,
 };

@@ -9,12 +9,14 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+struct gw_scheme;
 struct perf_flow;
 struct perf_shot;
 
 struct perf_scheme {
-	const char *name; /* at most 16 characters */
-	bool exact;	  /* whatever is lost is repaired */
+	const char *name;		 /* at most 16 characters */
+	bool exact;			 /* whatever is lost is repaired */
+	const struct gw_scheme *library; /* that a channel would use for it; null: none */
 	/* Set shot->send or shot->recv. 0 or -errno of the library. */
 	int (*send)(struct perf_shot *shot, const void *addr, uint64_t length, uint32_t imm);
 	int (*recv)(struct perf_shot *shot, void *addr, uint64_t length);

@@ -6,40 +6,20 @@
 #include <sys/mman.h>
 
 #include "perf_bench.h"
+#include "perf_flow.h"
 #include "report.h"
 #include "session.h"
 
-#define REQUESTS_A_QP (3 * PERF_DEPTH_MAX)
-#define REQUESTS_MAX  (5 * PERF_MESSAGES_MAX)
-#define BITMAP_LEAST  256
+#define REQUESTS_A_QP	   (3 * PERF_DEPTH_MAX)
+#define REQUESTS_A_CHANNEL 256 /* packs and what holds them, each way */
+#define REQUESTS_MAX	   (5 * PERF_MESSAGES_MAX)
+#define BITMAP_LEAST	   256
 #define BYTES_A_BITMAP_BYTE                                                                        \
 	64 /* a bit a packet of 256 bytes or more, of several messages, in blocks of a power of two */
 #define SEND_LOG_BYTES                                                                             \
 	(UINT64_C(512) << 10) /* what the library keeps of packets sent, at the most */
 #define ARENA_SLACK	 (UINT64_C(16) << 20)
 #define SAMPLES_AT_LEAST 1024
-
-static void peer_gone(struct gw_qp *qp, void *arg, int status, uint64_t now)
-{
-	struct perf_flow *flow = arg;
-
-	(void)qp;
-	(void)now;
-	if (!flow->bench->gone)
-		flow->bench->gone = status;
-}
-
-static const struct gw_qp_handler qp_handler = { .gone = peer_gone };
-
-/* Twice as many as receives: a slot is taken until the sender has acknowledged the result. */
-static uint32_t slots_for(const struct perf_plan *plan)
-{
-	uint32_t slots = 4;
-
-	while (slots < 2 * perf_plan_receives(plan))
-		slots *= 2;
-	return slots;
-}
 
 /*
  * Enough for any plan with as many queue pairs and so much memory. A request that ended keeps its place until the peer
@@ -49,13 +29,15 @@ int perf_context_open(struct report *report, const struct options *options, cons
 		      const struct perf_plan *plan, uint64_t memory_bytes, struct gw_context **out)
 {
 	uint64_t requests = (uint64_t)plan->qps * REQUESTS_A_QP;
-	struct gw_context_attr limits = { .max_qps = plan->qps };
+	struct gw_context_attr limits = { .max_qps = plan->qps * (plan->channel ? 2 : 1) };
 	struct options wire = *options;
 
 	if (requests > REQUESTS_MAX)
 		requests = REQUESTS_MAX;
+	if (plan->channel)
+		requests += (uint64_t)plan->qps * REQUESTS_A_CHANNEL;
 	limits.max_sends = limits.max_recvs = (uint32_t)requests;
-	limits.bitmap_bytes = plan->qps * SEND_LOG_BYTES + requests * BITMAP_LEAST +
+	limits.bitmap_bytes = limits.max_qps * SEND_LOG_BYTES + requests * BITMAP_LEAST +
 			      memory_bytes / BYTES_A_BITMAP_BYTE + ARENA_SLACK;
 	wire.lanes = plan->lanes;
 	wire.traffic_class = plan->traffic_class;
@@ -106,10 +88,6 @@ static void place_shots(const struct perf_bench *bench, const struct perf_area *
 static int make_flows(struct perf_bench *bench, struct report *report,
 		      const struct options *options)
 {
-	struct gw_qp_attr attr = { .slots = slots_for(&bench->plan),
-				   .peer_timeout_ns = options->timeout_ns,
-				   .handler = &qp_handler };
-
 	bench->flows = calloc(bench->plan.qps, sizeof(*bench->flows));
 	if (!bench->flows)
 		return report_fail(report, -ENOMEM, "no memory for %u queue pairs",
@@ -124,10 +102,15 @@ static int make_flows(struct perf_bench *bench, struct report *report,
 		place_shots(bench, &bench->send_area, flow, &flow->idle_sends);
 		place_shots(bench, &bench->recv_area, flow, &flow->idle_recvs);
 		flow->idle_recv_count = bench->recv_area.shots_each;
-		attr.arg = flow;
-		rc = gw_qp_create(bench->ctx, &attr, &flow->qp);
+		rc = perf_flow_open(flow, options->timeout_ns);
+		if (rc == -EINVAL && bench->plan.congestion[0] != '\0')
+			return report_fail(
+				report, rc,
+				"there is no controller \"%s\"; godwit help perf lists them",
+				bench->plan.congestion);
 		if (rc)
-			return report_fail(report, rc, "cannot make queue pair %u of %u: %s", i + 1,
+			return report_fail(report, rc, "cannot make %s %u of %u: %s",
+					   bench->plan.channel ? "channel" : "queue pair", i + 1,
 					   bench->plan.qps, strerror(-rc));
 	}
 	return 0;
@@ -139,17 +122,17 @@ static int make_samples(struct perf_bench *bench, struct report *report)
 	uint64_t count = bench->plan.count;
 	void *memory;
 
-	if (bench->plan.test != PERF_LATENCY || !bench->client)
+	if (bench->plan.test == PERF_LATENCY ? !bench->client : !bench->sends)
 		return 0;
 	samples->room = count && count * bench->plan.qps < PERF_PINGS_MAX ? count * bench->plan.qps
 									  : PERF_PINGS_MAX;
 	if (samples->room < SAMPLES_AT_LEAST)
 		samples->room = SAMPLES_AT_LEAST;
-	memory = mmap(NULL, samples->room * sizeof(*samples->half_ns), PROT_READ | PROT_WRITE,
+	memory = mmap(NULL, samples->room * sizeof(*samples->ns), PROT_READ | PROT_WRITE,
 		      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	if (memory == MAP_FAILED)
 		return report_fail(report, -ENOMEM, "no memory for samples");
-	samples->half_ns = memory;
+	samples->ns = memory;
 	return 0;
 }
 
@@ -179,15 +162,13 @@ int perf_bench_open(struct perf_bench *bench, struct report *report, const struc
 	return rc;
 }
 
-/* After their queue pair: only then are receives that nothing came for released. */
-static void close_requests(const struct perf_area *area, uint32_t qps)
+/* After their queue pair: only then are receives that nothing came for released. A channel takes its own along. */
+static void close_requests(const struct perf_bench *bench, const struct perf_area *area)
 {
-	for (size_t i = 0; area->shots && i < (size_t)area->shots_each * qps; i++) {
-		if (area->shots[i].send)
-			gw_send_close(area->shots[i].send);
-		if (area->shots[i].recv)
-			gw_recv_close(area->shots[i].recv);
-	}
+	size_t shots = bench->plan.channel ? 0 : (size_t)area->shots_each * bench->plan.qps;
+
+	for (size_t i = 0; area->shots && i < shots; i++)
+		perf_shot_close(&area->shots[i]);
 }
 
 static void free_area(struct perf_area *area)
@@ -201,17 +182,14 @@ static void free_area(struct perf_area *area)
 
 void perf_bench_close(struct perf_bench *bench)
 {
-	for (uint32_t i = 0; bench->flows && i < bench->plan.qps; i++) {
-		if (bench->flows[i].qp)
-			gw_qp_close(bench->flows[i].qp);
-	}
-	close_requests(&bench->send_area, bench->plan.qps);
-	close_requests(&bench->recv_area, bench->plan.qps);
+	for (uint32_t i = 0; bench->flows && i < bench->plan.qps; i++)
+		perf_flow_close(&bench->flows[i]);
+	close_requests(bench, &bench->send_area);
+	close_requests(bench, &bench->recv_area);
 	free_area(&bench->send_area);
 	free_area(&bench->recv_area);
-	if (bench->samples.half_ns)
-		munmap(bench->samples.half_ns,
-		       bench->samples.room * sizeof(*bench->samples.half_ns));
+	if (bench->samples.ns)
+		munmap(bench->samples.ns, bench->samples.room * sizeof(*bench->samples.ns));
 	free(bench->flows);
 	/* The library forgets them in its next turn. */
 	if (bench->ctx)

@@ -30,7 +30,7 @@ enum {
 	PROTOCOL_TRAILER = 32,
 	PROTOCOL_VERDICT = 256, /* at most; the sentence may be shorter */
 	PROTOCOL_TEXT = 240,	/* the longest sentence, without its final zero */
-	PROTOCOL_BODY_MAX = 256,
+	PROTOCOL_BODY_MAX = 512,
 };
 
 enum protocol_kind {

@@ -53,6 +53,9 @@ struct gw_channel_attr {
 	uint64_t reserved[4];
 };
 
+/* The controllers there are, by number from 0 on; null beyond the last. */
+GW_API const char *gw_channel_congestion(unsigned index);
+
 /* What a peer must know to connect, as bytes to be carried there by any means. */
 struct gw_channel_info {
 	uint8_t bytes[320];

@@ -257,6 +257,13 @@ static int make_qps(struct gw_channel *ch, uint64_t peer_timeout_ns)
 	return error ? error : gw_qp_create(ch->ctx, &attr, &ch->qp[SMALL]);
 }
 
+const char *gw_channel_congestion(unsigned index)
+{
+	const struct cc_ops *ops = cc_at(index);
+
+	return ops ? ops->name : NULL;
+}
+
 int gw_channel_create(struct gw_context *ctx, const struct gw_channel_attr *attr,
 		      struct gw_channel **out)
 {

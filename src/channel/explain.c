@@ -103,6 +103,20 @@ static const char *reason(int status)
 	return "is lost";
 }
 
+/* Whether the end cuts nothing off: no send is open, and of no receive has anything come. */
+static bool at_rest(const struct gw_channel *ch)
+{
+	if (oldest(ch->sends, ch->mask, ch->send_oldest, ch->send_next))
+		return false;
+	for (uint32_t seq = ch->recv_oldest; seq != ch->recv_next; seq++) {
+		const struct gw_op *op = ch->recvs[seq & ch->mask];
+
+		if (op && !op->ended && (op->matched || op->moved))
+			return false;
+	}
+	return true;
+}
+
 void explain_end(struct gw_channel *ch, int status)
 {
 	struct text text = { .at = ch->why, .left = sizeof(ch->why) };
@@ -111,9 +125,8 @@ void explain_end(struct gw_channel *ch, int status)
 	peer_name(ch, peer);
 	say(&text, "%s %s; ", peer, reason(status));
 	say_open(&text, ch);
-	/* A peer that leaves when all is done is nothing to wake anybody for. */
-	if (status == -ECONNRESET && !oldest(ch->sends, ch->mask, ch->send_oldest, ch->send_next) &&
-	    !oldest(ch->recvs, ch->mask, ch->recv_oldest, ch->recv_next))
+	/* A peer that leaves when all is done is nothing to wake anybody for, nor are receives posted in advance. */
+	if (status == -ECONNRESET && at_rest(ch))
 		log_info("channel: %s", ch->why);
 	else
 		log_error("channel: %s", ch->why);
