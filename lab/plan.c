@@ -72,11 +72,19 @@ static int set_reorder(struct link_attr *attr, const char *value, char error[LAB
 
 static int set_burst(struct lab_link_plan *link, const char *value, char error[LAB_ERROR_SIZE])
 {
-	uint64_t packets;
+	const char *colon = strchr(value, ':');
+	uint64_t packets, most_ns = 0;
+	char count[32];
 
-	if (units_count(value, 1, (uint64_t)BURST_MAX, &packets))
-		return fail(error, "burst \"%s\" is not a number of packets", value);
+	snprintf(count, sizeof(count), "%.*s", colon ? (int)(colon - value) : 31, value);
+	if (units_count(count, 1, (uint64_t)BURST_MAX, &packets) ||
+	    (colon && units_time_ns(colon + 1, &most_ns)))
+		return fail(
+			error,
+			"burst \"%s\" is not a number of packets, or packets:time, such as 8:1ms",
+			value);
 	link->burst = (double)packets;
+	link->attr.burst_max_ns = most_ns;
 	plan_loss(link, link->mean_loss);
 	return 0;
 }

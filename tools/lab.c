@@ -238,7 +238,7 @@ const struct command command_lab = {
 		"  --queue SIZE        of every link: 64K (default: rate times round trip, at least 64K)\n"
 		"  --ecn SIZE          mark packets that find more than this waiting\n"
 		"  --loss P            lose this share on the way from host to host: 1e-3 or 0.1%\n"
-		"  --burst N           lose that share in bursts of N packets on average\n"
+		"  --burst N[:T]       lose that share in bursts of N packets on average, none longer than T\n"
 		"  --dup P             deliver this share twice\n"
 		"  --reorder P[:T]     hold this share back, by up to T (default 1ms)\n"
 		"  --jitter T          delay each packet by up to T more\n"

@@ -136,6 +136,11 @@ static void test_bursts_keep_the_mean(void **state)
 	assert_int_equal(plan_set(&plan.every, "burst", "8", error), 0);
 	assert_float_equal(link_mean_loss(attr), 0.02, 1e-9);
 	assert_true(attr->burst_leave == 1.0 / 8);
+	assert_int_equal(attr->burst_max_ns, 0);
+	assert_int_equal(plan_set(&plan.every, "burst", "4:3ms", error), 0);
+	assert_true(attr->burst_leave == 1.0 / 4 && attr->burst_max_ns == 3 * MS);
+	assert_int_not_equal(plan_set(&plan.every, "burst", "4:", error), 0);
+	assert_int_not_equal(plan_set(&plan.every, "burst", ":3ms", error), 0);
 }
 
 static void test_one_link_can_differ(void **state)
