@@ -184,7 +184,9 @@ class Godwit(Contender):
         return version_of([self.path(m), "--version"], r"(godwit \S+)")
 
     def server(self, m):
-        return [self.path(m), "perf", "--bind", SERVER, *self.options, "--json"]
+        # All but the ICRC is the client's to choose.
+        own = self.options if self.options[:1] == ["--icrc"] else []
+        return [self.path(m), "perf", "--bind", SERVER, *own, "--json"]
 
     def client(self, m):
         command = [self.path(m), "perf", SERVER, "--bind", CLIENT, "--test", "lat" if m.test == "lat" else "bw",
