@@ -32,6 +32,11 @@ def links_of(options):
             Link(0.2, 1), Link(0.2, 1, 1e-3), Link(0.2, HIGH_GBPS, mtu=9000), Link(0.2, HIGH_GBPS, 1e-3, mtu=9000)]
 
 
+def rounds_of_messages(link):
+    """Not all: messages take most of the time, and a round's own percentiles tell of their spread."""
+    return (0, 2) if link.rate_gbps < HIGH_GBPS else (0,)
+
+
 def good(samples):
     return [each for each in samples if "failed" not in each]
 
@@ -74,8 +79,7 @@ def run_longhaul(options):
             for each in haul.turned(present, number):
                 what = f"{each.name}, {link.name()}"
                 streams[each.name].append(haul.attempt(what, haul.stream, each, options.build, link, 2, number))
-                # A round without messages: they are most of the time, and their percentiles have their spread inside.
-                if number != 1:
+                if number in rounds_of_messages(link):
                     messages[each.name].append(haul.attempt(
                         what, haul.messages, each, options.build, link, MIB, MESSAGES, MESSAGES_S, number))
     return haul.base(options, rounds, contenders=known, points=[
@@ -86,7 +90,7 @@ def run_longhaul(options):
 
 
 # Size, messages of one sample: small ones for a 99th percentile, large ones for as long as there is time.
-SIZES = ((64 << 10, 100), (MIB, 100), (16 * MIB, 12), (128 * MIB, 3))
+SIZES = ((64 << 10, 100), (MIB, 100), (16 * MIB, 12), (128 * MIB, 2))
 SCHEMES = ("godwit", "godwit-ec", "godwit-auto", "tcp-bbr")
 
 
