@@ -13,6 +13,10 @@
 #define GROUP_BYTES	 (32u << 10)
 #define PACKETS_A_SECOND 10 /* at least */
 #define TOKENS_A_BYTE	 8000000000
+#define BURST_SHARE	 8 /* of a round trip: an eighth */
+#define BURST_LEAST_NS	 1000000
+#define BURST_MOST_NS	 4000000
+#define LATE_SHARE	 2
 
 static uint64_t least(uint64_t a, uint64_t b)
 {
@@ -29,6 +33,16 @@ void pace_set(struct gw_channel *ch, uint64_t now)
 	if (rate_bps < floor_bps)
 		rate_bps = floor_bps;
 	pacer_set_rate(&ch->pacer, least(rate_bps, ch->cap_bps), now);
+}
+
+/* On a long path a longer burst does no harm, and a host that was busy for part of a round trip is no reason to send less
+ * in that round trip. */
+static void pace_times(struct gw_channel *ch, uint64_t rtt_ns, uint64_t now)
+{
+	uint64_t burst_ns = least(rtt_ns / BURST_SHARE, BURST_MOST_NS);
+
+	pacer_set_times(&ch->pacer, burst_ns > BURST_LEAST_NS ? burst_ns : BURST_LEAST_NS,
+			rtt_ns / LATE_SHARE, now);
 }
 
 void pace_open(struct gw_channel *ch, uint64_t now)
@@ -101,8 +115,7 @@ static void sent(void *arg, uint32_t packets, uint64_t bytes, uint64_t now)
 {
 	struct side *side = arg;
 
-	side->packet_bytes += bytes / packets / 8;
-	side->packet_bytes -= side->packet_bytes / 8;
+	side->packet_bytes = (7 * side->packet_bytes + bytes / packets + 4) / 8;
 	side->in_flight_bytes += bytes;
 	cc_sent(&side->ch->cc, bytes, now);
 	pacer_take(&side->ch->pacer, bytes, now);
@@ -123,6 +136,8 @@ static void report(void *arg, const struct gw_path_report *path, uint64_t now)
 	known.in_flight_bytes = in_flight_bytes(ch);
 	known.app_limited = ch->side[BULK].idle && ch->side[SMALL].idle;
 	cc_report(&ch->cc, &known, now);
+	if (path->rtt_ns)
+		pace_times(ch, path->rtt_ns, now);
 	pace_set(ch, now);
 }
 

@@ -13,10 +13,14 @@
 
 #define MODEL_PROBE_DEPTH 0.7 /* of the window, while the path is probed */
 
+#define MODEL_LAST 2
+
 struct model {
 	double least_ns; /* round trip; 0: nothing measured yet */
 	uint64_t least_at;
-	double rtt_ns; /* the last */
+	/* the last, and the least of it and some before: one alone may be long because a host was busy */
+	double last_ns[MODEL_LAST];
+	double rtt_ns;
 	/* the last whole round */
 	double delivered; /* bytes per ns */
 	double queue_ns;

@@ -9,6 +9,9 @@
  *
  * A sender that asks at least once every burst_ns (and, at high rates, before burst_bytes have passed) gets its rate
  * exactly: tokens are counted in whole bit-nanoseconds, and nothing is rounded away.
+ *
+ * A busy host wakes a sender late. What a sender that was waiting (pacer_next_ns) missed so, beyond the bucket, is not
+ * lost: up to late_ns of it is made up for, at a quarter more than the rate. One that had nothing to send missed nothing.
  */
 #ifndef CONGESTION_PACER_H
 #define CONGESTION_PACER_H
@@ -23,17 +26,21 @@ struct pacer_attr {
 	uint32_t group_bytes;  /* what one call to the fabric sends at best; 64 KiB */
 	uint32_t burst_bytes;  /* 1 MiB */
 	uint64_t burst_ns;     /* 1 ms; at most 100 ms */
+	uint64_t late_ns;      /* what may be made up for; none; at most 100 ms */
 };
 
 struct pacer {
 	uint64_t rate_bps;
 	int64_t tokens; /* bits x 10^9: what one bit per second earns in a nanosecond is 1. Below zero: a debt */
 	int64_t depth;
-	uint64_t at_ns; /* tokens are counted up to here */
+	int64_t arrears; /* tokens that a late sender missed */
+	uint64_t due_ns; /* when a sender that waits was told to come; 0: none waits */
+	uint64_t at_ns;	 /* tokens are counted up to here */
 	uint32_t packet_bytes;
 	uint32_t group_bytes;
 	uint32_t burst_bytes;
 	uint64_t burst_ns;
+	uint64_t late_ns;
 };
 
 /* Unpaced until a rate is set. */
@@ -41,6 +48,9 @@ void pacer_init(struct pacer *pacer, const struct pacer_attr *attr, uint64_t now
 
 /* From now on. What was earned at the old rate stays, up to the new depth. 0 stops, PACER_UNPACED lets go. */
 void pacer_set_rate(struct pacer *pacer, uint64_t rate_bps, uint64_t now_ns);
+
+/* Other bounds in time than at first. */
+void pacer_set_times(struct pacer *pacer, uint64_t burst_ns, uint64_t late_ns, uint64_t now_ns);
 
 /* How many bytes may leave now; UINT64_MAX if unpaced. */
 uint64_t pacer_allow(struct pacer *pacer, uint64_t now_ns);

@@ -59,6 +59,23 @@ static void start_ends_with_a_queue(void **state)
 	assert_true(feed_window(&feed) < 2 * before);
 }
 
+/* Hosts are late now and then; that is no queue. */
+static void one_late_report_is_no_queue(void **state)
+{
+	struct feed feed;
+	uint64_t before;
+
+	(void)state;
+	open_cruising(&feed);
+	before = feed_rate(&feed);
+	for (int i = 0; i < 80; i++) {
+		feed.rtt_ns = RTT + (i % 3 == 2 ? 9200 * US : 1200 * US);
+		feed_report(&feed);
+		assert_in_range(feed_rate(&feed), 95 * before / 100, 105 * before / 100);
+	}
+	assert_explained(&feed, "cruising");
+}
+
 static void a_queue_shrinks_the_window_and_its_absence_lets_it_grow(void **state)
 {
 	struct feed feed;
@@ -351,6 +368,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(start_doubles_until_the_rate_stops_growing),
 		cmocka_unit_test(start_ends_with_a_queue),
+		cmocka_unit_test(one_late_report_is_no_queue),
 		cmocka_unit_test(a_queue_shrinks_the_window_and_its_absence_lets_it_grow),
 		cmocka_unit_test(small_windows_grow_faster),
 		cmocka_unit_test(chance_loss_changes_nothing),

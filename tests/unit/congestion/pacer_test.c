@@ -190,6 +190,74 @@ static void no_stretch_has_more_than_a_burst(void **state)
 	}
 }
 
+/* Sleeps as it is told, and is woken late now and then; returns the bytes that left. */
+static uint64_t woken_late(struct pacer *pacer, uint64_t late_ns, uint64_t time_ns)
+{
+	uint64_t now = 0, sent = 0;
+
+	for (unsigned turn = 0; now < time_ns; turn++) {
+		sent += take_packets(pacer, now);
+		now = pacer_next_ns(pacer, 64 * PACKET, now) + (turn % 8 == 7 ? late_ns : 0);
+	}
+	return sent;
+}
+
+static void a_late_sender_makes_up_for_it(void **state)
+{
+	struct pacer pacer = pacer_at(GBIT, 0);
+
+	(void)state;
+	pacer_set_times(&pacer, MS, 10 * MS, 0);
+	assert_rate(woken_late(&pacer, 3 * MS / 2, 10 * S), GBIT, 10 * S, 0.01);
+	/* Without it the time is lost. */
+	pacer = pacer_at(GBIT, 0);
+	assert_true((double)woken_late(&pacer, 3 * MS / 2, 10 * S) < 0.95 * due(GBIT, 10 * S));
+}
+
+/* A quarter more than the rate, for as long as it takes, and for no more than was allowed to be missed. */
+static void it_makes_up_for_it_slowly(void **state)
+{
+	struct pacer pacer = pacer_at(GBIT, 0);
+	uint64_t sent = 0, now = 0;
+
+	(void)state;
+	pacer_set_times(&pacer, MS, 10 * MS, 0);
+	take_packets(&pacer, now);
+	pacer_next_ns(&pacer, 64 * PACKET, now);
+	now = 500 * MS;
+	assert_int_equal(pacer_allow(&pacer, now), depth(GBIT));
+	take_packets(&pacer, now);
+	for (int i = 0; i < 100; i++) {
+		now += MS / 10;
+		assert_true(pacer_allow(&pacer, now) <= 5 * due(GBIT, MS / 10) / 4 + PACKET);
+		sent += take_packets(&pacer, now);
+	}
+	assert_in_range(sent, (uint64_t)due(GBIT, 10 * MS) * 5 / 4 - 2 * PACKET,
+			(uint64_t)due(GBIT, 10 * MS) * 5 / 4 + 2 * PACKET);
+	for (int i = 0; i < 1000; i++) {
+		now += MS / 10;
+		sent += take_packets(&pacer, now);
+	}
+	/* 110 ms, and the 10 that were missed. */
+	assert_in_range(sent, (uint64_t)due(GBIT, 120 * MS) - 2 * PACKET,
+			(uint64_t)due(GBIT, 120 * MS) + 2 * PACKET);
+}
+
+/* Who had nothing to send is owed nothing. */
+static void an_idle_sender_missed_nothing(void **state)
+{
+	struct pacer pacer = pacer_at(GBIT, 0);
+
+	(void)state;
+	pacer_set_times(&pacer, MS, 10 * MS, 0);
+	take_packets(&pacer, 0);
+	pacer_next_ns(&pacer, PACKET, 0);
+	take_packets(&pacer, MS / 2);
+	take_packets(&pacer, 50 * MS);
+	assert_in_range(pacer_allow(&pacer, 50 * MS + MS / 10), 0,
+			(uint64_t)due(GBIT, MS / 10) + PACKET);
+}
+
 static void a_clock_that_goes_back_earns_nothing(void **state)
 {
 	struct pacer pacer = pacer_at(GBIT, S);
@@ -313,6 +381,9 @@ int main(void)
 		cmocka_unit_test(does_not_drift),
 		cmocka_unit_test(bursts_are_bounded),
 		cmocka_unit_test(no_stretch_has_more_than_a_burst),
+		cmocka_unit_test(a_late_sender_makes_up_for_it),
+		cmocka_unit_test(it_makes_up_for_it_slowly),
+		cmocka_unit_test(an_idle_sender_missed_nothing),
 		cmocka_unit_test(a_clock_that_goes_back_earns_nothing),
 		cmocka_unit_test(rates_change_at_any_time),
 		cmocka_unit_test(debts_are_paid),
