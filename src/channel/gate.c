@@ -8,10 +8,11 @@
 
 #include "channel/state.h"
 
-#define SMALL_SHARE 8 /* packets: two packs */
-/* Bulk waits for so many tokens at once, as far as the bucket holds them: batches are cheap. */
+#define SMALL_SHARE	 8 /* packets: two packs */
 #define GROUP_BYTES	 (32u << 10)
-#define PACKETS_A_SECOND 10 /* at least */
+#define GROUP_LEAST_NS	 50000
+#define GROUP_BPS	 UINT64_C(10000000000) /* from here on it is GROUP_BYTES in any case */
+#define PACKETS_A_SECOND 10		       /* at least */
 #define TOKENS_A_BYTE	 8000000000
 #define BURST_SHARE	 8 /* of a round trip: an eighth */
 #define BURST_LEAST_NS	 1000000
@@ -41,6 +42,7 @@ static void pace_times(struct gw_channel *ch, uint64_t rtt_ns, uint64_t now)
 {
 	uint64_t burst_ns = least(rtt_ns / BURST_SHARE, BURST_MOST_NS);
 
+	ch->rtt_ns = rtt_ns;
 	pacer_set_times(&ch->pacer, burst_ns > BURST_LEAST_NS ? burst_ns : BURST_LEAST_NS,
 			rtt_ns / LATE_SHARE, now);
 }
@@ -85,12 +87,27 @@ static uint32_t window_allows(const struct side *side, uint32_t in_flight, uint3
 	return (uint32_t)least(packets, UINT32_MAX);
 }
 
+/* Bulk waits for so many tokens at once, for batches are cheap: but a batch is a queue of its own making at the bottleneck,
+ * and has to be short against the round trip, or at least against what hosts can time. */
+static uint64_t group_bytes(const struct gw_channel *ch)
+{
+	const struct pacer *pacer = &ch->pacer;
+	uint64_t time_ns = ch->rtt_ns / BURST_SHARE;
+	uint64_t bytes;
+
+	if (time_ns < GROUP_LEAST_NS)
+		time_ns = GROUP_LEAST_NS;
+	bytes = pacer->rate_bps < GROUP_BPS ? pacer->rate_bps * time_ns / TOKENS_A_BYTE
+					    : GROUP_BYTES;
+	return least(least(bytes, GROUP_BYTES), (uint64_t)pacer->depth / TOKENS_A_BYTE / 2);
+}
+
 static uint32_t allow(void *arg, uint32_t in_flight, uint32_t payload, uint64_t now,
 		      uint64_t *again_ns)
 {
 	struct side *side = arg;
 	struct pacer *pacer = &side->ch->pacer;
-	uint64_t wanted = least((uint64_t)pacer->depth / TOKENS_A_BYTE / 2, GROUP_BYTES);
+	uint64_t wanted = group_bytes(side->ch);
 	uint64_t bytes;
 	uint32_t packets;
 

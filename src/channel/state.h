@@ -196,6 +196,7 @@ struct gw_channel {
 	const struct cc_ops *controller;
 	struct cc cc;
 	struct pacer pacer;
+	uint64_t rtt_ns; /* the last that the gate was told */
 	uint64_t cap_bps;
 
 	struct gw_channel_stats stats;

@@ -19,8 +19,8 @@
  * COMPETE The queue stays high although the window fell: someone else fills it. See compete.h.
  *
  * Loss is not congestion: links lose packets by chance. It counts where it comes with a queue and is more than the path
- * loses without one, or is more than LOSS_CEILING. Marks (CE) are taken as DCTCP takes them (M. Alizadeh et al.,
- * SIGCOMM 2010). Every few seconds the queue is let drain, to measure the least round trip anew.
+ * loses without one, or is more than LOSS_CEILING. Marks (CE) are taken as DCTCP takes them (M. Alizadeh et al., SIGCOMM
+ * 2010). Every few seconds the queue is let drain, to measure the least round trip anew.
  */
 #include <assert.h>
 #include <math.h>
@@ -155,7 +155,7 @@ static void round_cruise(struct long_haul *l, uint64_t now_ns)
 		   : up < down / 2	 ? "backing off: the queue is long"
 					 : "cruising";
 	if (compete_crowded(m, target_ns(l)) && !m->idle) {
-		l->window = fmin(l->window, m->delivered * (m->least_ns + target_ns(l)));
+		l->window = fmin(l->window, model_rate(m) * (m->least_ns + target_ns(l)));
 		stop(l);
 	}
 }

@@ -19,6 +19,11 @@ void model_init(struct model *m, uint64_t now_ns)
 	*m = (struct model){ .round_at = now_ns, .past_at = now_ns };
 }
 
+double model_rate(const struct model *m)
+{
+	return fmax(m->delivered, m->before);
+}
+
 double model_peak(const struct model *m)
 {
 	return fmax(m->peak[0], m->peak[1]);
@@ -73,6 +78,7 @@ void model_probe(struct model *m, bool crowded, uint64_t now_ns)
 
 static void end_round(struct model *m, uint64_t now_ns)
 {
+	m->before = m->delivered;
 	m->delivered = (double)m->bytes / (double)(now_ns - m->round_at);
 	m->queue_ns = fmax(m->round_least_ns - m->least_ns, 0);
 	m->loss = m->lost ? (double)m->lost / (double)(m->lost + m->packets) : 0;

@@ -23,6 +23,7 @@ struct model {
 	double rtt_ns;
 	/* the last whole round */
 	double delivered; /* bytes per ns */
+	double before;	  /* the same of the round before it */
 	double queue_ns;
 	double loss;   /* share of the packets */
 	double marked; /* share of those that arrived */
@@ -59,6 +60,9 @@ void model_cnp(struct model *model);
  * others fill the queue (`crowded`) it takes two minutes, for then it is likely a queue.
  */
 void model_probe(struct model *model, bool crowded, uint64_t now_ns);
+
+/* What the path delivers, by the last two rounds: a host that stalls delays all of one, and brings it in the next. */
+double model_rate(const struct model *model);
 
 /* The most that was delivered of late, and before others came, in bytes per ns. */
 double model_peak(const struct model *model);

@@ -116,6 +116,8 @@ struct fabric_event {
 	uint8_t lane;
 	bool ce;
 	void *user; /* of the queue pair */
+	uint64_t
+		at_ns; /* when it arrived, where that is known better than by when it was polled; else 0 */
 	uint32_t slot;
 	uint32_t generation;
 	union {

@@ -230,6 +230,8 @@ static void take(const struct fabric_event *event)
 
 	if (!qp_valid(qp))
 		return; /* closed by a callback since the event was made */
+	qp->ctx->arrived =
+		event->at_ns && event->at_ns < qp->ctx->now ? event->at_ns : qp->ctx->now;
 	switch (event->type) {
 	case FABRIC_DATA:
 		recv_land(qp, event);

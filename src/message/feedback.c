@@ -251,7 +251,7 @@ void feedback_reported(struct gw_qp *qp, const struct control_message *message)
 	if (!r->times || r->msn != report->echo_msn || r->packet != report->echo_packet ||
 	    !serial_after(r->sequence, f->echoed))
 		return;
-	elapsed = qp->ctx->now - r->at;
+	elapsed = qp->ctx->arrived > r->at ? qp->ctx->arrived - r->at : 0;
 	/* Sent again so lately that it must be an earlier one that landed: where in the order that was is forgotten. */
 	if (r->times > 1 && elapsed < f->rtt_min_ns)
 		return;
@@ -287,7 +287,7 @@ void feedback_landed(struct gw_qp *qp, uint32_t msn, uint32_t packet, uint32_t b
 	window_used(qp);
 	f->echo_msn = msn;
 	f->echo_packet = packet;
-	f->echo_time = qp->ctx->now;
+	f->echo_time = qp->ctx->arrived;
 	f->echo_valid = true;
 	f->unreported++;
 	/* In hundredths of a byte, so that small packets count too. */

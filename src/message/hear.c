@@ -195,18 +195,18 @@ static bool hear_probe(struct gw_qp *qp, const struct control_message *message)
 {
 	const struct control_probe *body = &message->probe;
 	struct feedback *f = &qp->feedback;
-	uint64_t elapsed = qp->ctx->now - body->time_ns;
+	uint64_t elapsed = qp->ctx->arrived - body->time_ns;
 
 	if (body->kind == CONTROL_PROBE_REQUEST) {
 		f->reply_id = body->id;
 		f->reply_time = body->time_ns;
-		f->reply_since = qp->ctx->now;
+		f->reply_since = qp->ctx->arrived;
 		/* Whoever asks may have missed the last report. */
 		qp_owe(qp, f->landed ? OWE_REPLY | OWE_REPORT : OWE_REPLY);
 		return true;
 	}
 	/* Only the latest question counts, once: its time is then our own. */
-	if (body->id != f->probe_id || body->time_ns > qp->ctx->now)
+	if (body->id != f->probe_id || body->time_ns > qp->ctx->arrived)
 		return true;
 	f->probe_id++;
 	if (elapsed >= body->hold_ns)

@@ -8,8 +8,9 @@
  */
 #include "message/state.h"
 
-#define BATCH	       64  /* packets a turn */
-#define PACKETS_A_PUMP 256 /* before the rest of gw_progress() gets its chance again */
+#define BATCH	       64	   /* packets a turn, */
+#define BATCH_BYTES    (64u << 10) /* and bytes: all of it gets one time of sending */
+#define PACKETS_A_PUMP 256	   /* before the rest of gw_progress() gets its chance again */
 
 /* The user bits of a packet: the slot's generation, then a piece of the immediate (piece i in packets i, i + n, ...). */
 static uint32_t user_bits(const struct gw_qp *qp, const struct gw_send *send, uint32_t packet)
@@ -119,15 +120,21 @@ static uint32_t serve(struct gw_qp *qp, bool *blocked)
 {
 	struct fabric_write writes[BATCH];
 	struct gw_send *send = container_of(list_first(&qp->sends_ready), struct gw_send, link);
-	uint32_t allowed = feedback_allow(qp, BATCH);
+	uint32_t most = BATCH_BYTES / qp->tx_payload;
+	uint32_t allowed;
 	uint32_t lanes = qp->ctx->fabric->caps.lanes;
 	unsigned lane = lanes > 1 ? qp->lane++ % lanes : 0;
 	unsigned n;
 	int taken;
 
+	if (most > BATCH)
+		most = BATCH;
+	/* Sending takes time, and a round trip starts when its packet leaves, not when the turn began. */
+	qp->ctx->now = gw_now_ns(qp->ctx);
+	allowed = feedback_allow(qp, most ? most : 1);
 	if (!allowed)
 		return 0;
-	n = fill(qp, send, writes, allowed < BATCH ? allowed : BATCH);
+	n = fill(qp, send, writes, allowed);
 	taken = qp->ctx->fabric->ops->write(qp->fabric_qp, lane, &send->target, writes, n);
 	if (taken <= 0) {
 		*blocked = true;

@@ -95,6 +95,7 @@ struct gw_context {
 	struct fabric *fabric;
 	bool busy; /* inside gw_progress() */
 	uint64_t now;
+	uint64_t arrived; /* when the event that is handled came in: at `now` or before */
 	struct pool qps;
 	struct pool sends;
 	struct pool recvs;

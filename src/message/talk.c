@@ -178,7 +178,8 @@ static void say_report(struct gw_qp *qp, struct letter *letter)
 					 .hold_ns = CONTROL_NO_ECHO,
 					 .runs_msn = f->echo_msn };
 	struct control_lane lane = { f->landed, f->ce };
-	uint64_t hold = qp->ctx->now - f->echo_time;
+	/* Afresh: what this turn took until here is part of it. */
+	uint64_t hold = gw_now_ns(qp->ctx) - f->echo_time;
 
 	if (f->echo_valid && hold < CONTROL_NO_ECHO) {
 		report.echo_msn = f->echo_msn;

@@ -78,7 +78,9 @@ struct roce_qp {
 };
 
 /* Room for the count of datagrams that the socket had to drop, the size of merged packets, and the traffic class. */
-#define CMSG_ROOM (CMSG_SPACE(sizeof(uint32_t)) + 2 * CMSG_SPACE(sizeof(int)))
+#define CMSG_ROOM                                                                                  \
+	(CMSG_SPACE(sizeof(uint32_t)) + 2 * CMSG_SPACE(sizeof(int)) +                              \
+	 CMSG_SPACE(sizeof(struct timespec)))
 
 /* Datagrams that were received and not yet looked at to the end. */
 struct inbox {
@@ -89,9 +91,11 @@ struct inbox {
 	uint32_t lengths[RX_BATCH];
 	uint32_t sizes[RX_BATCH]; /* of each packet but the last; 0: it is one packet */
 	bool ce[RX_BATCH];
+	uint64_t at_ns[RX_BATCH]; /* when the kernel had it; 0: not known */
 	union address from[RX_BATCH];
-	uint32_t used; /* by the last call: to be set up again */
-	uint32_t ask;  /* for so many at once */
+	uint64_t real_ns; /* time of day when they were read */
+	uint32_t used;	  /* by the last call: to be set up again */
+	uint32_t ask;	  /* for so many at once */
 	struct mmsghdr messages[RX_BATCH];
 	struct iovec parts[RX_BATCH];
 	_Alignas(struct cmsghdr) uint8_t control[RX_BATCH][CMSG_ROOM];

@@ -7,13 +7,16 @@
 #include <errno.h>
 #include <netinet/udp.h>
 #include <string.h>
+#include <time.h>
 
 #include "fabric/roce/endpoint.h"
 
-#define OTHERS_EVERY 16
-#define ECN_MASK     3
-#define ECN_CE	     3
-#define CNP_NS	     UINT64_C(50000) /* between notices to one queue pair, as NICs do */
+#define OTHERS_EVERY  16
+#define ECN_MASK      3
+#define ECN_CE	      3
+#define CNP_NS	      UINT64_C(50000) /* between notices to one queue pair, as NICs do */
+#define NS_A_SECOND   UINT64_C(1000000000)
+#define WAIT_LIMIT_NS NS_A_SECOND
 
 /* A peer's batch numbers its packets from 0, and the kernel merges what came together: the place is the best guess. */
 static bool icrc_right(const struct roce_qp *qp, uint16_t port, const void *bytes, size_t length,
@@ -115,6 +118,7 @@ struct incoming {
 	uint32_t segment; /* its place in a merged datagram */
 	bool forwarded;	  /* by a process that shares the port */
 	bool ce;
+	uint64_t at_ns; /* 0: not known */
 };
 
 /* True when the packet made an event. */
@@ -152,6 +156,7 @@ static bool take(struct endpoint *endpoint, const struct incoming *in, struct fa
 	event->user = qp->user;
 	event->lane = lane_of(qp, port);
 	event->ce = in->ce;
+	event->at_ns = in->at_ns;
 	if (packet.kind == ROCE_UC_WRITE_IMM) {
 		if (in->ce)
 			marked(qp);
@@ -168,12 +173,28 @@ static bool take(struct endpoint *endpoint, const struct incoming *in, struct fa
 	return false;
 }
 
-/* The count of drops, whether a queue left its mark, and the size that merged packets have, 0 where nothing was merged. */
-static uint32_t read_ancillary(struct endpoint *endpoint, struct msghdr *message, bool *ce)
+/* The kernel stamps by the time of day. What matters is how long ago that was; a clock that was set since says nothing. */
+static uint64_t stamped(const struct endpoint *endpoint, const struct cmsghdr *c)
 {
+	struct timespec then;
+	uint64_t then_ns, waited_ns;
+
+	memcpy(&then, CMSG_DATA(c), sizeof(then));
+	then_ns = (uint64_t)then.tv_sec * NS_A_SECOND + (uint64_t)then.tv_nsec;
+	waited_ns = endpoint->inbox.real_ns - then_ns;
+	return waited_ns < WAIT_LIMIT_NS ? endpoint->now_ns - waited_ns : 0;
+}
+
+/* The count of drops, when the packet came, whether a queue left its mark, and the size that merged packets have, 0 where
+ * nothing was merged. */
+static uint32_t read_ancillary(struct endpoint *endpoint, uint32_t i)
+{
+	struct msghdr *message = &endpoint->inbox.messages[i].msg_hdr;
+	bool *ce = &endpoint->inbox.ce[i];
 	uint32_t size = 0;
 
 	*ce = false;
+	endpoint->inbox.at_ns[i] = 0;
 	for (struct cmsghdr *c = CMSG_FIRSTHDR(message); c; c = CMSG_NXTHDR(message, c)) {
 		uint32_t value;
 
@@ -190,6 +211,9 @@ static uint32_t read_ancillary(struct endpoint *endpoint, struct msghdr *message
 			endpoint->fabric.counters[FABRIC_DROP_OVERRUN] +=
 				(uint32_t)(value - endpoint->overruns);
 			endpoint->overruns = value;
+		} else if (c->cmsg_level == SOL_SOCKET && c->cmsg_type == SO_TIMESTAMPNS &&
+			   c->cmsg_len >= CMSG_LEN(sizeof(struct timespec))) {
+			endpoint->inbox.at_ns[i] = stamped(endpoint, c);
 		}
 	}
 	return size;
@@ -236,6 +260,16 @@ void rx_prepare(struct endpoint *endpoint)
 	inbox->used = inbox->ask = RX_BATCH;
 }
 
+/* Both clocks at once. */
+static void read_clocks(struct endpoint *endpoint)
+{
+	struct timespec real;
+
+	clock_gettime(CLOCK_REALTIME, &real);
+	endpoint->inbox.real_ns = (uint64_t)real.tv_sec * NS_A_SECOND + (uint64_t)real.tv_nsec;
+	endpoint->now_ns = endpoint->fabric.ops->now_ns(&endpoint->fabric);
+}
+
 static bool fill_inbox(struct endpoint *endpoint)
 {
 	struct inbox *inbox = &endpoint->inbox;
@@ -250,10 +284,11 @@ static bool fill_inbox(struct endpoint *endpoint)
 	count = recvmmsg(endpoint->fd, inbox->messages, inbox->ask, MSG_DONTWAIT, NULL);
 	inbox->next = inbox->offset = inbox->segment = 0;
 	inbox->count = inbox->used = count > 0 ? (uint32_t)count : 0;
+	if (inbox->count)
+		read_clocks(endpoint);
 	for (uint32_t i = 0; i < inbox->count; i++) {
 		inbox->lengths[i] = inbox->messages[i].msg_len;
-		inbox->sizes[i] =
-			read_ancillary(endpoint, &inbox->messages[i].msg_hdr, &inbox->ce[i]);
+		inbox->sizes[i] = read_ancillary(endpoint, i);
 		merged |= inbox->sizes[i] != 0;
 	}
 	/* A batch should still be in the cache when its last packet is placed. */
@@ -279,7 +314,8 @@ static bool next_packet(struct endpoint *endpoint, struct incoming *in)
 					  inbox->offset,
 				 .length = size,
 				 .segment = inbox->segment,
-				 .ce = inbox->ce[inbox->next] };
+				 .ce = inbox->ce[inbox->next],
+				 .at_ns = inbox->at_ns[inbox->next] };
 	inbox->offset += size;
 	inbox->segment++;
 	if (size == left) {

@@ -91,6 +91,8 @@ static int open_socket(struct endpoint *endpoint)
 	if (!v4)
 		setsockopt(endpoint->fd, IPPROTO_IPV6, IPV6_V6ONLY, &on, sizeof(on));
 	setsockopt(endpoint->fd, SOL_SOCKET, SO_RXQ_OVFL, &on, sizeof(on));
+	/* How long a packet waited for this process is no part of the path's round trip. */
+	setsockopt(endpoint->fd, SOL_SOCKET, SO_TIMESTAMPNS, &on, sizeof(on));
 	if (address_port(&endpoint->local) &&
 	    setsockopt(endpoint->fd, SOL_SOCKET, SO_REUSEPORT, &on, sizeof(on)))
 		return -errno;

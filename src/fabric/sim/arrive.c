@@ -41,6 +41,9 @@ static struct arrival *append(struct endpoint *endpoint, struct queue *queue)
 	queue->put++;
 	memset(arrival, 0, sizeof(*arrival));
 	arrival->visible_ns = at;
+	/* A kernel says when a packet came; a NIC's completion does not. */
+	if (!endpoint->attr.nic)
+		arrival->event.at_ns = endpoint->sim->now_ns + endpoint->jump_ns;
 	return arrival;
 }
 

@@ -76,6 +76,24 @@ static void one_late_report_is_no_queue(void **state)
 	assert_explained(&feed, "cruising");
 }
 
+/* One slow round, behind a faster one: the window falls to what the faster one brought, not to what the slow one did. */
+static void the_slower_of_two_rounds_does_not_count(void **state)
+{
+	struct feed feed;
+	uint64_t before;
+
+	(void)state;
+	open_cruising(&feed);
+	before = feed_window(&feed);
+	feed.rtt_ns = 2 * RTT;
+	feed.rate_bps = GBIT / 10;
+	feed_for(&feed, 4 * RTT);
+	feed.rtt_ns = RTT + 1200 * US;
+	feed.rate_bps = GBIT;
+	feed_for(&feed, RTT);
+	assert_in_range(feed_window(&feed), before / 5, before * 11 / 10);
+}
+
 static void a_queue_shrinks_the_window_and_its_absence_lets_it_grow(void **state)
 {
 	struct feed feed;
@@ -369,6 +387,7 @@ int main(void)
 		cmocka_unit_test(start_doubles_until_the_rate_stops_growing),
 		cmocka_unit_test(start_ends_with_a_queue),
 		cmocka_unit_test(one_late_report_is_no_queue),
+		cmocka_unit_test(the_slower_of_two_rounds_does_not_count),
 		cmocka_unit_test(a_queue_shrinks_the_window_and_its_absence_lets_it_grow),
 		cmocka_unit_test(small_windows_grow_faster),
 		cmocka_unit_test(chance_loss_changes_nothing),

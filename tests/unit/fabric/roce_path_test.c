@@ -7,13 +7,15 @@
 
 #include <errno.h>
 #include <string.h>
+#include <time.h>
 
 #include "fabric/open.h"
 #include "fabric/roce/endpoint.h"
 
-#define PACKETS 64u
-#define PAYLOAD 256u
-#define ECN_CE	3
+#define PACKETS	 64u
+#define PAYLOAD	 256u
+#define ECN_CE	 3
+#define SLACK_NS 5000000
 
 struct ends {
 	struct fabric *from, *to;
@@ -22,6 +24,7 @@ struct ends {
 	bool landed[PACKETS];
 	uint8_t lanes[PACKETS];
 	bool ce[PACKETS];
+	uint64_t at_ns[PACKETS];
 	uint32_t count;
 };
 
@@ -98,6 +101,7 @@ static void take(struct ends *ends)
 		ends->landed[packet] = true;
 		ends->lanes[packet] = events[i].lane;
 		ends->ce[packet] = events[i].ce;
+		ends->at_ns[packet] = events[i].at_ns;
 		ends->count++;
 	}
 }
@@ -223,6 +227,32 @@ static void marks(void **state)
 	marks_on("roce:::1@0", false);
 }
 
+/* A reader that comes late learns when packets came, merged or not. */
+static void late_reader(void **state)
+{
+	static const struct timespec nap = { .tv_nsec = 20000000 };
+	uint64_t before, middle, after;
+	struct ends ends;
+
+	(void)state;
+	meet(&ends, "roce:127.0.0.1@0", NULL, NULL);
+	before = ends.to->ops->now_ns(ends.to);
+	put(&ends, 0, 0, 1);
+	put(&ends, 0, 1, 31);
+	middle = ends.to->ops->now_ns(ends.to);
+	nanosleep(&nap, NULL);
+	put(&ends, 0, 32, 32);
+	after = ends.to->ops->now_ns(ends.to);
+	nanosleep(&nap, NULL);
+	take_until(&ends, PACKETS);
+	/* Two clocks are read one after the other, with whatever comes between. */
+	for (uint32_t i = 0; i < PACKETS; i++) {
+		assert_in_range(ends.at_ns[i], (i < 32 ? before : middle) - SLACK_NS,
+				(i < 32 ? middle : after) + SLACK_NS);
+	}
+	part(&ends);
+}
+
 /* The ICRC is left out only where both ends say so: one that has changed its mind after the handshake is not believed. */
 static void without_icrc(void **state)
 {
@@ -258,9 +288,8 @@ static void without_icrc(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(lanes),
-		cmocka_unit_test(lanes_keep_faults),
-		cmocka_unit_test(marks),
+		cmocka_unit_test(lanes),	cmocka_unit_test(lanes_keep_faults),
+		cmocka_unit_test(marks),	cmocka_unit_test(late_reader),
 		cmocka_unit_test(without_icrc),
 	};
 
