@@ -184,7 +184,9 @@ class Godwit(Contender):
         return version_of([self.path(m), "--version"], r"(godwit \S+)")
 
     def server(self, m):
-        return [self.path(m), "perf", "--bind", SERVER, *self.options, "--json"]
+        # All but the ICRC is the client's to choose.
+        own = self.options if self.options[:1] == ["--icrc"] else []
+        return [self.path(m), "perf", "--bind", SERVER, *own, "--json"]
 
     def client(self, m):
         command = [self.path(m), "perf", SERVER, "--bind", CLIENT, "--test", "lat" if m.test == "lat" else "bw",
@@ -223,6 +225,8 @@ def contenders():
     every = [
         Godwit("godwit", "Godwit on UDP sockets, Selective Repeat, with ICRC", "defaults"),
         Godwit("godwit-no-icrc", "the same without ICRC", "--icrc off", "--icrc", "off"),
+        Godwit("godwit-channel", "the channel: ordered, paced, under congestion control", "--channel", "--channel"),
+        Godwit("godwit-unpaced", "the channel without congestion control", "--congestion none", "--congestion", "none"),
         TcpStream("tcp-cubic", "TCP, one flow, cubic", tcp, "--congestion", "cubic"),
         TcpStream("tcp-bbr", "TCP, one flow, bbr", tcp, "--congestion", "bbr"),
         UcxStream("ucx", "UCX over TCP, tagged messages", "UCX_TLS=tcp, cubic, 4 messages of 1 MiB under way",

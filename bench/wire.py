@@ -157,4 +157,20 @@ def run_many(options):
     return result
 
 
-RUNS = {"veth": run_veth, "latency": run_latency, "many": run_many}
+def run_overhead(options):
+    """What a channel costs over bare messages where nothing is lost and the processor is the limit."""
+    there = who_is_there(options)
+    case = Case("MTU 9000, cold", "bw", goodput, ["godwit", "godwit-unpaced", "godwit-channel"],
+                {None: ["--mtu", "9000", "--working-set", str(COLD)]})
+    run_cases([case], there, options)
+    result = result_of([case], there, options, [])
+    result["over_bare"] = {name: {
+        "goodput": spread(case.ratios(name, "godwit")),
+        "cpu_s_per_gb": spread([a["cpu_s_per_gb"] / b["cpu_s_per_gb"]
+                                for a, b in zip(case.samples[name], case.samples["godwit"])
+                                if "failed" not in a and "failed" not in b])}
+        for name in case.contenders if name != "godwit" and case.ratios(name, "godwit")}
+    return result
+
+
+RUNS = {"veth": run_veth, "latency": run_latency, "many": run_many, "overhead": run_overhead}

@@ -266,7 +266,7 @@ void crew_run(const struct lab_plan *plan, const struct crew_pipes *pipes,
 		result->overruns[i] = host_overruns(&crew.hosts[i]);
 	rc = switch_close(crew.sw);
 	if (rc)
-		snprintf(result->error, LAB_ERROR_SIZE, "cannot write %s: %s", plan->capture,
+		snprintf(result->error, LAB_ERROR_SIZE, "cannot write all of what was recorded: %s",
 			 strerror(-rc));
 	result->finished = true;
 	_exit(EXIT_SUCCESS);

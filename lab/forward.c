@@ -47,8 +47,11 @@ static void enter(struct lab_switch *sw, struct wire *wire, struct buffer *buffe
 		  bool congested, uint64_t now_ns)
 {
 	uint32_t bytes = packet_segment_bytes(&buffer->packet, index);
+	uint64_t busy_ns = wire->link.busy_until_ns;
 	struct link_verdict verdict = link_enter(&wire->link, now_ns, bytes);
 
+	if (verdict.copies)
+		lateness_add(&wire->waiting, busy_ns > now_ns ? busy_ns - now_ns : 0, 1);
 	if (verdict.ce && packet_is_ecn_capable(&buffer->packet)) {
 		wire->marked++;
 		congested = true;
@@ -62,14 +65,19 @@ static void cross(struct lab_switch *sw, struct wire *up, struct piece *piece)
 {
 	struct buffer *buffer = piece->buffer;
 	unsigned first = (unsigned)buffer->destination, last = first;
+	uint32_t bytes = packet_segment_bytes(&buffer->packet, piece->index);
 
-	up->bytes += packet_segment_bytes(&buffer->packet, piece->index);
+	up->bytes += bytes;
 	if (sw->capture)
 		capture_packet(sw->capture, piece->at_ns + sw->wall_offset_ns, &buffer->packet,
 			       piece->index, piece->congested);
 	if (buffer->destination == PACKET_TO_ALL) {
 		first = 0;
 		last = sw->plan->hosts - 1;
+	}
+	if (!paths_pass(&sw->paths, buffer->path, piece->at_ns, bytes)) {
+		store_drop(&sw->store, piece);
+		return;
 	}
 	for (unsigned host = first; host <= last; host++) {
 		struct wire *down = wire_of(sw, host, LAB_DOWN);
@@ -194,6 +202,7 @@ static void arrive(struct lab_switch *sw, struct wire *up, const struct virtio_n
 		return;
 	}
 	buffer->destination = destination;
+	buffer->path = paths_find(&sw->paths, up->host, &packet);
 	/* Held here while its packets are sorted out, for all of them may be lost. */
 	buffer->references++;
 	now_ns = switch_now_ns();

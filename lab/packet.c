@@ -151,6 +151,16 @@ int packet_destination(const struct packet *packet, unsigned hosts)
 	return host >= 1 && host <= hosts ? host - 1 : PACKET_TO_NOBODY;
 }
 
+int packet_flow(const struct packet *packet)
+{
+	uint32_t at = packet->transport ? packet->transport : packet->header_length;
+	uint8_t protocol = packet->data[packet->ipv6 ? 6 : 9];
+
+	if ((protocol != PROTOCOL_TCP && protocol != PROTOCOL_UDP) || at + 2 > packet->length)
+		return -1;
+	return (int)((protocol == PROTOCOL_TCP ? 1U << 16 : 0) | read16(packet->data + at));
+}
+
 static uint32_t payload_bytes(const struct packet *packet, unsigned first, unsigned count)
 {
 	uint32_t total = packet->length - packet->header_length;

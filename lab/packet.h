@@ -22,6 +22,7 @@
 
 #define PACKET_SIZE_MAX	  65535
 #define PACKET_HEADER_MAX 256
+#define PACKET_FLOWS	  (2 << 16)
 
 struct packet {
 	struct virtio_net_hdr vnet; /* as it was read */
@@ -48,6 +49,9 @@ int packet_parse(const struct virtio_net_hdr *vnet, const uint8_t *data, uint32_
 
 /* The host's index, or one of the above. */
 int packet_destination(const struct packet *packet, unsigned hosts);
+
+/* What tells the flows of a host apart: protocol and source port, below PACKET_FLOWS. -1: neither TCP nor UDP. */
+int packet_flow(const struct packet *packet);
 
 /* Length of a segment as an IP packet. */
 uint32_t packet_segment_bytes(const struct packet *packet, unsigned index);

@@ -17,8 +17,10 @@
 
 void plan_init(struct lab_plan *plan)
 {
-	*plan = (struct lab_plan){ .hosts = 2, .mtu = LAB_MTU_DEFAULT };
+	*plan = (struct lab_plan){ .hosts = 2, .mtu = LAB_MTU_DEFAULT, .path_count = 1 };
 	plan->every.burst = 1;
+	for (unsigned i = 0; i < LAB_PATHS_MAX; i++)
+		plan->paths[i].burst = 1;
 }
 
 static int fail(char error[LAB_ERROR_SIZE], const char *format, ...)
@@ -70,11 +72,19 @@ static int set_reorder(struct link_attr *attr, const char *value, char error[LAB
 
 static int set_burst(struct lab_link_plan *link, const char *value, char error[LAB_ERROR_SIZE])
 {
-	uint64_t packets;
+	const char *colon = strchr(value, ':');
+	uint64_t packets, most_ns = 0;
+	char count[32];
 
-	if (units_count(value, 1, (uint64_t)BURST_MAX, &packets))
-		return fail(error, "burst \"%s\" is not a number of packets", value);
+	snprintf(count, sizeof(count), "%.*s", colon ? (int)(colon - value) : 31, value);
+	if (units_count(count, 1, (uint64_t)BURST_MAX, &packets) ||
+	    (colon && units_time_ns(colon + 1, &most_ns)))
+		return fail(
+			error,
+			"burst \"%s\" is not a number of packets, or packets:time, such as 8:1ms",
+			value);
 	link->burst = (double)packets;
+	link->attr.burst_max_ns = most_ns;
 	plan_loss(link, link->mean_loss);
 	return 0;
 }
@@ -192,9 +202,17 @@ static int read_hosts(const struct lab_plan *plan, const char *text, unsigned *f
 	return 0;
 }
 
+/* Cuts the next key=value of a list with commas off. False at its end; a key of NULL says that it is none. */
+static bool next_setting(char **list, char **key, char **value)
+{
+	*value = strsep(list, ",");
+	*key = *value ? cut(value, '=') : NULL;
+	return *value != NULL;
+}
+
 int plan_override(struct lab_plan *plan, const char *text, char error[LAB_ERROR_SIZE])
 {
-	char copy[LAB_ERROR_SIZE], *rest = copy, *host, *way, *setting, *save = NULL;
+	char copy[LAB_ERROR_SIZE], *rest = copy, *host, *way, *key, *value;
 	unsigned first = 0, last = 0, direction;
 
 	if ((size_t)snprintf(copy, sizeof(copy), "%s", text) >= sizeof(copy))
@@ -208,19 +226,61 @@ int plan_override(struct lab_plan *plan, const char *text, char error[LAB_ERROR_
 	if (strcmp(way, "up") != 0 && strcmp(way, "down") != 0)
 		return fail(error, "\"%s\" is neither up nor down", way);
 	direction = strcmp(way, "up") == 0 ? LAB_UP : LAB_DOWN;
-	setting = strtok_r(rest, ",", &save);
-	if (!setting)
+	if (!*rest)
 		return fail(error, "it changes nothing");
-	for (; setting; setting = strtok_r(NULL, ",", &save)) {
-		char *value = setting, *key = cut(&value, '=');
-
+	while (next_setting(&rest, &key, &value)) {
 		if (!key)
-			return fail(error, "\"%s\" is not key=value", setting);
+			return fail(error, "\"%s\" is not key=value", value);
 		for (unsigned i = first; i <= last; i++) {
 			if (plan_set(&plan->links[i][direction], key, value, error))
 				return -EINVAL;
 		}
 	}
+	return 0;
+}
+
+static int read_path(const struct lab_plan *plan, const char *text, unsigned *out,
+		     char error[LAB_ERROR_SIZE])
+{
+	uint64_t path;
+
+	if (units_count(text, 0, plan->path_count - 1, &path))
+		return fail(error, "path \"%s\" is not one of 0 to %u", text, plan->path_count - 1);
+	*out = (unsigned)path;
+	return 0;
+}
+
+int plan_path(struct lab_plan *plan, const char *text, char error[LAB_ERROR_SIZE])
+{
+	char copy[LAB_ERROR_SIZE], *rest = copy, *number, *key, *value;
+	unsigned path = 0;
+
+	if ((size_t)snprintf(copy, sizeof(copy), "%s", text) >= sizeof(copy))
+		return fail(error, "too long");
+	number = cut(&rest, ':');
+	if (!number || !*rest)
+		return fail(error, "it should read PATH:loss=P,burst=N");
+	if (read_path(plan, number, &path, error))
+		return -EINVAL;
+	while (next_setting(&rest, &key, &value)) {
+		if (!key || (strcmp(key, "loss") != 0 && strcmp(key, "burst") != 0))
+			return fail(error, "a path has loss=P and burst=N, nothing else");
+		if (plan_set(&plan->paths[path], key, value, error))
+			return -EINVAL;
+	}
+	return 0;
+}
+
+int plan_samples(struct lab_plan *plan, const char *text, char error[LAB_ERROR_SIZE])
+{
+	const char *colon = strchr(text, ':');
+	char time[32];
+
+	snprintf(time, sizeof(time), "%.*s", colon ? (int)(colon - text) : 0, text);
+	if (!colon || !colon[1] || units_time_ns(time, &plan->sample_interval_ns) ||
+	    !plan->sample_interval_ns)
+		return fail(error, "it should read TIME:FILE, such as 5ms:samples.csv");
+	plan->samples = colon + 1;
 	return 0;
 }
 
@@ -268,9 +328,14 @@ int plan_event(struct lab_plan *plan, const char *text, char error[LAB_ERROR_SIZ
 		return fail(error, "it should read TIME:HOST:down|up|rate=R|loss=P");
 	if (units_time_ns(when, &event.at_ns))
 		return fail(error, "\"%s\" is not a time such as 2s or 500ms", when);
-	if (read_hosts(plan, host, &event.first, &event.last, error) ||
-	    read_change(rest, &event, error))
+	event.of_path = strncmp(host, "path", 4) == 0;
+	if (event.of_path ? read_path(plan, host + 4, &event.first, error)
+			  : read_hosts(plan, host, &event.first, &event.last, error))
 		return -EINVAL;
+	if (read_change(rest, &event, error))
+		return -EINVAL;
+	if (event.of_path && event.change == LAB_LINK_RATE)
+		return fail(error, "a path has no rate");
 	/* By time; of two at the same moment the one given first. */
 	for (; place > 0 && plan->events[place - 1].at_ns > event.at_ns; place--)
 		plan->events[place] = plan->events[place - 1];

@@ -16,7 +16,7 @@ bool lab_was_late(const struct lab_plan *plan, const struct switch_counts *count
 	return counts->late_p99_ns > (bound_ns > LATE_MIN_NS ? bound_ns : LATE_MIN_NS);
 }
 
-static json_t *late(uint64_t p50_ns, uint64_t p99_ns, uint64_t max_ns)
+static json_t *times(uint64_t p50_ns, uint64_t p99_ns, uint64_t max_ns)
 {
 	return json_pack("{s:f, s:f, s:f}", "p50_us", (double)p50_ns / 1e3, "p99_us",
 			 (double)p99_ns / 1e3, "max_us", (double)max_ns / 1e3);
@@ -27,15 +27,31 @@ static json_t *link_counts(unsigned host, const char *direction,
 {
 	const struct link_stats *stats = &link->stats;
 
-	return json_pack("{s:i, s:s, s:I, s:I, s:{s:I, s:I, s:I, s:I, s:I}, s:I, s:I, s:I, s:o}",
-			 "host", (int)host, "direction", direction, "forwarded",
-			 (json_int_t)stats->forwarded, "bytes", (json_int_t)link->bytes, "dropped",
-			 "loss", (json_int_t)stats->lost, "queue", (json_int_t)stats->overflow,
-			 "down", (json_int_t)stats->cut, "refused", (json_int_t)link->refused,
-			 "overrun", (json_int_t)overruns, "marked", (json_int_t)link->marked,
-			 "duplicated", (json_int_t)stats->duplicated, "reordered",
-			 (json_int_t)stats->reordered, "late",
-			 late(link->late_p50_ns, link->late_p99_ns, link->late_max_ns));
+	return json_pack(
+		"{s:i, s:s, s:I, s:I, s:{s:I, s:I, s:I, s:I, s:I}, s:I, s:I, s:I, s:o, s:o}",
+		"host", (int)host, "direction", direction, "forwarded",
+		(json_int_t)stats->forwarded, "bytes", (json_int_t)link->bytes, "dropped", "loss",
+		(json_int_t)stats->lost, "queue", (json_int_t)stats->overflow, "down",
+		(json_int_t)stats->cut, "refused", (json_int_t)link->refused, "overrun",
+		(json_int_t)overruns, "marked", (json_int_t)link->marked, "duplicated",
+		(json_int_t)stats->duplicated, "reordered", (json_int_t)stats->reordered, "late",
+		times(link->late_p50_ns, link->late_p99_ns, link->late_max_ns), "waited",
+		times(link->wait_p50_ns, link->wait_p99_ns, link->wait_max_ns));
+}
+
+static json_t *paths(const struct lab_plan *plan, const struct switch_counts *counts)
+{
+	json_t *array = json_array();
+
+	for (unsigned i = 0; i < plan->path_count && plan->path_count > 1; i++) {
+		const struct link_stats *stats = &counts->paths[i];
+
+		json_array_append_new(array, json_pack("{s:I, s:{s:I, s:I}}", "forwarded",
+						       (json_int_t)stats->forwarded, "dropped",
+						       "loss", (json_int_t)stats->lost, "down",
+						       (json_int_t)stats->cut));
+	}
+	return array;
 }
 
 static json_t *statuses(const struct lab_plan *plan, const struct lab_result *result)
@@ -62,14 +78,15 @@ int lab_print_json(const struct lab_plan *plan, const struct lab_outcome *outcom
 		json_array_append_new(links,
 				      link_counts(i, "down", &counts->links[i][LAB_DOWN], 0));
 	}
-	object = json_pack(
-		"{s:i, s:I, s:f, s:o, s:o, s:{s:I, s:I, s:I}, s:o, s:b}", "hosts", (int)plan->hosts,
-		"seed", (json_int_t)plan->seed, "seconds", (double)result->elapsed_ns / 1e9,
-		"statuses", statuses(plan, result), "links", links, "unforwarded", "misaddressed",
-		(json_int_t)counts->misaddressed, "malformed", (json_int_t)counts->malformed,
-		"memory", (json_int_t)counts->starved, "late",
-		late(counts->late_p50_ns, counts->late_p99_ns, counts->late_max_ns), "was_late",
-		(int)lab_was_late(plan, counts));
+	object = json_pack("{s:i, s:I, s:f, s:o, s:o, s:o, s:{s:I, s:I, s:I}, s:o, s:b}", "hosts",
+			   (int)plan->hosts, "seed", (json_int_t)plan->seed, "seconds",
+			   (double)result->elapsed_ns / 1e9, "statuses", statuses(plan, result),
+			   "links", links, "paths", paths(plan, counts), "unforwarded",
+			   "misaddressed", (json_int_t)counts->misaddressed, "malformed",
+			   (json_int_t)counts->malformed, "memory", (json_int_t)counts->starved,
+			   "late",
+			   times(counts->late_p50_ns, counts->late_p99_ns, counts->late_max_ns),
+			   "was_late", (int)lab_was_late(plan, counts));
 	if (!object)
 		return -ENOMEM;
 	rc = json_dumpf(object, to, JSON_COMPACT | JSON_REAL_PRECISION(9));

@@ -10,6 +10,8 @@
 
 #include "capture.h"
 #include "delay.h"
+#include "paths.h"
+#include "samples.h"
 #include "switch.h"
 
 #define STAR_CONTROLS 2
@@ -24,6 +26,7 @@ struct wire {
 	uint64_t marked;
 	uint64_t refused;
 	struct lateness lateness;
+	struct lateness waiting; /* of packets, for those ahead of them */
 };
 
 struct lab_switch {
@@ -33,6 +36,8 @@ struct lab_switch {
 	struct store store;
 	struct buffer *spare; /* the next packet is read into it */
 	struct capture *capture;
+	struct samples *samples;
+	struct paths paths;
 	uint64_t wall_offset_ns; /* from the monotonic clock to the time of day */
 	uint64_t start_ns;
 	unsigned next_event;

@@ -17,6 +17,7 @@ struct buffer {
 	struct packet packet;
 	struct buffer *next; /* in a free list */
 	int destination;     /* as packet_destination() says */
+	unsigned path;	     /* through the middle */
 	unsigned references; /* pieces that point here */
 	bool large;
 	uint8_t data[];

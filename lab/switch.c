@@ -60,7 +60,23 @@ static int open_wires(struct lab_switch *sw)
 			  rng_u64(&seeds));
 		delay_init(&wire->delay);
 	}
-	return 0;
+	return paths_open(&sw->paths, sw->plan, &seeds);
+}
+
+/* What is written while it runs, as the plan asks. */
+static int open_records(struct lab_switch *sw, char error[LAB_ERROR_SIZE])
+{
+	const struct lab_plan *plan = sw->plan;
+	const char *path = plan->capture;
+	int rc = path ? capture_open(path, &sw->capture) : 0;
+
+	if (!rc && plan->samples) {
+		path = plan->samples;
+		rc = samples_open(path, plan->sample_interval_ns, &sw->samples);
+	}
+	if (rc)
+		snprintf(error, LAB_ERROR_SIZE, "cannot write %s: %s", path, strerror(-rc));
+	return rc;
 }
 
 int switch_open(const struct lab_plan *plan, const int *tuns, char error[LAB_ERROR_SIZE],
@@ -86,10 +102,8 @@ int switch_open(const struct lab_plan *plan, const int *tuns, char error[LAB_ERR
 		switch_close(sw);
 		return -ENOMEM;
 	}
-	rc = plan->capture ? capture_open(plan->capture, &sw->capture) : 0;
+	rc = open_records(sw, error);
 	if (rc) {
-		snprintf(error, LAB_ERROR_SIZE, "cannot write %s: %s", plan->capture,
-			 strerror(-rc));
 		switch_close(sw);
 		return rc;
 	}
@@ -99,15 +113,16 @@ int switch_open(const struct lab_plan *plan, const int *tuns, char error[LAB_ERR
 
 int switch_close(struct lab_switch *sw)
 {
-	int rc = capture_close(sw->capture);
+	int rc = capture_close(sw->capture), other = samples_close(sw->samples);
 
 	for (unsigned i = 0; sw->wires && i < sw->plan->hosts * LAB_DIRECTIONS; i++)
 		delay_destroy(&sw->wires[i].delay);
 	free(sw->wires);
+	paths_close(&sw->paths);
 	heap_destroy(&sw->due);
 	store_destroy(&sw->store);
 	free(sw);
-	return rc;
+	return rc ? rc : other;
 }
 
 void switch_start(struct lab_switch *sw)
@@ -115,28 +130,35 @@ void switch_start(struct lab_switch *sw)
 	sw->start_ns = switch_now_ns();
 }
 
-static void apply_event(struct lab_switch *sw, const struct lab_event *event, struct wire *wire)
+/* `planned`: what the link was to be, for the length of its bursts. */
+static void apply_event(const struct lab_event *event, struct lab_link_plan planned,
+			struct link *link)
 {
-	struct lab_link_plan link = sw->plan->links[wire->host][wire->direction];
-
 	switch (event->change) {
 	case LAB_LINK_DOWN:
 	case LAB_LINK_UP:
-		wire->link.down = event->change == LAB_LINK_DOWN;
+		link->down = event->change == LAB_LINK_DOWN;
 		break;
 	case LAB_LINK_RATE:
-		wire->link.attr.rate_bps = event->rate_bps;
+		link->attr.rate_bps = event->rate_bps;
 		break;
 	case LAB_LINK_LOSS:
-		if (wire->direction == LAB_UP)
-			break;
-		plan_loss(&link, event->loss);
-		wire->link.attr.loss = link.attr.loss;
-		wire->link.attr.burst_enter = link.attr.burst_enter;
-		wire->link.attr.burst_leave = link.attr.burst_leave;
-		wire->link.attr.burst_loss = link.attr.burst_loss;
+		plan_loss(&planned, event->loss);
+		link->attr.loss = planned.attr.loss;
+		link->attr.burst_enter = planned.attr.burst_enter;
+		link->attr.burst_leave = planned.attr.burst_leave;
+		link->attr.burst_loss = planned.attr.burst_loss;
 		break;
 	}
+}
+
+static void apply_to_host(struct lab_switch *sw, const struct lab_event *event, unsigned host)
+{
+	const struct lab_link_plan *planned = sw->plan->links[host];
+
+	if (event->change != LAB_LINK_LOSS)
+		apply_event(event, planned[LAB_UP], &wire_of(sw, host, LAB_UP)->link);
+	apply_event(event, planned[LAB_DOWN], &wire_of(sw, host, LAB_DOWN)->link);
 }
 
 /* When the next change of the plan is due. */
@@ -152,20 +174,41 @@ static void apply_events(struct lab_switch *sw, uint64_t now_ns)
 	for (; event_ns(sw) <= now_ns; sw->next_event++) {
 		const struct lab_event *event = &sw->plan->events[sw->next_event];
 
-		for (unsigned host = event->first; host <= event->last; host++) {
-			apply_event(sw, event, wire_of(sw, host, LAB_UP));
-			apply_event(sw, event, wire_of(sw, host, LAB_DOWN));
+		if (event->of_path) {
+			apply_event(event, sw->plan->paths[event->first],
+				    &sw->paths.links[event->first]);
+			continue;
 		}
+		for (unsigned host = event->first; host <= event->last; host++)
+			apply_to_host(sw, event, host);
 	}
+}
+
+static uint64_t sample_ns(const struct lab_switch *sw)
+{
+	return sw->start_ns && sw->samples ? sw->start_ns + samples_next_ns(sw->samples)
+					   : UINT64_MAX;
+}
+
+/* Changes and samples, those that are due, and then the packets. */
+static void do_what_is_due(struct lab_switch *sw, uint64_t now_ns)
+{
+	apply_events(sw, now_ns);
+	while (sample_ns(sw) <= now_ns)
+		samples_take(sw->samples, sw->wires, sw->plan->hosts * LAB_DIRECTIONS,
+			     sw->start_ns);
+	forward_due(sw, now_ns);
 }
 
 static uint64_t next_due_ns(const struct lab_switch *sw, uint64_t latest_ns)
 {
 	const struct heap_node *node = heap_min(&sw->due);
-	uint64_t next = event_ns(sw);
+	uint64_t next = event_ns(sw), sample = sample_ns(sw);
 
 	if (latest_ns < next)
 		next = latest_ns;
+	if (sample < next)
+		next = sample;
 	return node && node->key < next ? node->key : next;
 }
 
@@ -175,8 +218,7 @@ bool switch_turn(struct lab_switch *sw, const int control[2], uint64_t latest_ns
 	uint64_t now_ns = switch_now_ns(), next, wait_ns;
 	struct timespec timeout;
 
-	apply_events(sw, now_ns);
-	forward_due(sw, now_ns);
+	do_what_is_due(sw, now_ns);
 	next = next_due_ns(sw, latest_ns);
 	now_ns = switch_now_ns();
 	wait_ns = next > now_ns + SPIN_NS ? next - now_ns - SPIN_NS : 0;
@@ -189,8 +231,7 @@ bool switch_turn(struct lab_switch *sw, const int control[2], uint64_t latest_ns
 		return false;
 	/* Times must go forward in every link: first what became due during the sleep. */
 	now_ns = switch_now_ns();
-	apply_events(sw, now_ns);
-	forward_due(sw, now_ns);
+	do_what_is_due(sw, now_ns);
 	for (unsigned i = 0; i < hosts; i++) {
 		if (sw->polls[i].revents & POLLIN)
 			forward_read(sw, i);
@@ -205,6 +246,8 @@ void switch_counts(const struct lab_switch *sw, struct switch_counts *out)
 	out->misaddressed = sw->misaddressed;
 	out->malformed = sw->malformed;
 	out->starved = sw->starved;
+	for (unsigned i = 0; i < LAB_PATHS_MAX; i++)
+		out->paths[i] = sw->paths.links[i].stats;
 	for (unsigned i = 0; i < sw->plan->hosts * LAB_DIRECTIONS; i++) {
 		const struct wire *wire = &sw->wires[i];
 
@@ -216,6 +259,9 @@ void switch_counts(const struct lab_switch *sw, struct switch_counts *out)
 			.late_p50_ns = lateness_quantile_ns(&wire->lateness, 0.50),
 			.late_p99_ns = lateness_quantile_ns(&wire->lateness, 0.99),
 			.late_max_ns = wire->lateness.max_ns,
+			.wait_p50_ns = lateness_quantile_ns(&wire->waiting, 0.50),
+			.wait_p99_ns = lateness_quantile_ns(&wire->waiting, 0.99),
+			.wait_max_ns = wire->waiting.max_ns,
 		};
 		if (all)
 			lateness_merge(all, &wire->lateness);

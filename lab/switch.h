@@ -23,10 +23,14 @@ struct switch_link_counts {
 	uint64_t late_p50_ns;
 	uint64_t late_p99_ns;
 	uint64_t late_max_ns;
+	uint64_t wait_p50_ns; /* at the entrance, behind other packets */
+	uint64_t wait_p99_ns;
+	uint64_t wait_max_ns;
 };
 
 struct switch_counts {
 	struct switch_link_counts links[LAB_HOSTS_MAX][LAB_DIRECTIONS];
+	struct link_stats paths[LAB_PATHS_MAX];
 	uint64_t misaddressed; /* to no host of the lab */
 	uint64_t malformed;
 	uint64_t starved; /* there was no memory for them */
@@ -52,7 +56,7 @@ uint64_t switch_now_ns(void);
 
 void switch_counts(const struct lab_switch *sw, struct switch_counts *out);
 
-/* -errno if the capture could not be written in full. */
+/* -errno if the capture or the samples could not be written in full. */
 int switch_close(struct lab_switch *sw);
 
 #endif

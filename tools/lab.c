@@ -19,8 +19,11 @@ enum option_id {
 	OPTION_LINK,
 	OPTION_MTU,
 	OPTION_NO_OFFLOAD,
+	OPTION_PATH,
+	OPTION_PATHS,
 	OPTION_PCAP,
 	OPTION_RTT,
+	OPTION_SAMPLES,
 	OPTION_SEED,
 };
 
@@ -37,11 +40,14 @@ static const struct option long_options[] = {
 	{ "loss", required_argument, NULL, OPTION_LINK_KEY },
 	{ "mtu", required_argument, NULL, OPTION_MTU },
 	{ "no-offload", no_argument, NULL, OPTION_NO_OFFLOAD },
+	{ "path", required_argument, NULL, OPTION_PATH },
+	{ "paths", required_argument, NULL, OPTION_PATHS },
 	{ "pcap", required_argument, NULL, OPTION_PCAP },
 	{ "queue", required_argument, NULL, OPTION_LINK_KEY },
 	{ "rate", required_argument, NULL, OPTION_LINK_KEY },
 	{ "reorder", required_argument, NULL, OPTION_LINK_KEY },
 	{ "rtt", required_argument, NULL, OPTION_RTT },
+	{ "samples", required_argument, NULL, OPTION_SAMPLES },
 	{ "seed", required_argument, NULL, OPTION_SEED },
 	{ NULL, 0, NULL, 0 },
 };
@@ -102,11 +108,19 @@ static int read_option(int id, const char *name, char **argv, struct lab_plan *p
 	case OPTION_NO_OFFLOAD:
 		plan->no_offload = true;
 		return 0;
+	case OPTION_PATHS:
+		rc = read_number(name, 1, LAB_PATHS_MAX, &value);
+		plan->path_count = (unsigned)value;
+		return rc;
+	case OPTION_SAMPLES:
+		rc = plan_samples(plan, optarg, error);
+		return rc ? complain("--samples \"%s\": %s", optarg, error) : 0;
 	case OPTION_PCAP:
 		plan->capture = optarg;
 		return 0;
 	case OPTION_AT:
 	case OPTION_LINK:
+	case OPTION_PATH:
 		return 0; /* when the hosts are known */
 	case ':':
 		return complain("%s needs a value", argv[optind - 1]);
@@ -128,6 +142,8 @@ static int read_options(int argc, char **argv, bool single, struct lab_plan *pla
 			rc = read_option(id, long_options[index].name, argv, plan);
 		else if (id == OPTION_LINK && plan_override(plan, optarg, error))
 			rc = complain("--link \"%s\": %s", optarg, error);
+		else if (id == OPTION_PATH && plan_path(plan, optarg, error))
+			rc = complain("--path \"%s\": %s", optarg, error);
 		else if (id == OPTION_AT && plan_event(plan, optarg, error))
 			rc = complain("--at \"%s\": %s", optarg, error);
 	}
@@ -222,19 +238,23 @@ const struct command command_lab = {
 		"  --queue SIZE        of every link: 64K (default: rate times round trip, at least 64K)\n"
 		"  --ecn SIZE          mark packets that find more than this waiting\n"
 		"  --loss P            lose this share on the way from host to host: 1e-3 or 0.1%\n"
-		"  --burst N           lose that share in bursts of N packets on average\n"
+		"  --burst N[:T]       lose that share in bursts of N packets on average, none longer than T\n"
 		"  --dup P             deliver this share twice\n"
 		"  --reorder P[:T]     hold this share back, by up to T (default 1ms)\n"
 		"  --jitter T          delay each packet by up to T more\n"
 		"  --link H:up|down:K=V,...\n"
 		"                      other settings for one link: rate, delay, jitter, queue, ecn, loss, burst,\n"
 		"                      dup, reorder; H is a host's number or all\n"
-		"  --at T:H:CHANGE     after time T: down, up, rate=R or loss=P\n"
+		"  --paths N           side by side in the middle, 1 to 16; a flow takes one (default 1)\n"
+		"  --path K:loss=P,burst=N\n"
+		"                      losses of path K, from 0 on, besides those of the links\n"
+		"  --at T:H:CHANGE     after time T: down, up, rate=R or loss=P; H may be pathK\n"
 		"  --mtu N             1280 to 65535 (default 1500)\n"
 		"  --seed N            where chance begins: the same seed loses the same packets (default 0)\n"
 		"  --no-offload        no segmentation offload: hosts send single packets\n"
 		"  --kill-on-failure   end the other commands when one fails\n"
 		"  --json              print counts of every link; the commands' output goes to stderr\n"
-		"  --pcap FILE         record the packets that cross the switch\n",
+		"  --pcap FILE         record the packets that cross the switch\n"
+		"  --samples T:FILE    every time T, what each link has carried and what waits for it\n",
 	.run = lab_main,
 };

@@ -32,17 +32,23 @@ static bool draw(struct link *link, double p)
 	return p > 0 && rng_chance(&link->rng, p);
 }
 
-static bool lost_by_chance(struct link *link)
+static bool lost_by_chance(struct link *link, uint64_t now_ns)
 {
 	const struct link_attr *attr = &link->attr;
 	bool lost = draw(link, attr->loss);
 
 	if (attr->burst_enter > 0) {
-		bool change = draw(link, link->bad ? attr->burst_leave : attr->burst_enter);
-		bool burst = draw(link, attr->burst_loss);
+		bool change, burst;
 
-		if (change)
+		if (attr->burst_max_ns && now_ns - link->bad_since_ns > attr->burst_max_ns)
+			link->bad = false;
+		change = draw(link, link->bad ? attr->burst_leave : attr->burst_enter);
+		burst = draw(link, attr->burst_loss);
+
+		if (change) {
 			link->bad = !link->bad;
+			link->bad_since_ns = now_ns;
+		}
 		lost |= link->bad && burst;
 	}
 	return lost;
@@ -52,7 +58,7 @@ struct link_verdict link_enter(struct link *link, uint64_t now_ns, uint32_t byte
 {
 	const struct link_attr *attr = &link->attr;
 	struct link_verdict verdict = { 0 };
-	bool lost = lost_by_chance(link);
+	bool lost = lost_by_chance(link, now_ns);
 	bool twice = draw(link, attr->duplicate);
 	bool corrupt = draw(link, attr->corrupt);
 	bool late = draw(link, attr->reorder);

@@ -25,6 +25,8 @@ struct link_attr {
 	double burst_enter;
 	double burst_leave;
 	double burst_loss;
+	uint64_t
+		burst_max_ns; /* the bad state ends after this, however few packets met it; 0: never by time */
 	double duplicate;
 	double corrupt;
 	double reorder; /* held back by up to reorder_ns */
@@ -47,6 +49,7 @@ struct link {
 	struct rng rng;
 	uint64_t busy_until_ns;
 	bool bad; /* in a burst of loss */
+	uint64_t bad_since_ns;
 	bool down;
 	struct link_stats stats;
 };

@@ -107,6 +107,29 @@ def numbered(directory, count, batch="1", family="4"):
             time.sleep(0.0005)
 
 
+def ports(directory, flows, count):
+    """Packets from several source ports in turn; host 1 tells how many came from each, in the order of the sender's."""
+    flows, count = int(flows), int(count)
+    if RANK == 1:
+        sock, seen = udp(), [0] * flows
+        sock.bind(("", PORT))
+        say_ready(directory)
+        try:
+            sock.settimeout(20)
+            while True:
+                seen[sock.recv(2048)[0]] += 1
+                sock.settimeout(IDLE_S)
+        except TimeoutError:
+            tell(seen)
+        return
+    await_ready(directory)
+    socks = [udp() for _ in range(flows)]
+    for _ in range(count):
+        for number, sock in enumerate(socks):
+            sock.sendto(bytes([number]) * PACKET, (address(False), PORT))
+        time.sleep(0.001)
+
+
 def marks(directory, count):
     """Packets that understand marks, sent at once; host 1 tells how many were marked of how many."""
     sock = udp()

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
 """The laboratory: its round trip, its losses, its schedule, what it reports, and that nothing of it stays behind."""
+import csv
 import json
 import os
 import random
@@ -118,6 +119,42 @@ def test_other_faults():
     check(seen + down["dropped"].get("queue", 0) == 300, f"{seen} came: {down}")
 
 
+def test_paths():
+    """A flow keeps its path, the flows of a host take them in turn, and a path fails by itself and at its time."""
+    _, report, told = run(["--paths", 3, "--path", "1:loss=50%", "--at", "50ms:path2:down"], "ports", 6, 400)
+    seen = (told.get(1) or [[0] * 6])[0]
+    check(seen[0] == seen[3] == 400, f"flows on path 0 came whole: {seen}")
+    check(all(100 < seen[i] < 300 for i in (1, 4)), f"flows on path 1 lost half: {seen}")
+    check(all(seen[i] < 390 for i in (2, 5)), f"flows on path 2 were cut off: {seen}")
+    paths = report.get("paths", [])
+    check([path["forwarded"] for path in paths] == [seen[i] + seen[i + 3] for i in range(3)], f"{seen}: {paths}")
+    check([path["forwarded"] + path["dropped"]["loss"] + path["dropped"]["down"] for path in paths] == [800] * 3,
+          f"none disappeared: {paths}")
+    check(paths[1]["dropped"]["down"] == 0 and paths[2]["dropped"]["loss"] == 0, f"each by its own cause: {paths}")
+    check(run([], "ports", 1, 1)[1].get("paths") == [], "one path is not told of")
+
+
+def test_samples_and_waiting():
+    """At 8 Mbit/s the last of 100 packets of 228 bytes waits for 99 of them, 0.228 ms each."""
+    with Directory() as directory:
+        path = os.path.join(directory, "samples.csv")
+        _, report, _ = run(["--link", "1:down:rate=8M", "--samples", f"5ms:{path}"], "marks", 100)
+        with open(path, encoding="ascii") as file:
+            rows = list(csv.DictReader(file))
+    waited = link(report, 1, "down").get("waited", {})
+    check(18000 < waited.get("max_us", 0) <= 99 * 228, f"the last one waited: {waited}")
+    check(link(report, 0, "up")["waited"]["max_us"] == 0, "nobody waits for a link without a rate")
+    down = [row for row in rows if row["host"] == "1" and row["direction"] == "down"]
+    check([float(row["seconds"]) for row in down[:3]] == [0, 0.005, 0.01], f"every 5 ms: {down[:3]}")
+    check(len(rows) == 4 * len(down), f"each time every link: {len(rows)} rows, {len(down)} of them of one")
+    carried = [int(row["bytes"]) for row in down]
+    check(carried == sorted(carried) and carried[-1] == 100 * 228, f"what was carried only grows: {carried[-1]}")
+    busy = [row for row in down if 0 < int(row["bytes"]) < 100 * 228]
+    check(3 <= len(busy) <= 6, f"23 ms of sending are {len(busy)} samples")
+    check(all(int(row["bytes"]) + int(row["waiting_bytes"]) <= 100 * 228 + 1500 for row in busy), f"waiting: {busy}")
+    check(any(int(row["waiting_bytes"]) > 5000 for row in busy), f"much waited at first: {busy}")
+
+
 def test_groups():
     told = run(["--hosts", 4], "group")[2]
     check(told == {rank: [["all", "many"]] for rank in (1, 2, 3)}, f"multicast and broadcast: {told}")
@@ -169,14 +206,16 @@ def test_command_lines():
     for arguments, word in ((["--hosts", "0", "true"], "--hosts"), (["--loss", "2", "true"], "loss"),
                             (["--rtt", "25", "true"], "--rtt"), (["--rate", "quick", "true"], "rate"),
                             (["--link", "0:sideways:rate=1", "true"], "--link"), (["--at", "1s:9:up", "true"], "--at"),
-                            (["--mtu", "100", "true"], "--mtu"), (["--frob", "true"], "--frob"), ([], "command"),
+                            (["--paths", "17", "true"], "--paths"), (["--path", "1:loss=1", "true"], "--path"),
+                            (["--samples", "5ms", "true"], "--samples"), (["--mtu", "100", "true"], "--mtu"), (["--frob", "true"], "--frob"), ([], "command"),
                             (["--hosts"], "--hosts needs a value")):
         command = Command("lab", *arguments).wait(20)
         check(command.status == 2, f"a usage error: {command}")
         one_line(command, word)
-    command = Command("lab", "--pcap", "/nonexistent/file", "--", "true").wait(20)
-    check(command.status == 1, str(command))
-    one_line(command, "/nonexistent/file")
+    for option, value in (("--pcap", "/nonexistent/file"), ("--samples", "1s:/nonexistent/file")):
+        command = Command("lab", option, value, "--", "true").wait(20)
+        check(command.status == 1, str(command))
+        one_line(command, "/nonexistent/file")
     command = Command("lab", "--help").wait(20)
     check(command.status == 0 and "usage: godwit lab" in command.stdout, str(command))
 

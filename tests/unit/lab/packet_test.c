@@ -225,6 +225,30 @@ static void test_ipv6(void **state)
 	assert_int_equal(packet_destination(&packet, 2), PACKET_TO_ALL);
 }
 
+static void test_flows(void **state)
+{
+	static const uint8_t second[16] = { 0xfd, 0, 2, 0, [15] = 2 };
+	struct virtio_net_hdr vnet = { 0 };
+	struct packet packet = make_tcp(0);
+
+	(void)state;
+	put16(data + 20, 443);
+	assert_int_equal(packet_flow(&packet), 0x10000 | 443);
+	make_ipv4(100, 17, 0);
+	put16(data + 20, 4791);
+	assert_int_equal(packet_parse(&vnet, data, 100, &packet), 0);
+	assert_int_equal(packet_flow(&packet), 4791);
+	data[9] = 1; /* a ping */
+	assert_int_equal(packet_flow(&packet), -1);
+	make_ipv6(17, second);
+	put16(data + 40, 65535);
+	assert_int_equal(packet_parse(&vnet, data, 100, &packet), 0);
+	assert_int_equal(packet_flow(&packet), 65535);
+	make_ipv4(21, 17, 0);
+	assert_int_equal(packet_parse(&vnet, data, 21, &packet), 0);
+	assert_int_equal(packet_flow(&packet), -1);
+}
+
 static void test_ipv4_destinations(void **state)
 {
 	static const struct {
@@ -291,6 +315,7 @@ int main(void)
 		cmocka_unit_test(test_udp_segments_have_their_own_length),
 		cmocka_unit_test(test_a_mark_keeps_the_checksum_right),
 		cmocka_unit_test(test_ipv6),
+		cmocka_unit_test(test_flows),
 		cmocka_unit_test(test_ipv4_destinations),
 		cmocka_unit_test(test_what_is_no_packet_is_refused),
 	};

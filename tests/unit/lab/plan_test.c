@@ -136,6 +136,11 @@ static void test_bursts_keep_the_mean(void **state)
 	assert_int_equal(plan_set(&plan.every, "burst", "8", error), 0);
 	assert_float_equal(link_mean_loss(attr), 0.02, 1e-9);
 	assert_true(attr->burst_leave == 1.0 / 8);
+	assert_int_equal(attr->burst_max_ns, 0);
+	assert_int_equal(plan_set(&plan.every, "burst", "4:3ms", error), 0);
+	assert_true(attr->burst_leave == 1.0 / 4 && attr->burst_max_ns == 3 * MS);
+	assert_int_not_equal(plan_set(&plan.every, "burst", "4:", error), 0);
+	assert_int_not_equal(plan_set(&plan.every, "burst", ":3ms", error), 0);
 }
 
 static void test_one_link_can_differ(void **state)
@@ -192,6 +197,45 @@ static void test_events_stand_in_order(void **state)
 	assert_int_equal(plan.event_count, 3);
 }
 
+static void test_paths_lose_by_themselves(void **state)
+{
+	static const char *const bad[][2] = {
+		{ "3:loss=1", "0 to 2" },     { "1:rate=1G", "nothing else" },
+		{ "1:loss", "nothing else" }, { "1:", "should read" },
+		{ "loss=1", "should read" },
+	};
+
+	(void)state;
+	plan.path_count = 3;
+	assert_int_equal(plan_path(&plan, "1:loss=0.02,burst=8", error), 0);
+	assert_float_equal(link_mean_loss(&plan.paths[1].attr), 0.02, 1e-9);
+	assert_true(plan.paths[1].attr.burst_leave == 1.0 / 8);
+	assert_true(link_mean_loss(&plan.paths[0].attr) == 0 &&
+		    link_mean_loss(&plan.paths[2].attr) == 0);
+	for (unsigned i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+		assert_int_not_equal(plan_path(&plan, bad[i][0], error), 0);
+		assert_non_null(strstr(error, bad[i][1]));
+	}
+	assert_int_equal(plan_event(&plan, "1s:path2:down", error), 0);
+	assert_true(plan.events[0].of_path);
+	assert_int_equal(plan.events[0].first, 2);
+	assert_int_not_equal(plan_event(&plan, "1s:path3:down", error), 0);
+	assert_int_not_equal(plan_event(&plan, "1s:path2:rate=1G", error), 0);
+	assert_int_equal(plan_event(&plan, "1s:1:down", error), 0);
+	assert_false(plan.events[1].of_path);
+}
+
+static void test_samples_have_a_time_and_a_file(void **state)
+{
+	(void)state;
+	assert_int_equal(plan_samples(&plan, "5ms:a:b.csv", error), 0);
+	assert_int_equal(plan.sample_interval_ns, 5 * MS);
+	assert_string_equal(plan.samples, "a:b.csv");
+	assert_int_not_equal(plan_samples(&plan, "5ms", error), 0);
+	assert_int_not_equal(plan_samples(&plan, "5ms:", error), 0);
+	assert_int_not_equal(plan_samples(&plan, "0:file", error), 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -203,6 +247,8 @@ int main(void)
 		cmocka_unit_test_setup(test_one_link_can_differ, setup),
 		cmocka_unit_test_setup(test_a_bad_override_says_why, setup),
 		cmocka_unit_test_setup(test_events_stand_in_order, setup),
+		cmocka_unit_test_setup(test_paths_lose_by_themselves, setup),
+		cmocka_unit_test_setup(test_samples_have_a_time_and_a_file, setup),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -74,6 +74,17 @@ static void test_bursts_have_their_rate_and_length(void **state)
 	}
 }
 
+/* A packet a nanosecond: of a burst that no packet ends, those from its first to 9 ns later are lost. */
+static void test_a_burst_ends_by_time(void **state)
+{
+	struct link_attr attr = { .burst_enter = 0.001, .burst_loss = 1, .burst_max_ns = 9 };
+	struct losses losses = count_losses(&attr, 1);
+
+	(void)state;
+	assert_near(losses.lost, 0.001 * PACKETS * 10, 500);
+	assert_near((double)losses.lost / losses.bursts, 10, 0.1);
+}
+
 /* Loss inside the bad state only, and chance on top. */
 static void test_both_kinds_add_up(void **state)
 {
@@ -229,6 +240,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_independent_loss_has_its_rate),
 		cmocka_unit_test(test_bursts_have_their_rate_and_length),
+		cmocka_unit_test(test_a_burst_ends_by_time),
 		cmocka_unit_test(test_both_kinds_add_up),
 		cmocka_unit_test(test_no_loss_unless_asked),
 		cmocka_unit_test(test_what_is_lost_has_taken_its_time),

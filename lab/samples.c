@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Comma-separated, for whatever draws it. The file is buffered: a switch has no time to wait for a disk. */
+#include "samples.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "star.h"
+
+#define BUFFER_BYTES (1 << 20)
+#define US_A_SECOND  1000000
+#define NS_A_US	     1000
+
+struct samples {
+	FILE *file;
+	uint64_t interval_ns;
+	uint64_t next_ns;
+};
+
+int samples_open(const char *path, uint64_t interval_ns, struct samples **out)
+{
+	struct samples *samples = malloc(sizeof(*samples));
+	int rc;
+
+	if (!samples)
+		return -ENOMEM;
+	*samples = (struct samples){ fopen(path, "we"), interval_ns, 0 };
+	if (!samples->file) {
+		rc = -errno;
+		free(samples);
+		return rc;
+	}
+	setvbuf(samples->file, NULL, _IOFBF, BUFFER_BYTES);
+	fputs("seconds,host,direction,bytes,waiting_bytes,dropped_packets\n", samples->file);
+	*out = samples;
+	return 0;
+}
+
+uint64_t samples_next_ns(const struct samples *samples)
+{
+	return samples->next_ns;
+}
+
+void samples_take(struct samples *samples, const struct wire *wires, unsigned count,
+		  uint64_t start_ns)
+{
+	uint64_t at_us = samples->next_ns / NS_A_US;
+
+	for (unsigned i = 0; i < count; i++) {
+		const struct wire *wire = &wires[i];
+		const struct link_stats *stats = &wire->link.stats;
+
+		fprintf(samples->file,
+			"%" PRIu64 ".%06" PRIu64 ",%u,%s,%" PRIu64 ",%" PRIu64 ",%" PRIu64 "\n",
+			at_us / US_A_SECOND, at_us % US_A_SECOND, wire->host,
+			wire->direction == LAB_UP ? "up" : "down", wire->bytes,
+			link_queued_bytes(&wire->link, start_ns + samples->next_ns),
+			stats->lost + stats->overflow + stats->cut);
+	}
+	samples->next_ns += samples->interval_ns;
+}
+
+int samples_close(struct samples *samples)
+{
+	int rc = 0;
+
+	if (!samples)
+		return 0;
+	if (ferror(samples->file))
+		rc = -EIO;
+	if (fclose(samples->file) != 0)
+		rc = -errno;
+	free(samples);
+	return rc;
+}
