@@ -226,7 +226,7 @@ def contenders():
         Godwit("godwit", "Godwit on UDP sockets, Selective Repeat, with ICRC", "defaults"),
         Godwit("godwit-no-icrc", "the same without ICRC", "--icrc off", "--icrc", "off"),
         Godwit("godwit-channel", "the channel: ordered, paced, under congestion control", "--channel", "--channel"),
-        Godwit("godwit-unpaced", "the channel without congestion control", "--congestion none", "--congestion", "none"),
+        Godwit("godwit-unpaced", "the channel without congestion control", "--channel --congestion none", "--channel", "--congestion", "none"),
         TcpStream("tcp-cubic", "TCP, one flow, cubic", tcp, "--congestion", "cubic"),
         TcpStream("tcp-bbr", "TCP, one flow, bbr", tcp, "--congestion", "bbr"),
         UcxStream("ucx", "UCX over TCP, tagged messages", "UCX_TLS=tcp, cubic, 4 messages of 1 MiB under way",
