@@ -88,6 +88,19 @@ struct gw_estimate {
 };
 GW_API int gw_qp_estimate(const struct gw_qp *qp, struct gw_estimate *out);
 
+/* What is known of one of several lanes to the peer. */
+struct gw_lane {
+	uint32_t sent;	  /* packets; these three wrap */
+	uint32_t landed;  /* of which, as the peer last said */
+	uint32_t marked;  /* and how many of them as having met congestion */
+	uint32_t retired; /* 1: it lost too much, and is out of use but for a try now and then */
+	uint64_t rtt_ns;  /* smoothed; 0 until measured */
+	double loss;	  /* of some hundreds of packets */
+	uint64_t reserved[2];
+};
+/* -ERANGE past the last one; there are none where there is one way only. */
+GW_API int gw_qp_lane(const struct gw_qp *qp, uint32_t index, struct gw_lane *out);
+
 /* What became known of this end's packets since the last such report. */
 struct gw_path_report {
 	uint64_t delivered_packets;

@@ -20,10 +20,13 @@ struct sent_record {
 	uint32_t msn;
 	uint32_t packet;
 	uint32_t sequence;
-	uint32_t times; /* sent; 0: entry unused */
+	uint32_t times : 2;   /* sent; 0: entry unused */
+	uint32_t lane : 4;    /* NO_LANE: inside control */
+	uint32_t number : 26; /* of those sent on the lane; wraps */
 	uint64_t at;
 };
 
+#define NO_LANE		     15u
 #define LOG_MIN		     256u
 #define LOG_MAX		     16384u
 #define REPORT_COST	     140 /* bytes on the wire, near enough */
@@ -186,8 +189,11 @@ void feedback_stalled(struct gw_qp *qp)
 	struct feedback *f = &qp->feedback;
 
 	count(qp->ctx, COUNT_STALLS);
-	if (++f->stalls >= STALLS_DOUBT)
+	if (++f->stalls >= STALLS_DOUBT) {
 		reach_doubt(qp);
+		if (qp->path)
+			path_stalled(qp->path);
+	}
 	f->echoed = f->sequence;
 	f->echo_at_loss = f->sequence;
 	f->peer_landed_at_echo = f->peer_landed;
@@ -196,7 +202,17 @@ void feedback_stalled(struct gw_qp *qp)
 	reopen(qp);
 }
 
-void feedback_sent(struct gw_qp *qp, uint32_t msn, uint32_t packet, bool again)
+uint32_t feedback_lane(const struct gw_qp *qp, uint32_t msn, uint32_t packet)
+{
+	const struct sent_record *r = record(&qp->feedback, msn, packet);
+
+	if (!r->times || r->msn != msn || r->packet != packet || r->lane == NO_LANE)
+		return PATH_NONE;
+	return r->lane;
+}
+
+void feedback_sent(struct gw_qp *qp, uint32_t msn, uint32_t packet, bool again, uint32_t lane,
+		   uint32_t number)
 {
 	struct feedback *f = &qp->feedback;
 	struct sent_record *r = record(f, msn, packet);
@@ -212,6 +228,8 @@ void feedback_sent(struct gw_qp *qp, uint32_t msn, uint32_t packet, bool again)
 	r->packet = packet;
 	r->sequence = f->sequence;
 	r->times = again ? 2 : 1;
+	r->lane = lane < FABRIC_LANES_MAX ? lane & 7u : NO_LANE;
+	r->number = number & ((1u << 26) - 1);
 	r->at = qp->ctx->now;
 }
 
@@ -257,6 +275,8 @@ void feedback_reported(struct gw_qp *qp, const struct control_message *message)
 	struct sent_record *r;
 	uint64_t elapsed, rtt_ns = 0;
 
+	if (qp->path)
+		lanes_told(qp, message);
 	/* Something arrives, whichever packet it was. */
 	if (report->landed != f->heard_landed) {
 		f->heard_landed = report->landed;
@@ -265,10 +285,14 @@ void feedback_reported(struct gw_qp *qp, const struct control_message *message)
 	if (!f->log || report->hold_ns == CONTROL_NO_ECHO)
 		return;
 	r = record(f, report->echo_msn, report->echo_packet);
-	if (!r->times || r->msn != report->echo_msn || r->packet != report->echo_packet ||
-	    !serial_after(r->sequence, f->echoed))
+	if (!r->times || r->msn != report->echo_msn || r->packet != report->echo_packet)
 		return;
 	elapsed = qp->ctx->arrived > r->at ? qp->ctx->arrived - r->at : 0;
+	if (qp->path && r->times == 1 && r->lane != NO_LANE)
+		lanes_echoed(qp, r->lane, r->number,
+			     elapsed > report->hold_ns ? elapsed - report->hold_ns : 0);
+	if (!serial_after(r->sequence, f->echoed))
+		return;
 	/* Sent again so lately that it must be an earlier one that landed: where in the order that was is forgotten. */
 	if (r->times > 1 && elapsed < f->rtt_min_ns)
 		return;

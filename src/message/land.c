@@ -130,7 +130,7 @@ void recv_land(struct gw_qp *qp, const struct fabric_event *event)
 	}
 	feedback_landed(qp, recv->msn, packet, event->data.length, event->ce);
 	fresh = set_bit(qp, recv, packet);
-	order_landed(qp, recv, packet, event->lane, fresh);
+	order_landed(qp, recv, packet, event, fresh);
 	if (fresh)
 		collect_fragment(recv, qp, packet, event->data.user_bits);
 }

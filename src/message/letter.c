@@ -2,7 +2,7 @@
 /* See letter.h. */
 #include "message/letter.h"
 
-#define MESSAGE_ROOM 176 /* a header, and a report with a lane and some results */
+#define MESSAGE_ROOM 232 /* a header, and a report with its lanes and some results */
 
 void letter_open(struct letter *letter, struct gw_qp *qp, size_t size)
 {

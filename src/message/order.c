@@ -5,8 +5,8 @@
  * Packets of one queue pair leave for the first time in order, message by message and ascending within each, and a lane
  * keeps them nearly in order. So what was first sent well before a packet that landed on the same lane has landed or is
  * lost. Which lane a missing packet took is not known, and need not be: what lies behind the front of every lane does.
- * A lane that has fallen silent while the others go on for two turns of spraying and half a round trip proves nothing
- * and holds up nobody.
+ * A lane that has fallen silent while the others go on for two turns of spraying and a round trip proves nothing and holds
+ * up nobody.
  *
  * "Well before" is `slack` packets. A packet that is overtaken by more of them, and comes sooner than a repeat could have
  * come, was only late: slack grows to cover it, and shrinks again when such things are seen no more. How soon is too soon
@@ -27,6 +27,7 @@
 #define SLACK_STEP	 4u
 #define LOOK_EVERY	 4096u /* packets */
 #define GRACE_UNKNOWN_NS UINT64_C(25000000)
+#define GRACE_TRIPS	 4
 #define MESSAGE(n)	 ((uint64_t)(n) << 32)
 
 static bool after(uint64_t a, uint64_t b)
@@ -111,17 +112,26 @@ static uint32_t behind(struct gw_qp *qp, uint64_t at, uint64_t front)
 
 static uint64_t grace_ns(const struct gw_qp *qp)
 {
-	return qp->feedback.rtt_ns ? qp->feedback.rtt_ns / 2 : GRACE_UNKNOWN_NS;
+	uint64_t least = qp->feedback.rtt_ns ? qp->feedback.rtt_ns : GRACE_UNKNOWN_NS;
+
+	return qp->order.lanes->grace_ns > least ? qp->order.lanes->grace_ns : least;
 }
 
-static bool is_silent(const struct gw_qp *qp, uint32_t lane)
+static uint64_t silence_ns(const struct gw_qp *qp, uint32_t lane)
 {
 	const struct order_lanes *lanes = qp->order.lanes;
 	uint64_t since = lanes->heard_ns[lane] > lanes->resumed_ns ? lanes->heard_ns[lane]
 								   : lanes->resumed_ns;
 
-	return qp->ctx->now - since > grace_ns(qp) &&
-	       qp->feedback.landed - lanes->heard_at[lane] > 2 * PUMP_TURN * lanes->count;
+	return qp->ctx->now - since;
+}
+
+static bool is_silent(const struct gw_qp *qp, uint32_t lane)
+{
+	const struct order_lanes *lanes = qp->order.lanes;
+
+	return silence_ns(qp, lane) > grace_ns(qp) &&
+	       qp->feedback.landed - lanes->heard_at[lane] > 2 * PATH_TURN * lanes->count;
 }
 
 /* The front that all lanes have passed which prove something. */
@@ -211,7 +221,12 @@ static void forget(struct gw_qp *qp)
 static void hear_lane(struct gw_qp *qp, uint32_t lane)
 {
 	struct order_lanes *lanes = qp->order.lanes;
+	uint64_t silence = silence_ns(qp, lane);
 
+	/* It had been given up, and was only slow. After a longer time it may be that nothing was sent on it. */
+	if (!(lanes->alive & 1u << lane) && silence < GRACE_TRIPS * qp->feedback.rtt_ns &&
+	    silence > lanes->grace_ns)
+		lanes->grace_ns = silence + silence / 4;
 	lanes->heard_ns[lane] = qp->ctx->now;
 	lanes->heard_at[lane] = qp->feedback.landed;
 	lanes->alive |= 1u << lane;
@@ -240,12 +255,13 @@ static void wake(struct gw_qp *qp)
 	}
 }
 
-void order_landed(struct gw_qp *qp, const struct gw_recv *recv, uint32_t packet, uint32_t lane,
-		  bool fresh)
+void order_landed(struct gw_qp *qp, const struct gw_recv *recv, uint32_t packet,
+		  const struct fabric_event *event, bool fresh)
 {
 	struct order *o = &qp->order;
 	uint64_t at = start_of(qp, recv->msn) + packet;
 	struct lane_order *l = &o->one;
+	uint32_t lane = 0;
 
 	turn(qp);
 	forget(qp);
@@ -253,8 +269,10 @@ void order_landed(struct gw_qp *qp, const struct gw_recv *recv, uint32_t packet,
 		if (qp->ctx->now - o->lanes->landed_ns > grace_ns(qp))
 			o->lanes->resumed_ns = qp->ctx->now;
 		o->lanes->landed_ns = qp->ctx->now;
-		lane %= o->lanes->count;
+		lane = event->lane % o->lanes->count;
 		l = &o->lanes->lane[lane];
+		o->lanes->landed[lane]++;
+		o->lanes->ce[lane] += event->ce;
 	}
 	if (after(l->front, at)) {
 		if (fresh)

@@ -51,18 +51,21 @@ static unsigned fill(struct gw_qp *qp, const struct gw_send *send, struct fabric
 	return n;
 }
 
-void pump_sent(struct gw_qp *qp, struct gw_send *send, uint32_t n, bool copied)
+void pump_sent(struct gw_qp *qp, struct gw_send *send, uint32_t n, uint32_t lane, bool copied)
 {
 	struct put *put = send->head;
+	uint32_t number = 0;
 
 	gate_left(qp, n,
 		  n == put->packets ? (uint64_t)(n - 1) * qp->tx_payload + put->tail
 				    : (uint64_t)n * qp->tx_payload);
+	if (qp->path && lane < qp->path->count)
+		number = path_sent(qp->path, lane, n, qp->ctx->now) - n;
 	for (uint32_t i = 0; i < n; i++) {
 		uint32_t packet = put->packet + i;
 		bool again = packet < send->high_water;
 
-		feedback_sent(qp, send->msn, packet, again);
+		feedback_sent(qp, send->msn, packet, again, lane, number + i + 1);
 		if (!again) {
 			send->high_water = packet + 1;
 			if (!copied)
@@ -118,33 +121,46 @@ void pump_flushed(struct gw_qp *qp, uint32_t count_)
 	}
 }
 
+/* The lane that the next packets take, and how many of them. */
+static uint32_t choose_lane(struct gw_qp *qp, const struct gw_send *send, uint32_t *most)
+{
+	const struct put *put = send->head;
+
+	if (!qp->path)
+		return 0;
+	if (put->packet >= send->high_water)
+		return path_spray(qp->path, qp->ctx->now, most);
+	*most = PATH_TURN;
+	return path_repeat(qp->path, feedback_lane(qp, send->msn, put->packet));
+}
+
 /* One batch of one queue pair. Sets *blocked when the network has no room, for this is then true of all. */
 static uint32_t serve(struct gw_qp *qp, bool *blocked)
 {
 	struct fabric_write writes[BATCH];
 	struct gw_send *send = container_of(list_first(&qp->sends_ready), struct gw_send, link);
-	uint32_t lanes = qp->ctx->fabric->caps.lanes;
-	uint32_t batch = lanes > 1 ? PUMP_TURN : BATCH;
 	uint32_t most = BATCH_BYTES / qp->tx_payload;
 	uint32_t allowed;
-	unsigned lane = lanes > 1 ? qp->lane++ % lanes : 0;
-	unsigned n;
+	unsigned n, lane;
 	int taken;
 
-	if (most > batch)
-		most = batch;
+	if (most > BATCH)
+		most = BATCH;
+	else if (!most)
+		most = 1;
 	/* Sending takes time, and a round trip starts when its packet leaves, not when the turn began. */
 	qp->ctx->now = gw_now_ns(qp->ctx);
-	allowed = feedback_allow(qp, most ? most : 1);
+	allowed = feedback_allow(qp, most);
 	if (!allowed)
 		return 0;
-	n = fill(qp, send, writes, allowed);
+	lane = choose_lane(qp, send, &most);
+	n = fill(qp, send, writes, allowed < most ? allowed : most);
 	taken = qp->ctx->fabric->ops->write(qp->fabric_qp, lane, &send->target, writes, n);
 	if (taken <= 0) {
 		*blocked = true;
 		return 0;
 	}
-	pump_sent(qp, send, (uint32_t)taken, false);
+	pump_sent(qp, send, (uint32_t)taken, lane, false);
 	return (uint32_t)taken;
 }
 

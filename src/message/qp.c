@@ -207,12 +207,17 @@ int gw_qp_connect(struct gw_qp *qp, const struct gw_qp_info *peer)
 	payload = info.payload < qp->payload ? info.payload : qp->payload;
 	ctx->fabric->error[0] = '\0';
 	error = order_open(qp, info.lanes);
-	if (error)
+	if (!error)
+		error = lanes_open(qp);
+	if (error) {
+		order_close(qp);
 		return error;
+	}
 	error = ctx->fabric->ops->qp_connect(qp->fabric_qp, info.address, info.address_length,
 					     payload);
 	if (error) {
 		order_close(qp);
+		lanes_close(qp);
 		if (ctx->fabric->error[0]) /* the fabric knows better */
 			return error;
 		return explain(ctx, error,
@@ -487,6 +492,7 @@ int gw_qp_close(struct gw_qp *qp)
 	free(qp->slots);
 	free(qp->sends);
 	order_close(qp);
+	lanes_close(qp);
 	pool_put(&ctx->qps, qp);
 	return 0;
 }

@@ -32,11 +32,10 @@
 #include "base/list.h"
 #include "base/pool.h"
 #include "fabric/fabric.h"
+#include "path/path.h"
 #include "wire/control.h"
 
 #define NEVER UINT64_MAX
-
-#define PUMP_TURN 16u /* packets on one lane before the next has its turn */
 
 enum timer_kind { TIMER_QP, TIMER_SEND, TIMER_RECV, TIMER_QP_USER };
 
@@ -61,6 +60,8 @@ enum message_counter {
 	COUNT_ANNOUNCE_REPEATS,
 	COUNT_RESULT_REPEATS,
 	COUNT_STALLS,		/* a full window given up as lost */
+	COUNT_LANES_RETIRED,	/* times that a lane went out of use */
+	COUNT_LANES_RESTORED,	/* and came back */
 	COUNT_PAYLOAD_CUTS,	/* times that a path carried less than both ends' interfaces */
 	COUNT_PEERS_GONE,	/* queue pairs that ended by silence */
 	COUNT_DROP_GENERATION,	/* data of an older use of the slot */
@@ -171,8 +172,11 @@ struct order_lanes {
 	uint32_t alive; /* a bit a lane that proves something */
 	uint64_t landed_ns;
 	uint64_t resumed_ns; /* when packets came again after a pause */
+	uint64_t grace_ns;   /* that lanes were seen to need before they are called silent */
 	uint64_t heard_ns[FABRIC_LANES_MAX];
 	uint32_t heard_at[FABRIC_LANES_MAX]; /* packets landed until then, on all */
+	uint32_t landed[FABRIC_LANES_MAX];   /* as reported; repeats included */
+	uint32_t ce[FABRIC_LANES_MAX];
 	struct lane_order lane[FABRIC_LANES_MAX];
 };
 
@@ -299,7 +303,7 @@ struct gw_qp {
 	uint32_t announce_told;
 	uint32_t sends_mask;
 	uint32_t *sends;	     /* pool index + 1 by msn */
-	uint32_t lane;		     /* of the next batch */
+	struct path *path;	     /* null where there is one lane */
 	uint64_t written;	     /* packets handed to the fabric */
 	uint64_t flushed;	     /* of which it is done with the memory */
 	struct list sends_waiting;   /* for a grant */
@@ -441,7 +445,7 @@ void put_drop_all(struct gw_send *send);
 
 /* pump.c */
 /* The first `n` packets of the send's first put have left. `copied`: the fabric does not read them where they are. */
-void pump_sent(struct gw_qp *qp, struct gw_send *send, uint32_t n, bool copied);
+void pump_sent(struct gw_qp *qp, struct gw_send *send, uint32_t n, uint32_t lane, bool copied);
 int pump(struct gw_context *ctx);
 void pump_flushed(struct gw_qp *qp, uint32_t count);
 void pump_check(struct gw_send *send);
@@ -488,7 +492,11 @@ int feedback_start(struct gw_qp *qp);
 void feedback_stop(struct gw_qp *qp);
 uint32_t feedback_allow(struct gw_qp *qp, uint32_t want);
 void feedback_reopen(struct gw_qp *qp);
-void feedback_sent(struct gw_qp *qp, uint32_t msn, uint32_t packet, bool again);
+/* The `number`-th on its lane. */
+void feedback_sent(struct gw_qp *qp, uint32_t msn, uint32_t packet, bool again, uint32_t lane,
+		   uint32_t number);
+/* The lane that a packet was last sent on; PATH_NONE when that is forgotten. */
+uint32_t feedback_lane(const struct gw_qp *qp, uint32_t msn, uint32_t packet);
 void feedback_landed(struct gw_qp *qp, uint32_t msn, uint32_t packet, uint32_t bytes, bool ce);
 void feedback_reported(struct gw_qp *qp, const struct control_message *message);
 void feedback_rtt(struct gw_qp *qp, uint64_t sample_ns);
@@ -500,11 +508,17 @@ void feedback_credit(struct gw_qp *qp, uint32_t window);
 int order_open(struct gw_qp *qp, uint32_t lanes);
 void order_close(struct gw_qp *qp);
 /* `fresh`: not seen before. */
-void order_landed(struct gw_qp *qp, const struct gw_recv *recv, uint32_t packet, uint32_t lane,
-		  bool fresh);
+void order_landed(struct gw_qp *qp, const struct gw_recv *recv, uint32_t packet,
+		  const struct fabric_event *event, bool fresh);
 void order_unwatch(struct gw_recv *recv);
 /* The sender's side: its position after the packet. */
 void order_sent(struct gw_qp *qp, const struct gw_send *send, uint32_t packet);
+
+/* lanes.c */
+int lanes_open(struct gw_qp *qp);
+void lanes_close(struct gw_qp *qp);
+void lanes_told(struct gw_qp *qp, const struct control_message *message);
+void lanes_echoed(struct gw_qp *qp, uint32_t lane, uint32_t number, uint64_t rtt_ns);
 
 /* window.c */
 void window_used(struct gw_qp *qp);

@@ -74,7 +74,7 @@ static void say_data(struct gw_qp *qp, struct letter *letter, struct gw_send *se
 	letter_begin(letter, CONTROL_DATA);
 	if (!control_put_data(&letter->writer, &data)) {
 		letter_end(letter);
-		pump_sent(qp, send, 1, true);
+		pump_sent(qp, send, 1, PATH_NONE, true);
 	}
 }
 
@@ -177,7 +177,8 @@ static void say_report(struct gw_qp *qp, struct letter *letter)
 					 .overrun = (uint32_t)qp->ctx->overruns,
 					 .hold_ns = CONTROL_NO_ECHO,
 					 .runs_msn = f->echo_msn };
-	struct control_lane lane = { f->landed, f->ce };
+	const struct order_lanes *lanes = qp->order.lanes;
+	struct control_lane all = { f->landed, f->ce };
 	/* Afresh: what this turn took until here is part of it. */
 	uint64_t hold = gw_now_ns(qp->ctx) - f->echo_time;
 
@@ -188,7 +189,13 @@ static void say_report(struct gw_qp *qp, struct letter *letter)
 	}
 	letter_begin(letter, CONTROL_REPORT);
 	control_put_report(&letter->writer, &report);
-	control_put_lane(&letter->writer, &lane);
+	for (uint32_t i = 0; lanes && i < lanes->count; i++) {
+		struct control_lane lane = { lanes->landed[i], lanes->ce[i] };
+
+		control_put_lane(&letter->writer, &lane);
+	}
+	if (!lanes)
+		control_put_lane(&letter->writer, &all);
 	put_results(qp, letter);
 	put_runs(qp, letter);
 	letter_end(letter);

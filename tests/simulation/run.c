@@ -230,6 +230,8 @@ static void count_sights(struct run *run)
 		{ "drop_overrun", SIGHT_OVERRUN },
 		{ "window_stalls", SIGHT_STALL },
 		{ "payload_cuts", SIGHT_PAYLOAD_CUT },
+		{ "lanes_retired", SIGHT_LANE_RETIRED },
+		{ "lanes_restored", SIGHT_LANE_RESTORED },
 		{ "retransmitted_packets", SIGHT_RETRANSMITTED },
 	};
 

@@ -239,6 +239,31 @@ static double path_loss(const struct sim_shape_attr *shape)
 	return 1 - through;
 }
 
+/* Where there are lanes one or more may be longer than the rest, lose, jumble, or be dead. */
+static void draw_lanes(struct rng *rng, struct scenario *s)
+{
+	bool hard = path_loss(&s->shape) > 0.1; /* without that */
+
+	if (s->host.lanes < 2 || !rng_chance(rng, 0.6))
+		return;
+	s->shape.uneven = true;
+	for (uint32_t i = 0; i < s->host.lanes; i++) {
+		struct link_attr *lane = &s->shape.lane[i];
+
+		if (rng_chance(rng, 0.5))
+			lane->delay_ns = between(rng, 0, 2 * s->shape.edge.delay_ns);
+		if (rng_chance(rng, 0.2))
+			lane->jitter_ns = between(rng, 0, s->shape.edge.delay_ns);
+		if (rng_chance(rng, 0.3))
+			lane->loss = hard ? 0.05 : 0.4;
+	}
+	/* One of them at the most: the others have to deliver. */
+	if (rng_chance(rng, 0.4) && !hard)
+		s->shape.lane[rng_below(rng, s->host.lanes)].loss = 1;
+	if (s->host.nic)
+		s->host.lifetime_ns += 3 * s->shape.edge.delay_ns;
+}
+
 /* How long the queue of the slower kind of link can get. */
 static uint64_t queueing_ns(const struct scenario *s)
 {
@@ -272,6 +297,7 @@ void scenario_draw(uint64_t seed, struct scenario *out)
 	if (path_loss(&out->shape) > (out->qp.peer_timeout_ns < 4 * S ? 0.05 : 0.25))
 		out->may_fail = true;
 	out->channels = rng_chance(&rng, 0.3);
+	draw_lanes(&rng, out);
 }
 
 static void print_link(const char *name, const struct link_attr *link)
@@ -297,6 +323,8 @@ void scenario_print(const struct scenario *s)
 		fputs("  channels\n", stderr);
 	print_link("edge", &s->shape.edge);
 	print_link("core", &s->shape.core);
+	for (uint32_t i = 0; s->shape.uneven && i < s->host.lanes; i++)
+		print_link("lane", &s->shape.lane[i]);
 	fprintf(stderr,
 		"  slots %u, chunks of %u, split %u/%u/%u, timeout %.1f s, lifetime %.3f ms\n",
 		s->qp.slots, s->qp.chunk_packets, s->qp.slot_bits, s->qp.packet_bits,

@@ -52,6 +52,9 @@ struct sim_shape_attr {
 	uint32_t spines;       /* SIM_CLOS */
 	struct link_attr edge; /* between a host and its switch (SIM_PAIR: between the two) */
 	struct link_attr core; /* between switches; oversubscription is its rate */
+	/* What befalls data of each lane besides, before its first link; a rate is ignored. Control does not take lanes. */
+	bool uneven;
+	struct link_attr lane[FABRIC_LANES_MAX];
 };
 int sim_build(struct sim *sim, const struct sim_shape_attr *shape,
 	      const struct sim_host_attr *host);
@@ -59,6 +62,8 @@ int sim_build(struct sim *sim, const struct sim_shape_attr *shape,
 struct fabric *sim_host(struct sim *sim, uint32_t host);
 uint32_t sim_links(const struct sim *sim);
 struct link *sim_link(struct sim *sim, uint32_t index);
+/* What a host's data on a lane passes first; null where lanes are alike. These come last among the links. */
+struct link *sim_lane(struct sim *sim, uint32_t host, uint32_t lane);
 
 uint64_t sim_now_ns(const struct sim *sim);
 /* When the next packet arrives somewhere; UINT64_MAX: none is under way. */

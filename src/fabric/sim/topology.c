@@ -47,6 +47,19 @@ static uint32_t wire_count(const struct sim_shape_attr *shape)
 	return 0;
 }
 
+/* With lanes that differ there is a stretch for each lane of each host, from the host to itself, behind all others. */
+static uint32_t lane_wires(const struct sim_shape_attr *shape)
+{
+	return shape->uneven ? SIM_LANES_MAX * shape->hosts : 0;
+}
+
+struct wire *lane_wire(struct sim *sim, uint32_t host, uint32_t lane)
+{
+	if (!sim->shape.uneven)
+		return NULL;
+	return &sim->wires[wire_count(&sim->shape) + SIM_LANES_MAX * host + lane];
+}
+
 static bool sane(const struct sim_shape_attr *shape)
 {
 	if (shape->hosts < 2 || (shape->shape == SIM_PAIR && shape->hosts != 2))
@@ -73,6 +86,12 @@ static void lay_all(struct sim *sim)
 	const struct sim_shape_attr *shape = &sim->shape;
 	uint32_t leaf = shape->hosts, next = 2 * shape->hosts;
 
+	for (uint32_t i = 0; i < lane_wires(shape); i++) {
+		struct link_attr attr = shape->lane[i % SIM_LANES_MAX];
+
+		attr.rate_bps = 0;
+		lay(sim, wire_count(shape) + i, i / SIM_LANES_MAX, i / SIM_LANES_MAX, &attr);
+	}
 	if (shape->shape == SIM_PAIR) {
 		lay(sim, 0, 0, 1, &shape->edge);
 		lay(sim, 1, 1, 0, &shape->edge);
@@ -102,7 +121,7 @@ int sim_build(struct sim *sim, const struct sim_shape_attr *shape, const struct 
 	if (sim->hosts || !sane(shape))
 		return -EINVAL;
 	sim->shape = *shape;
-	sim->wire_count = wire_count(shape);
+	sim->wire_count = wire_count(shape) + lane_wires(shape);
 	sim->wires = calloc(sim->wire_count, sizeof(*sim->wires));
 	sim->hosts = calloc(shape->hosts, sizeof(struct endpoint *));
 	if (!sim->wires || !sim->hosts)

@@ -141,10 +141,20 @@ static uint32_t flow_entropy(const struct packet *packet)
 	return (value >> 16) + packet->qpn * 31 + packet->lane;
 }
 
+static struct wire *first_wire(struct sim *sim, struct packet *packet, uint32_t node)
+{
+	struct wire *wire = NULL;
+
+	if (packet->kind == PACKET_DATA && !packet->on_lane)
+		wire = lane_wire(sim, packet->from, packet->lane);
+	packet->on_lane = true;
+	return wire ? wire : route(sim, node, packet->to, flow_entropy(packet));
+}
+
 /* Sends a packet out of a node: onto the wire towards its host, if the wire lets it. */
 void packet_launch(struct sim *sim, struct packet *packet, uint32_t node)
 {
-	struct wire *wire = route(sim, node, packet->to, flow_entropy(packet));
+	struct wire *wire = first_wire(sim, packet, node);
 	struct link_verdict verdict = link_enter(&wire->link, sim->now_ns, packet->bytes);
 	struct packet *copy;
 
@@ -265,6 +275,14 @@ uint32_t sim_links(const struct sim *sim)
 struct link *sim_link(struct sim *sim, uint32_t index)
 {
 	return index < sim->wire_count ? &sim->wires[index].link : NULL;
+}
+
+struct link *sim_lane(struct sim *sim, uint32_t host, uint32_t lane)
+{
+	struct wire *wire =
+		host < sim->host_count && lane < SIM_LANES_MAX ? lane_wire(sim, host, lane) : NULL;
+
+	return wire ? &wire->link : NULL;
 }
 
 uint64_t sim_now_ns(const struct sim *sim)

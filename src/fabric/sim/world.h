@@ -9,7 +9,7 @@
 #include "base/ring.h"
 #include "fabric/sim/sim.h"
 
-#define SIM_LANES_MAX	  8
+#define SIM_LANES_MAX	  FABRIC_LANES_MAX
 #define SIM_BUSY_RETRY_NS 1000
 
 enum packet_kind { PACKET_DATA, PACKET_CONTROL };
@@ -28,6 +28,7 @@ struct packet {
 	bool ce;
 	bool corrupt;
 	bool again;
+	bool on_lane; /* has passed what its lane does to it */
 	uint32_t imm;
 	uint32_t rkey;
 	uint64_t va;
@@ -137,6 +138,8 @@ struct sim {
 
 /* topology.c: the wire to take from a node towards a host. */
 struct wire *route(struct sim *sim, uint32_t node, uint32_t to, uint32_t entropy);
+/* The stretch that a host's data on a lane passes first; null where lanes are alike. */
+struct wire *lane_wire(struct sim *sim, uint32_t host, uint32_t lane);
 uint32_t topology_nodes(const struct sim_shape_attr *shape);
 
 /* world.c */

@@ -89,6 +89,9 @@ void duo_open(struct duo *duo, const struct duo_attr *attr)
 
 	memset(duo, 0, sizeof(*duo));
 	open_duo = duo;
+	for (uint32_t i = 0; attr->lanes && i < attr->host.lanes; i++)
+		shape.lane[i] = attr->lanes[i];
+	shape.uneven = attr->lanes != NULL;
 	memcpy(sim.rungs, attr->rungs, sizeof(sim.rungs));
 	qp.handler = &qp_handler;
 	qp.arg = duo;
