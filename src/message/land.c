@@ -128,6 +128,8 @@ void recv_land(struct gw_qp *qp, const struct fabric_event *event)
 		return;
 	}
 	feedback_landed(qp, recv->msn, packet, event->data.length, event->ce);
+	if (packet != recv->highest)
+		estimate_gap(qp, recv, packet);
 	if (set_bit(qp, recv, packet))
 		collect_fragment(recv, qp, packet, event->data.user_bits);
 }

@@ -32,6 +32,7 @@
 #include "base/list.h"
 #include "base/pool.h"
 #include "fabric/fabric.h"
+#include "message/estimate.h"
 #include "wire/control.h"
 
 #define NEVER UINT64_MAX
@@ -169,7 +170,7 @@ struct feedback {
 	uint32_t
 		peer_landed_at_echo; /* and the pair (sequence, landed) the loss estimate last used */
 	uint32_t echo_at_loss;
-	float loss;
+	struct path_estimate path;
 	uint32_t peer_ce;			      /* marks that the peer has seen */
 	uint32_t told_landed, told_sequence, told_ce; /* to the gate */
 	bool idle;	  /* there was nothing to send since it was last told */
@@ -188,6 +189,7 @@ struct feedback {
 	uint32_t echo_packet;
 	uint64_t echo_time;
 	bool echo_valid;
+	struct hole_count holes;
 	uint32_t unreported; /* packets */
 	int32_t budget;	     /* hundredths of a byte of report that the data so far has paid for */
 	uint64_t report_at;
@@ -351,6 +353,7 @@ struct gw_recv {
 	uint32_t told_round; /* in which its result was last told; 0: never */
 	uint8_t scheme;
 	bool has_imm;
+	bool sparse;
 	bool is_announced;
 	bool completed;
 	bool released;

@@ -352,6 +352,7 @@ void erasure_recv_begin(struct gw_recv *recv, uint64_t now)
 	struct gw_recv_attr attr = { .addr = e->scratch,
 				     .length = e->scratch_bytes,
 				     .mr = e->mr,
+				     .flags = GW_RECV_SPARSE,
 				     .handler = &parity_handler,
 				     .arg = e };
 	int error;
