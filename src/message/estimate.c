@@ -18,7 +18,7 @@
 
 #include "message/state.h"
 
-#define LOSS_SPAN	32u /* packets at least behind a sample of the loss */
+#define LOSS_SPAN	32 /* packets at least behind a sample of the loss */
 #define LOSS_SMOOTHED	512u
 #define LOSSES_KEPT	32.0f
 #define SPAN_KEPT	131072.0f /* packets; half a gigabyte */
@@ -33,7 +33,7 @@ void estimate_loss(struct feedback *f)
 	uint32_t landed = f->peer_landed - f->peer_landed_at_echo;
 	float weight, sample;
 
-	if (span < LOSS_SPAN)
+	if ((int32_t)span < LOSS_SPAN)
 		return;
 	sample = landed >= span ? 0.0f : 1.0f - (float)landed / (float)span;
 	weight = span > LOSS_SMOOTHED ? 1.0f : (float)span / LOSS_SMOOTHED;

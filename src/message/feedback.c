@@ -178,6 +178,18 @@ void feedback_stalled(struct gw_qp *qp)
 	reopen(qp);
 }
 
+/* What it had under way then does not land any more, and is not lost: parity that was not needed, a repeat too many. */
+void feedback_ended(struct gw_qp *qp, const struct gw_send *send)
+{
+	struct feedback *f = &qp->feedback;
+	uint32_t last = f->sequence - (uint32_t)(qp->written - send->mark);
+
+	if (!send->mark || !serial_after(last, f->echoed))
+		return;
+	f->echo_at_loss += last - f->echoed;
+	f->told_sequence += last - f->echoed;
+}
+
 void feedback_sent(struct gw_qp *qp, uint32_t msn, uint32_t packet, bool again)
 {
 	struct feedback *f = &qp->feedback;

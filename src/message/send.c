@@ -432,6 +432,7 @@ void send_result(struct gw_send *send, const struct gw_result *result)
 		return;
 	send->result = true;
 	send->result_value = *result;
+	feedback_ended(qp, send);
 	/* The receiver takes no more: what waits is not worth sending. */
 	drop_puts(send);
 	if (!send->ended)

@@ -450,6 +450,8 @@ void feedback_sent(struct gw_qp *qp, uint32_t msn, uint32_t packet, bool again);
 void feedback_landed(struct gw_qp *qp, uint32_t msn, uint32_t packet, uint32_t bytes, bool ce);
 void feedback_reported(struct gw_qp *qp, const struct control_message *message);
 void feedback_rtt(struct gw_qp *qp, uint64_t sample_ns);
+/* The receiver completed this message. */
+void feedback_ended(struct gw_qp *qp, const struct gw_send *send);
 void feedback_stalled(struct gw_qp *qp);
 void feedback_reporting(struct gw_qp *qp);
 void feedback_credit(struct gw_qp *qp, uint32_t window);
