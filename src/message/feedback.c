@@ -343,8 +343,8 @@ void feedback_landed(struct gw_qp *qp, uint32_t msn, uint32_t packet, uint32_t b
 	}
 }
 
-/* A report is about to leave: settles the account. `results`: it tells some for the first time. */
-void feedback_reporting(struct gw_qp *qp, bool results)
+/* A report is about to leave: settles the account. */
+void feedback_reporting(struct gw_qp *qp)
 {
 	struct feedback *f = &qp->feedback;
 
@@ -353,7 +353,4 @@ void feedback_reporting(struct gw_qp *qp, bool results)
 	f->budget -= REPORT_COST * 100;
 	if (f->budget < 0)
 		f->budget = 0;
-	/* Whoever waits for a result waits for nothing else: it is told twice in a row, if data has paid for that. */
-	if (results && f->budget >= REPORT_COST * 100)
-		f->report_at = qp->ctx->now + report_delay(f);
 }

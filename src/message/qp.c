@@ -401,8 +401,7 @@ void qp_timer(struct gw_qp *qp)
 		qp_owe(qp, qp->owed_soon);
 	if (now >= feedback->report_at) {
 		feedback->report_at = NEVER;
-		if (feedback->unreported || qp->results_owed)
-			qp_owe(qp, OWE_REPORT);
+		qp_owe(qp, OWE_REPORT);
 	}
 	if (now >= feedback->gate_at)
 		feedback_reopen(qp);

@@ -506,7 +506,7 @@ void feedback_rtt(struct gw_qp *qp, uint64_t sample_ns);
 /* The receiver completed this message. */
 void feedback_ended(struct gw_qp *qp, const struct gw_send *send);
 void feedback_stalled(struct gw_qp *qp);
-void feedback_reporting(struct gw_qp *qp, bool results);
+void feedback_reporting(struct gw_qp *qp);
 void feedback_credit(struct gw_qp *qp, uint32_t window);
 
 /* order.c */

@@ -122,23 +122,18 @@ static bool put_result(struct gw_qp *qp, struct letter *letter, struct gw_recv *
 	return true;
 }
 
-/* Those never told first, then the others in turn: behind one that stays open there may be more than a datagram holds.
- * Returns whether there were any of the first kind. */
-static bool put_results(struct gw_qp *qp, struct letter *letter)
+/* Those never told first, then the others in turn: behind one that stays open there may be more than a datagram holds. */
+static void put_results(struct gw_qp *qp, struct letter *letter)
 {
 	uint32_t open = qp->recv_granted - qp->results_acked;
-	bool fresh = false;
 
 	if (!++qp->results_round)
 		qp->results_round = 1;
 	for (uint32_t i = 0; i < open; i++) {
 		struct gw_recv *recv = recv_find(qp, qp->results_acked + i);
 
-		if (!recv || !recv->completed || recv->told_round)
-			continue;
-		if (!put_result(qp, letter, recv))
-			return fresh;
-		fresh = true;
+		if (recv && recv->completed && !recv->told_round && !put_result(qp, letter, recv))
+			return;
 	}
 	if (qp->results_turn - qp->results_acked >= open)
 		qp->results_turn = qp->results_acked;
@@ -150,10 +145,9 @@ static bool put_results(struct gw_qp *qp, struct letter *letter)
 			continue;
 		if (!put_result(qp, letter, recv)) {
 			qp->results_turn = recv->msn;
-			break;
+			return;
 		}
 	}
-	return fresh;
 }
 
 static void put_runs(struct gw_qp *qp, struct letter *letter)
@@ -187,7 +181,6 @@ static void say_report(struct gw_qp *qp, struct letter *letter)
 	struct control_lane all = { f->landed, f->ce };
 	/* Afresh: what this turn took until here is part of it. */
 	uint64_t hold = gw_now_ns(qp->ctx) - f->echo_time;
-	bool fresh;
 
 	if (f->echo_valid && hold < CONTROL_NO_ECHO) {
 		report.echo_msn = f->echo_msn;
@@ -203,12 +196,12 @@ static void say_report(struct gw_qp *qp, struct letter *letter)
 	}
 	if (!lanes)
 		control_put_lane(&letter->writer, &all);
-	fresh = put_results(qp, letter);
+	put_results(qp, letter);
 	put_runs(qp, letter);
 	control_put_holes(&letter->writer, f->holes.runs, f->holes.packets);
 	letter_end(letter);
 	count(qp->ctx, COUNT_REPORTS_SENT);
-	feedback_reporting(qp, fresh);
+	feedback_reporting(qp);
 }
 
 static void say_credit(struct gw_qp *qp, struct letter *letter)

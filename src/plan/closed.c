@@ -125,7 +125,7 @@ static void add_result(struct closed *closed, const struct process *p)
 	*result = (struct batch){ .first_ns = closed->start_ns,
 				  .last_ns = closed->start_ns,
 				  .groups = 1,
-				  .repair_ns = p->result_ns,
+				  .repair_ns = p->again_ns,
 				  .again_ns = p->again_ns };
 	for (; lost > NEGLIGIBLE && result->rounds < ROUNDS_MAX; lost *= p->control_loss)
 		result->log_done[result->rounds++] = log1p(-lost);
@@ -343,10 +343,8 @@ void process_closed(const struct process *process, struct plan_result *out)
 		add_fallback(process, out->repair_chance, wanted, &figures);
 	else
 		walk(&closed, wanted, &figures);
-	/* As often as the result is lost: once, and again. */
-	figures.mean_ns += process->control_loss *
-			   (process->result_ns + process->again_ns * process->control_loss /
-							 (1 - process->control_loss));
+	/* As often as the result is lost. */
+	figures.mean_ns += process->again_ns * process->control_loss / (1 - process->control_loss);
 	out->mean = sure(figures.mean_ns + end_ns);
 	out->p50 = sure(figures.quantile_ns[0] + end_ns);
 	out->p99 = sure(figures.quantile_ns[1] + end_ns);

@@ -23,10 +23,6 @@
 #define PATIENCE_MIN_NS (1 * NS_A_MS)
 #define PATIENCE_RTTS	2.5
 
-/* Likewise: a report waits a quarter of a round trip, within these. */
-#define RESULT_MIN_NS (NS_A_MS / 5)
-#define RESULT_MAX_NS (5 * NS_A_MS)
-
 /* A report of about this many bytes on the wire for every 32 packets, and never more than one per cent. */
 #define REPORT_BYTES   200
 #define REPORT_PACKETS 32
@@ -72,11 +68,6 @@ void plan_path_init(struct plan_path *path, uint64_t rtt_ns, uint64_t rate_bps, 
 		path->patience_ns = PATIENCE_MIN_NS;
 	if (path->probe_ns < PATIENCE_MIN_NS)
 		path->probe_ns = PATIENCE_MIN_NS;
-	path->result_ns = rtt_ns / 4;
-	if (path->result_ns < RESULT_MIN_NS)
-		path->result_ns = RESULT_MIN_NS;
-	if (path->result_ns > RESULT_MAX_NS)
-		path->result_ns = RESULT_MAX_NS;
 	path->report_share = plan_report_share(path->payload + path->overhead);
 }
 
@@ -91,7 +82,6 @@ void plan_path_paper(struct plan_path *path, uint64_t rtt_ns, uint64_t rate_bps,
 		.chunk = 1,
 		.patience_ns = rtt_ns,
 		.probe_ns = rtt_ns,
-		.result_ns = rtt_ns,
 		.rto_rtts = PAPER_RTO_RTTS,
 		.fallback = true,
 		.fallback_rtts = 1,
@@ -106,10 +96,9 @@ static bool path_valid(const struct plan_path *path)
 	       path->burst >= 0 && path->burst <= 1e9 && path->payload >= 1 &&
 	       path->payload <= PAYLOAD_MAX && path->overhead <= PAYLOAD_MAX && path->chunk >= 1 &&
 	       path->chunk <= PAYLOAD_MAX && path->patience_ns <= TIME_MAX_NS &&
-	       path->probe_ns <= TIME_MAX_NS && path->result_ns <= TIME_MAX_NS &&
-	       path->control_loss >= 0 && path->control_loss < PLAN_LOSS_MAX &&
-	       path->rto_rtts > 0 && path->rto_rtts <= 1000 && path->report_share >= 0 &&
-	       path->report_share < 1 && path->rs_bytes_a_second >= 0 &&
+	       path->probe_ns <= TIME_MAX_NS && path->control_loss >= 0 &&
+	       path->control_loss < PLAN_LOSS_MAX && path->rto_rtts > 0 && path->rto_rtts <= 1000 &&
+	       path->report_share >= 0 && path->report_share < 1 && path->rs_bytes_a_second >= 0 &&
 	       path->xor_bytes_a_second >= 0 && path->fallback_rtts >= 0 &&
 	       path->fallback_rtts <= 1000;
 }

@@ -47,8 +47,6 @@ struct plan_path {
 	uint32_t slack;	      /* packets behind a hole before it is provable */
 	uint64_t patience_ns; /* from a request for repair to the next */
 	uint64_t probe_ns;    /* the sender's, from its last packet to asking whether it arrived */
-	uint64_t
-		result_ns; /* from a result to its second copy, where the data was enough to pay for that */
 	/* Of results, and of questions about the tail; other requests are repeated by reports. Not of PLAN_SR_RTO. */
 	double control_loss;
 	double rto_rtts;     /* the timer of PLAN_SR_RTO */

@@ -5,8 +5,6 @@
 #include <math.h>
 
 #define NS_A_SECOND 1e9
-/* One per cent of this pays for four reports, which is as many as are saved up for. */
-#define REPORTS_PAID_BYTES 56000
 
 /* Times on the wire, and what the two kinds of Selective Repeat wait. */
 static void set_times(const struct plan_params *params, const struct plan_path *path, uint64_t size,
@@ -29,7 +27,6 @@ static void set_times(const struct plan_params *params, const struct plan_path *
 	}
 	out->first_ns = rtt_ns + path->slack * out->unit_ns / path->chunk;
 	out->again_ns = (double)path->patience_ns;
-	out->result_ns = size < REPORTS_PAID_BYTES ? out->again_ns : (double)path->result_ns;
 	out->tail_ns = rtt_ns + (double)path->probe_ns;
 	out->control_loss = path->control_loss;
 	/* With nothing to prove (SDR-RDMA's best case) the tail is like the rest. */

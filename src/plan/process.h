@@ -27,9 +27,8 @@ struct process {
 	unsigned last_groups; /* those of the message's end, where it is no multiple; one block */
 	unsigned last_size;
 
-	double first_ns;  /* from a block's last unit having left to the first repair leaving */
-	double again_ns;  /* from a repair having left to the next */
-	double result_ns; /* from a result to its second copy; to further ones it is again_ns */
+	double first_ns; /* from a block's last unit having left to the first repair leaving */
+	double again_ns; /* from a repair having left to the next */
 	double control_loss;
 	unsigned tail; /* so many units at the end have nothing behind them that proves them lost */
 	double tail_ns; /* their first_ns */

@@ -223,9 +223,8 @@ int process_sample(const struct process *process, uint64_t seed, unsigned sample
 		times[i] = play(&run, process) + process->end_ns;
 		*repaired += run.failed > 0;
 		/* The result, until it gets through. */
-		for (double wait_ns = process->result_ns;
-		     rng_chance(&run.control, process->control_loss); wait_ns = process->again_ns)
-			times[i] += wait_ns;
+		while (rng_chance(&run.control, process->control_loss))
+			times[i] += process->again_ns;
 		if (process->fallback && run.failed > 0) {
 			struct process again =
 				process_of_fallback(process, run.failed * process->group_data);

@@ -197,41 +197,6 @@ static void loss_rate(void **state)
 	}
 }
 
-/* ---- results --------------------------------------------------------------------------------------------------- */
-
-static unsigned results_lost;
-
-static bool lose_result(struct duo *duo, int end, const struct control_message *message,
-			const void *bytes)
-{
-	(void)duo;
-	(void)bytes;
-	return end == 1 && message->header.type == CONTROL_REPORT && message->report.result_count &&
-	       !results_lost++;
-}
-
-/* A result that is lost is there again before anybody has lost patience. */
-static void result_told_twice(void **state)
-{
-	struct duo_attr attr = { .link = { .delay_ns = DELAY_NS } };
-	struct duo_transfer transfer;
-	struct duo duo;
-
-	(void)state;
-	duo_open(&duo, &attr);
-	for (int i = 0; i < 10; i++) {
-		duo_start(&duo, 100 * DUO_PAYLOAD, &transfer);
-		duo_finish(&transfer, S);
-	}
-	results_lost = 0;
-	duo.lose_control = lose_result;
-	duo_start(&duo, 100 * DUO_PAYLOAD, &transfer);
-	duo_finish(&transfer, S);
-	assert_true(results_lost > 1);
-	assert_true(transfer.sent_at - transfer.received_at < DELAY_NS + RTT_NS / 2);
-	duo_close(&duo);
-}
-
 /* ---- the window ------------------------------------------------------------------------------------------------ */
 
 #define QUEUE  200u /* the window is then no multiple of a batch */
@@ -397,7 +362,6 @@ int main(void)
 		cmocka_unit_test(sent_twice_while_held),
 		cmocka_unit_test(sent_twice_late),
 		cmocka_unit_test(loss_rate),
-		cmocka_unit_test(result_told_twice),
 		cmocka_unit_test(window_is_kept),
 		cmocka_unit_test(lost_window_is_given_up),
 		cmocka_unit_test(overrun_shrinks_window),
