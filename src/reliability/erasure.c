@@ -9,6 +9,7 @@
 
 #define PAYLOAD_DEFAULT 4096u
 #define PAYLOAD_LEAST	64u
+#define PAYLOAD_MOST	65536u /* as a queue pair's */
 #define K_DEFAULT	32u
 #define ROWS_DEFAULT	16u
 #define ROWS_LIMIT	254u /* a byte counts them, and says one more */
@@ -30,7 +31,7 @@ static int fill(struct gw_erasure_attr *attr)
 		attr->depth = DEPTH_DEFAULT;
 	if (!attr->max_length || attr->reserved32 || attr->k >= RS_SYMBOLS_MAX ||
 	    attr->rows > RS_SYMBOLS_MAX - attr->k || attr->m > attr->rows ||
-	    attr->rows > ROWS_LIMIT || attr->depth > DEPTH_LIMIT || attr->payload > UINT16_MAX ||
+	    attr->rows > ROWS_LIMIT || attr->depth > DEPTH_LIMIT || attr->payload > PAYLOAD_MOST ||
 	    attr->payload < PAYLOAD_LEAST)
 		return -EINVAL;
 	return 0;
