@@ -10,6 +10,9 @@
  * The number of groups for which n rounds fit grows evenly with q while q - cost(n) crosses the batch. So the logarithm is
  * made of straight pieces between breakpoints first + cost(n) and last + cost(n), the probability of exponential pieces,
  * and mean and quantiles follow piece by piece, whatever the number of packets.
+ *
+ * Where parity follows behind all the data a group whose turn has not come is done if it lost no data. That is one more
+ * term, of the groups for which not even no round fits.
  */
 #include "plan/process.h"
 
@@ -18,8 +21,8 @@
 #include <stdlib.h>
 
 #define ROUNDS_MAX  512
-#define BATCHES_MAX 4
-#define POINTS_MAX  ((BATCHES_MAX + 1) * 2 * ROUNDS_MAX + 1)
+#define BATCHES_MAX 5
+#define POINTS_MAX  ((BATCHES_MAX + 1) * 2 * (ROUNDS_MAX + 1) + 1)
 #define NEGLIGIBLE  1e-9 /* chance that a message needs more rounds than are looked at */
 
 struct batch {
@@ -29,7 +32,9 @@ struct batch {
 	double weight;	  /* that there are */
 	double repair_ns; /* cost of the first round; then again_ns each */
 	double again_ns;
-	unsigned rounds; /* done[] has so many entries; behind them it is 1 */
+	bool doubles;	  /* each round costs twice the one before: what is said and not answered */
+	double log_early; /* chance that a group is done before its turn comes */
+	unsigned rounds;  /* done[] has so many entries; behind them it is 1 */
 	double log_done[ROUNDS_MAX];
 };
 
@@ -42,13 +47,16 @@ struct closed {
 
 static double cost(const struct batch *batch, unsigned rounds)
 {
+	if (batch->doubles)
+		return batch->again_ns * process_backed_off(rounds);
 	return rounds ? batch->repair_ns + (rounds - 1) * batch->again_ns : 0;
 }
 
 /*
  * Chance that a group is not done after n rounds of repair. A repair round loses each unit with the same chance, so that a
- * lack of d is mended after n rounds with (1 - p^n)^d. In bursts a round works if none begins among its units: those of
- * one group, and of the others that the same burst hit.
+ * lack of d is mended after n rounds with (1 - p^n)^d; that the request itself may be lost is put on one of them, which
+ * is right for a lack of one, and for one round. In bursts a round works if none begins among its units: those of one
+ * group, and of the others that the same burst hit.
  */
 static double not_done(const struct process *p, const double *counts, unsigned size, double alike,
 		       unsigned rounds)
@@ -56,14 +64,16 @@ static double not_done(const struct process *p, const double *counts, unsigned s
 	const struct loss_model *loss = &p->loss;
 	unsigned spare = p->spare;
 	double chance = 0, all_lost = pow(loss->mean, rounds);
+	double heard = 1 - p->request_loss;
+	double asked_in_vain = pow(1 - heard * (1 - loss->mean), rounds);
 
 	for (unsigned b = spare + 1; b <= size; b++) {
 		double lack = b - spare, fails = 1;
 
 		if (rounds > 0 && loss->burst > 1)
-			fails = pow(-expm1(lack * alike * log1p(-loss->enter)), rounds);
+			fails = pow(1 - heard * exp(lack * alike * log1p(-loss->enter)), rounds);
 		else if (rounds > 0)
-			fails = -expm1(lack * log1p(-all_lost));
+			fails = -expm1(log1p(-asked_in_vain) + (lack - 1) * log1p(-all_lost));
 		chance += counts[b] * fails;
 	}
 	return fmin(chance, 1);
@@ -100,6 +110,12 @@ static void add_batch(struct closed *closed, const struct process *p, unsigned s
 	batch->last_ns = last_ns;
 	batch->repair_ns = repair_ns + p->unit_ns;
 	batch->again_ns = p->again_ns + p->unit_ns;
+	batch->doubles = false;
+	batch->log_early = 0;
+	if (p->lead) {
+		loss_counts(&p->loss, size - p->turn, p->spread, counts);
+		batch->log_early = log(fmax(counts[0], 1e-16));
+	}
 	loss_counts(&p->loss, size, p->spread, counts);
 	for (batch->rounds = 0; batch->rounds < ROUNDS_MAX; batch->rounds++) {
 		double now = not_done(p, counts, size, together, batch->rounds);
@@ -110,7 +126,31 @@ static void add_batch(struct closed *closed, const struct process *p, unsigned s
 			break;
 		batch->log_done[batch->rounds] = log1p(-fmin(fails, 1 - 1e-16));
 	}
-	closed->start_ns = fmax(closed->start_ns, last_ns);
+	if (!p->lead)
+		closed->start_ns = fmax(closed->start_ns, last_ns);
+}
+
+/* Announcements and results: lost with this chance the first time, and with that each time after. */
+static void set_talk(struct batch *talk, double at_ns, double again_ns, double lost,
+		     double again_lost)
+{
+	*talk = (struct batch){ .first_ns = at_ns,
+				.last_ns = at_ns,
+				.groups = 1,
+				.again_ns = again_ns,
+				.doubles = true };
+	for (; lost > NEGLIGIBLE && talk->rounds < ROUNDS_MAX; lost *= again_lost)
+		talk->log_done[talk->rounds++] = log1p(-lost);
+}
+
+/* A receiver that was not told the length cannot know that it has everything. Weighs nothing: it is no data. */
+static void add_announcement(struct closed *closed, const struct process *p)
+{
+	if (p->control_loss <= 0 || p->announce_ns <= 0)
+		return;
+	assert(closed->count < BATCHES_MAX);
+	set_talk(&closed->batches[closed->count++], 0, p->announce_ns, p->control_loss,
+		 p->control_loss);
 }
 
 /*
@@ -119,16 +159,26 @@ static void add_batch(struct closed *closed, const struct process *p, unsigned s
  */
 static void add_result(struct closed *closed, const struct process *p)
 {
-	struct batch *result = &closed->result;
-	double lost = p->control_loss;
+	double clean = 0, last_ns = closed->start_ns, at_ns;
 
-	*result = (struct batch){ .first_ns = closed->start_ns,
-				  .last_ns = closed->start_ns,
-				  .groups = 1,
-				  .repair_ns = p->again_ns,
-				  .again_ns = p->again_ns };
-	for (; lost > NEGLIGIBLE && result->rounds < ROUNDS_MAX; lost *= p->control_loss)
-		result->log_done[result->rounds++] = log1p(-lost);
+	for (unsigned i = 0; i < closed->count; i++) {
+		clean += closed->batches[i].groups * closed->batches[i].log_early;
+		last_ns = fmax(last_ns, closed->batches[i].last_ns);
+	}
+	/* On average; where parity is last it is either as the data ends or when the parity does. */
+	at_ns = last_ns - exp(clean) * (last_ns - closed->start_ns);
+	set_talk(&closed->result, at_ns, p->result_ns, p->control_loss, process_result_loss(p));
+}
+
+static double mean_result_ns(const struct process *p)
+{
+	double lost = p->control_loss, sum = 0;
+
+	for (unsigned n = 0; lost > NEGLIGIBLE && n < ROUNDS_MAX; n++) {
+		sum += lost * (process_backed_off(n + 1) - process_backed_off(n));
+		lost *= process_result_loss(p);
+	}
+	return sum * p->result_ns;
 }
 
 /* Units of repair for each fresh one. */
@@ -139,7 +189,7 @@ static double repair_load(const struct process *p)
 	loss_counts(&p->loss, p->size, p->spread, counts);
 	for (unsigned b = p->spare + 1; b <= p->size; b++)
 		lack += counts[b] * (b - p->spare);
-	return lack / p->size / (1 - p->loss.mean);
+	return lack / p->turn / (1 - p->loss.mean);
 }
 
 /*
@@ -149,25 +199,29 @@ static double repair_load(const struct process *p)
 static void make_batches(const struct process *p, struct closed *closed)
 {
 	uint64_t tail = p->tail < p->groups ? p->tail : p->groups;
-	double body = (double)(p->groups - tail), step = p->size * p->unit_ns;
+	double body = (double)(p->groups - tail), step = p->turn * p->unit_ns;
+	double lead_ns = (double)p->lead * p->unit_ns;
 	double body_ns = body * step, load = repair_load(p);
 	/* All of a block are looked at when it ends. */
 	double spread_ns = fmin(p->spread - 1, body) * step;
 	double quiet_ns = fmin(body_ns, p->first_ns), end_ns, quiet = body;
 
 	closed->count = 0;
-	closed->start_ns = 0;
+	closed->start_ns = lead_ns;
 	if (body_ns > p->first_ns)
 		quiet = body * quiet_ns / body_ns;
 	end_ns = quiet_ns + (body_ns - quiet_ns) * (1 + load);
-	add_batch(closed, p, p->size, quiet, fmin(spread_ns, quiet_ns), quiet_ns, p->first_ns, 0);
-	add_batch(closed, p, p->size, body - quiet, quiet_ns, end_ns, p->first_ns, 0);
-	end_ns += (double)tail * step;
-	add_batch(closed, p, p->size, (double)tail, end_ns, end_ns, p->tail_ns, p->control_loss);
+	add_batch(closed, p, p->size, quiet, lead_ns + fmin(spread_ns, quiet_ns),
+		  lead_ns + quiet_ns, p->first_ns, 0);
+	add_batch(closed, p, p->size, body - quiet, lead_ns + quiet_ns, lead_ns + end_ns,
+		  p->first_ns, 0);
+	end_ns += lead_ns + (double)tail * step;
+	add_batch(closed, p, p->size, (double)tail, end_ns, end_ns, p->tail_ns, p->request_loss);
 	if (p->last_groups > 0) {
-		end_ns += p->last_groups * p->last_size * p->unit_ns;
+		end_ns += p->last_groups * (p->lead ? p->turn : p->last_size) * p->unit_ns;
 		add_batch(closed, p, p->last_size, p->last_groups, end_ns, end_ns, p->first_ns, 0);
 	}
+	add_announcement(closed, p);
 	add_result(closed, p);
 }
 
@@ -187,7 +241,8 @@ static double fitting_by(const struct batch *batch, unsigned rounds, double at_n
 
 static double log_batch_by(const struct batch *batch, double at_ns, bool just_before)
 {
-	double sum = 0, fitting = batch->groups;
+	double fitting = fitting_by(batch, 0, at_ns, just_before);
+	double sum = (batch->groups - fitting) * batch->log_early;
 
 	for (unsigned n = 0; n < batch->rounds; n++) {
 		double more = fitting_by(batch, n + 1, at_ns, just_before);
@@ -225,7 +280,7 @@ static unsigned breakpoints(const struct closed *closed, double *points)
 		const struct batch *batch =
 			i < closed->count ? &closed->batches[i] : &closed->result;
 
-		for (unsigned n = 1; n <= batch->rounds; n++) {
+		for (unsigned n = 0; n <= batch->rounds; n++) {
 			double ends[2] = { batch->first_ns + cost(batch, n),
 					   batch->last_ns + cost(batch, n) };
 
@@ -289,7 +344,8 @@ static double no_repair(const struct closed *closed)
 	double sum = 0;
 
 	for (unsigned i = 0; i < closed->count; i++)
-		sum += closed->batches[i].groups * closed->batches[i].log_done[0];
+		if (closed->batches[i].weight > 0)
+			sum += closed->batches[i].groups * closed->batches[i].log_done[0];
 	return exp(sum);
 }
 
@@ -344,21 +400,24 @@ void process_closed(const struct process *process, struct plan_result *out)
 	else
 		walk(&closed, wanted, &figures);
 	/* As often as the result is lost. */
-	figures.mean_ns += process->again_ns * process->control_loss / (1 - process->control_loss);
+	figures.mean_ns += mean_result_ns(process);
 	out->mean = sure(figures.mean_ns + end_ns);
 	out->p50 = sure(figures.quantile_ns[0] + end_ns);
 	out->p99 = sure(figures.quantile_ns[1] + end_ns);
 	out->p999 = sure(figures.quantile_ns[2] + end_ns);
-	out->exact = process->loss.burst <= 1 && !process->fallback && process->spread == 1 &&
-		     (double)process->units * process->unit_ns <= process->first_ns;
+	out->exact =
+		process->loss.burst <= 1 && !process->fallback && process->spread == 1 &&
+		(double)(process->units - process->lead) * process->unit_ns <= process->first_ns;
 }
 
 void process_by(const struct process *process, double at_ns, struct plan_bounded *out)
 {
 	double once = 0, repaired = 0, groups = 0;
+	struct process told = *process;
 	struct closed closed;
 
-	make_batches(process, &closed);
+	told.announce_ns = 0; /* data is there whether it was announced or not */
+	make_batches(&told, &closed);
 	for (unsigned i = 0; i < closed.count; i++) {
 		const struct batch *batch = &closed.batches[i];
 		double scale = batch->weight / batch->groups;

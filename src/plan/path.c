@@ -15,13 +15,13 @@
 #define PAYLOAD	 4096
 
 /*
- * Where src/reliability starts from, and the least patience of src/message, which is a round trip and four deviations. A
- * sender measures often and finds hardly any deviation. A receiver has few round trips to go by and the first counts half
- * of itself as one, so it waits for three; but a sender that has fallen silent asks earlier, after two in all.
+ * Where src/reliability starts from, and the least patience of src/message, which is a round trip and four deviations: on
+ * a steady path, once both ends have measured it some times, one round trip. Of the first a receiver takes half for
+ * deviation, so that in the first messages of a connection it waits for three.
  */
-#define SLACK		3
-#define PATIENCE_MIN_NS (1 * NS_A_MS)
-#define PATIENCE_RTTS	2.5
+#define SLACK		   3
+#define PATIENCE_MIN_NS	   (1 * NS_A_MS)
+#define RESULT_WAIT_MAX_NS UINT64_C(200000) /* or a quarter of the round trip */
 
 /* A report of about this many bytes on the wire for every 32 packets, and never more than one per cent. */
 #define REPORT_BYTES   200
@@ -57,8 +57,9 @@ void plan_path_init(struct plan_path *path, uint64_t rtt_ns, uint64_t rate_bps, 
 		.overhead = OVERHEAD,
 		.chunk = 1,
 		.slack = SLACK,
-		.patience_ns = (uint64_t)(PATIENCE_RTTS * (double)rtt_ns),
+		.patience_ns = rtt_ns,
 		.probe_ns = rtt_ns,
+		.result_wait_ns = rtt_ns / 4,
 		.control_loss = loss,
 		.rto_rtts = PAPER_RTO_RTTS,
 		.rs_bytes_a_second = RS_BYTES_A_SECOND,
@@ -68,6 +69,8 @@ void plan_path_init(struct plan_path *path, uint64_t rtt_ns, uint64_t rate_bps, 
 		path->patience_ns = PATIENCE_MIN_NS;
 	if (path->probe_ns < PATIENCE_MIN_NS)
 		path->probe_ns = PATIENCE_MIN_NS;
+	if (path->result_wait_ns > RESULT_WAIT_MAX_NS)
+		path->result_wait_ns = RESULT_WAIT_MAX_NS;
 	path->report_share = plan_report_share(path->payload + path->overhead);
 }
 
@@ -96,9 +99,10 @@ static bool path_valid(const struct plan_path *path)
 	       path->burst >= 0 && path->burst <= 1e9 && path->payload >= 1 &&
 	       path->payload <= PAYLOAD_MAX && path->overhead <= PAYLOAD_MAX && path->chunk >= 1 &&
 	       path->chunk <= PAYLOAD_MAX && path->patience_ns <= TIME_MAX_NS &&
-	       path->probe_ns <= TIME_MAX_NS && path->control_loss >= 0 &&
-	       path->control_loss < PLAN_LOSS_MAX && path->rto_rtts > 0 && path->rto_rtts <= 1000 &&
-	       path->report_share >= 0 && path->report_share < 1 && path->rs_bytes_a_second >= 0 &&
+	       path->probe_ns <= TIME_MAX_NS && path->result_wait_ns <= TIME_MAX_NS &&
+	       path->control_loss >= 0 && path->control_loss < PLAN_LOSS_MAX &&
+	       path->rto_rtts > 0 && path->rto_rtts <= 1000 && path->report_share >= 0 &&
+	       path->report_share < 1 && path->rs_bytes_a_second >= 0 &&
 	       path->xor_bytes_a_second >= 0 && path->fallback_rtts >= 0 &&
 	       path->fallback_rtts <= 1000;
 }

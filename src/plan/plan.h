@@ -46,11 +46,11 @@ struct plan_path {
 		chunk; /* packets that count as one, lost if any of them is; 1 here, 16 in SDR-RDMA */
 	uint32_t slack;	      /* packets behind a hole before it is provable */
 	uint64_t patience_ns; /* from a request for repair to the next */
-	uint64_t probe_ns;    /* the sender's, from its last packet to asking whether it arrived */
-	/* Of results, and of questions about the tail; other requests are repeated by reports. Not of PLAN_SR_RTO. */
-	double control_loss;
-	double rto_rtts;     /* the timer of PLAN_SR_RTO */
-	double report_share; /* of the rate, kept free for the reports of the other direction */
+	uint64_t probe_ns;    /* the sender's: until it asks about the tail, or announces again */
+	uint64_t result_wait_ns; /* what a result waits for company before it leaves */
+	double control_loss;	 /* of announcements, requests, questions and results */
+	double rto_rtts;	 /* the timer of PLAN_SR_RTO */
+	double report_share;	 /* of the rate, kept free for the reports of the other direction */
 	double rs_bytes_a_second; /* data bytes times parity rows that are coded; 0: coding takes no time */
 	double xor_bytes_a_second; /* data bytes */
 	/*

@@ -4,7 +4,8 @@
 
 #include <math.h>
 
-#define NS_A_SECOND 1e9
+#define NS_A_SECOND   1e9
+#define BACKOFF_LIMIT 6 /* as in src/message and src/reliability */
 
 /* Times on the wire, and what the two kinds of Selective Repeat wait. */
 static void set_times(const struct plan_params *params, const struct plan_path *path, uint64_t size,
@@ -18,9 +19,12 @@ static void set_times(const struct plan_params *params, const struct plan_path *
 	out->data = (packets + path->chunk - 1) / path->chunk;
 	/* The last packet may be short; the whole time is right and shared out evenly. */
 	out->unit_ns = wire_bytes / rate / (double)out->data;
-	out->end_ns = rtt_ns;
+	out->end_ns = rtt_ns + (double)path->result_wait_ns;
 	out->ideal_ns = wire_bytes / rate + rtt_ns;
 	out->rto_ns = path->rto_rtts * rtt_ns;
+	out->control_loss = path->control_loss;
+	out->announce_ns = (double)path->probe_ns;
+	out->result_ns = (double)path->patience_ns;
 	if (params->scheme == PLAN_SR_RTO) {
 		out->first_ns = out->again_ns = out->rto_ns;
 		return;
@@ -28,7 +32,7 @@ static void set_times(const struct plan_params *params, const struct plan_path *
 	out->first_ns = rtt_ns + path->slack * out->unit_ns / path->chunk;
 	out->again_ns = (double)path->patience_ns;
 	out->tail_ns = rtt_ns + (double)path->probe_ns;
-	out->control_loss = path->control_loss;
+	out->request_loss = path->control_loss;
 	/* With nothing to prove (SDR-RDMA's best case) the tail is like the rest. */
 	out->tail = path->slack ? (path->slack + path->chunk - 1) / path->chunk : 0;
 }
@@ -36,12 +40,13 @@ static void set_times(const struct plan_params *params, const struct plan_path *
 static void shape_repeat(struct process *out)
 {
 	out->groups = out->units = out->data;
-	out->size = out->spread = 1;
+	out->size = out->spread = out->turn = 1;
+	out->lead = 0;
 	if (out->tail > out->groups)
 		out->tail = (unsigned)out->groups;
 }
 
-static void shape_code(const struct plan_params *params, struct process *out)
+static void shape_code(const struct plan_params *params, bool parity_last, struct process *out)
 {
 	unsigned rows = params->scheme == PLAN_XOR ? params->m : 1;
 	unsigned parity = params->m / rows, interleave = params->interleave;
@@ -55,11 +60,13 @@ static void shape_code(const struct plan_params *params, struct process *out)
 	out->size = out->group_data + parity;
 	out->spare = parity;
 	out->spread = rows * interleave;
+	out->turn = parity_last ? parity : out->size;
+	out->lead = parity_last ? out->data : 0;
 	out->units = out->groups * out->size;
 	if (rest > 0) {
-		/* Rows of an unfinished group differ by one; they are taken as the longer. */
-		out->last_groups = rows;
-		out->last_size = (rest + rows - 1) / rows + parity;
+		/* Rows of an unfinished group differ by one; they are taken as the longer. A row without data is not sent. */
+		out->last_groups = rest < rows ? rest : rows;
+		out->last_size = (rest + out->last_groups - 1) / out->last_groups + parity;
 		out->units += (uint64_t)out->last_groups * out->last_size;
 	}
 	/* A repair request is an answer to the end of the group; the end of the message is proved by the sender's word. */
@@ -94,10 +101,24 @@ void process_make(const struct plan_params *params, const struct plan_path *path
 		shape_repeat(out);
 		return;
 	}
-	shape_code(params, out);
+	shape_code(params, !path->fallback, out);
 	add_coding(params, path, out);
 	out->fallback = path->fallback;
 	out->fallback_ns = (1 + path->fallback_rtts) * (double)path->rtt_ns;
+}
+
+double process_backed_off(unsigned tries)
+{
+	unsigned doubled = tries < BACKOFF_LIMIT ? tries : BACKOFF_LIMIT;
+
+	return (double)(1u << doubled) - 1 + (double)(tries - doubled) * (1u << BACKOFF_LIMIT);
+}
+
+double process_result_loss(const struct process *process)
+{
+	double lost = process->control_loss;
+
+	return lost * (1 - (1 - lost) * (1 - lost));
 }
 
 struct process process_of_fallback(const struct process *process, uint64_t units)
@@ -107,7 +128,7 @@ struct process process_of_fallback(const struct process *process, uint64_t units
 	out.data = units;
 	out.first_ns = out.again_ns = process->rto_ns;
 	out.fallback = false;
-	out.control_loss = 0;
+	out.control_loss = out.request_loss = 0;
 	out.last_groups = 0;
 	out.spare = 0;
 	shape_repeat(&out);

@@ -7,6 +7,9 @@
  * has d units sent for it, some time after the last of its block left; those lost again are sent again, later. The message
  * is over when no group lacks anything. Selective Repeat is groups of one that can spare nothing. XOR(k, m) is m times as
  * many groups of k / m + 1 that can spare one, spread by m.
+ *
+ * Our codes send all data first and the parity of all groups behind it (`lead`): a message that lost no data is over
+ * before its parity is. In SDR-RDMA each group's parity follows the group.
  */
 #ifndef PLAN_PROCESS_H
 #define PLAN_PROCESS_H
@@ -24,12 +27,18 @@ struct process {
 	unsigned size;
 	unsigned spare;
 	unsigned spread;
+	uint64_t
+		lead; /* data units sent before any parity; 0: a group's units follow one another */
+	unsigned turn;	      /* units of a group that are sent behind that, in its turn */
 	unsigned last_groups; /* those of the message's end, where it is no multiple; one block */
 	unsigned last_size;
 
-	double first_ns; /* from a block's last unit having left to the first repair leaving */
-	double again_ns; /* from a repair having left to the next */
-	double control_loss;
+	double first_ns;     /* from a block's last unit having left to the first repair leaving */
+	double again_ns;     /* from a repair having left to the next */
+	double request_loss; /* a repair is not asked for, and waits for the next time */
+	double control_loss; /* of announcements and results */
+	double announce_ns;  /* from an announcement to the next; twice as long each time */
+	double result_ns;    /* from a result to the next; likewise */
 	unsigned tail; /* so many units at the end have nothing behind them that proves them lost */
 	double tail_ns; /* their first_ns */
 
@@ -46,6 +55,12 @@ struct process {
 /* The arguments passed plan_check(). */
 void process_make(const struct plan_params *params, const struct plan_path *path, uint64_t size,
 		  struct process *out);
+
+/* How long nobody answered after so many tries, each of which waited twice as long, in units of the first wait. */
+double process_backed_off(unsigned tries);
+
+/* Chance that a repeated result is lost: the receiver says it again as the sender asks, which takes two datagrams. */
+double process_result_loss(const struct process *process);
 
 /* Selective Repeat of so many units on the same path, as the fallback does it. */
 struct process process_of_fallback(const struct process *process, uint64_t units);
