@@ -270,10 +270,10 @@ static void look(struct gw_erasure *e, bool again, uint64_t now)
 	if (finished(e, &status))
 		return;
 	r->landed = status.landed;
-	if (again || asked) {
+	if (again || asked)
 		set_timer(e, now);
-		r->quiet++;
-	}
+	/* Groups that ask for the first time say nothing about those that asked before. */
+	r->quiet += again;
 }
 
 void erasure_look(struct gw_recv *recv, void *arg, uint64_t now)
