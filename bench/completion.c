@@ -40,6 +40,8 @@ static int parse_scheme(const char *text, struct completion_options *o)
 	/* Row i of an XOR code is the packets i, i + m, ... and their sum: a group that can spare one, m of them in turn. */
 	o->k = plain ? k / m : k;
 	o->m = plain ? 1 : m;
+	/* No more symbols than can be missing: then the data itself is sent again, as an XOR code must. */
+	o->rows = plain ? 1 + k / m : 0;
 	o->depth = plain ? depth * m : depth;
 	return 0;
 }

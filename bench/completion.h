@@ -27,6 +27,7 @@ struct completion_options {
 	struct plan_params params; /* the same, as the planner calls it */
 	uint32_t k; /* as gw_erasure is told: one row of an XOR code is a group of its own */
 	uint32_t m;
+	uint32_t rows; /* 0: the default */
 	uint32_t depth;
 	uint64_t rtt_ns;
 	uint64_t rate_bps;

@@ -141,9 +141,12 @@ static void open_scheme(struct bench *bench)
 {
 	const struct completion_options *o = bench->o;
 	uint32_t packets = (uint32_t)((o->size + o->chunk - 1) / o->chunk);
-	struct gw_erasure_attr attr = {
-		.max_length = o->size, .payload = o->chunk, .k = o->k, .m = o->m, .depth = o->depth
-	};
+	struct gw_erasure_attr attr = { .max_length = o->size,
+					.payload = o->chunk,
+					.k = o->k,
+					.m = o->m,
+					.rows = o->rows,
+					.depth = o->depth };
 
 	bench->scheme = &gw_selective_repeat;
 	for (int end = 0; end < 2; end++) {
