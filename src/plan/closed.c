@@ -32,7 +32,8 @@ struct batch {
 	double weight;	  /* that there are */
 	double repair_ns; /* cost of the first round; then again_ns each */
 	double again_ns;
-	bool doubles;	  /* each round costs twice the one before: what is said and not answered */
+	const struct process
+		*told;	  /* what is said until it is heard: costs as in there, not as above */
 	double log_early; /* chance that a group is done before its turn comes */
 	unsigned rounds;  /* done[] has so many entries; behind them it is 1 */
 	double log_done[ROUNDS_MAX];
@@ -47,8 +48,8 @@ struct closed {
 
 static double cost(const struct batch *batch, unsigned rounds)
 {
-	if (batch->doubles)
-		return batch->again_ns * process_backed_off(rounds);
+	if (batch->told)
+		return process_told_ns(batch->told, batch->again_ns, rounds);
 	return rounds ? batch->repair_ns + (rounds - 1) * batch->again_ns : 0;
 }
 
@@ -110,7 +111,7 @@ static void add_batch(struct closed *closed, const struct process *p, unsigned s
 	batch->last_ns = last_ns;
 	batch->repair_ns = repair_ns + p->unit_ns;
 	batch->again_ns = p->again_ns + p->unit_ns;
-	batch->doubles = false;
+	batch->told = NULL;
 	batch->log_early = 0;
 	if (p->lead) {
 		loss_counts(&p->loss, size - p->turn, p->spread, counts);
@@ -130,17 +131,19 @@ static void add_batch(struct closed *closed, const struct process *p, unsigned s
 		closed->start_ns = fmax(closed->start_ns, last_ns);
 }
 
-/* Announcements and results: lost with this chance the first time, and with that each time after. */
-static void set_talk(struct batch *talk, double at_ns, double again_ns, double lost,
-		     double again_lost)
+/* Announcements and results: said at this time, and again until they are heard. */
+static void set_told(struct batch *batch, const struct process *p, double at_ns, double again_ns,
+		     bool result)
 {
-	*talk = (struct batch){ .first_ns = at_ns,
-				.last_ns = at_ns,
-				.groups = 1,
-				.again_ns = again_ns,
-				.doubles = true };
-	for (; lost > NEGLIGIBLE && talk->rounds < ROUNDS_MAX; lost *= again_lost)
-		talk->log_done[talk->rounds++] = log1p(-lost);
+	double lost = p->control_loss;
+
+	*batch = (struct batch){
+		.first_ns = at_ns, .last_ns = at_ns, .groups = 1, .again_ns = again_ns, .told = p
+	};
+	while (lost > NEGLIGIBLE && batch->rounds < ROUNDS_MAX) {
+		batch->log_done[batch->rounds++] = log1p(-lost);
+		lost *= result ? process_result_loss(p, batch->rounds) : p->control_loss;
+	}
 }
 
 /* A receiver that was not told the length cannot know that it has everything. Weighs nothing: it is no data. */
@@ -149,8 +152,7 @@ static void add_announcement(struct closed *closed, const struct process *p)
 	if (p->control_loss <= 0 || p->announce_ns <= 0)
 		return;
 	assert(closed->count < BATCHES_MAX);
-	set_talk(&closed->batches[closed->count++], 0, p->announce_ns, p->control_loss,
-		 p->control_loss);
+	set_told(&closed->batches[closed->count++], p, 0, p->announce_ns, false);
 }
 
 /*
@@ -167,18 +169,21 @@ static void add_result(struct closed *closed, const struct process *p)
 	}
 	/* On average; where parity is last it is either as the data ends or when the parity does. */
 	at_ns = last_ns - exp(clean) * (last_ns - closed->start_ns);
-	set_talk(&closed->result, at_ns, p->result_ns, p->control_loss, process_result_loss(p));
+	set_told(&closed->result, p, at_ns, p->result_ns, true);
+	closed->result.log_early =
+		closed->result.log_done[0]; /* it may be lost whenever it is said */
 }
 
 static double mean_result_ns(const struct process *p)
 {
 	double lost = p->control_loss, sum = 0;
 
-	for (unsigned n = 0; lost > NEGLIGIBLE && n < ROUNDS_MAX; n++) {
-		sum += lost * (process_backed_off(n + 1) - process_backed_off(n));
-		lost *= process_result_loss(p);
+	for (unsigned n = 1; lost > NEGLIGIBLE && n < ROUNDS_MAX; n++) {
+		sum += lost * (process_told_ns(p, p->result_ns, n) -
+			       process_told_ns(p, p->result_ns, n - 1));
+		lost *= process_result_loss(p, n);
 	}
-	return sum * p->result_ns;
+	return sum;
 }
 
 /* Units of repair for each fresh one. */

@@ -22,6 +22,7 @@
 #define SLACK		   3
 #define PATIENCE_MIN_NS	   (1 * NS_A_MS)
 #define RESULT_WAIT_MAX_NS UINT64_C(200000) /* or a quarter of the round trip */
+#define FAR_NS		   (5 * NS_A_MS) /* from here on one datagram more costs less than a round trip */
 
 /* A report of about this many bytes on the wire for every 32 packets, and never more than one per cent. */
 #define REPORT_BYTES   200
@@ -59,6 +60,7 @@ void plan_path_init(struct plan_path *path, uint64_t rtt_ns, uint64_t rate_bps, 
 		.slack = SLACK,
 		.patience_ns = rtt_ns,
 		.probe_ns = rtt_ns,
+		.early_ns = rtt_ns >= FAR_NS ? rtt_ns / 8 : 0,
 		.result_wait_ns = rtt_ns / 4,
 		.control_loss = loss,
 		.rto_rtts = PAPER_RTO_RTTS,
@@ -99,10 +101,10 @@ static bool path_valid(const struct plan_path *path)
 	       path->burst >= 0 && path->burst <= 1e9 && path->payload >= 1 &&
 	       path->payload <= PAYLOAD_MAX && path->overhead <= PAYLOAD_MAX && path->chunk >= 1 &&
 	       path->chunk <= PAYLOAD_MAX && path->patience_ns <= TIME_MAX_NS &&
-	       path->probe_ns <= TIME_MAX_NS && path->result_wait_ns <= TIME_MAX_NS &&
-	       path->control_loss >= 0 && path->control_loss < PLAN_LOSS_MAX &&
-	       path->rto_rtts > 0 && path->rto_rtts <= 1000 && path->report_share >= 0 &&
-	       path->report_share < 1 && path->rs_bytes_a_second >= 0 &&
+	       path->probe_ns <= TIME_MAX_NS && path->early_ns <= TIME_MAX_NS &&
+	       path->result_wait_ns <= TIME_MAX_NS && path->control_loss >= 0 &&
+	       path->control_loss < PLAN_LOSS_MAX && path->rto_rtts > 0 && path->rto_rtts <= 1000 &&
+	       path->report_share >= 0 && path->report_share < 1 && path->rs_bytes_a_second >= 0 &&
 	       path->xor_bytes_a_second >= 0 && path->fallback_rtts >= 0 &&
 	       path->fallback_rtts <= 1000;
 }

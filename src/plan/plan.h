@@ -47,6 +47,7 @@ struct plan_path {
 	uint32_t slack;	      /* packets behind a hole before it is provable */
 	uint64_t patience_ns; /* from a request for repair to the next */
 	uint64_t probe_ns;    /* the sender's: until it asks about the tail, or announces again */
+	uint64_t early_ns; /* announcements and results are told twice, this far apart; 0: once */
 	uint64_t result_wait_ns; /* what a result waits for company before it leaves */
 	double control_loss;	 /* of announcements, requests, questions and results */
 	double rto_rtts;	 /* the timer of PLAN_SR_RTO */

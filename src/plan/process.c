@@ -23,6 +23,7 @@ static void set_times(const struct plan_params *params, const struct plan_path *
 	out->ideal_ns = wire_bytes / rate + rtt_ns;
 	out->rto_ns = path->rto_rtts * rtt_ns;
 	out->control_loss = path->control_loss;
+	out->early_ns = (double)path->early_ns;
 	out->announce_ns = (double)path->probe_ns;
 	out->result_ns = (double)path->patience_ns;
 	if (params->scheme == PLAN_SR_RTO) {
@@ -107,18 +108,22 @@ void process_make(const struct plan_params *params, const struct plan_path *path
 	out->fallback_ns = (1 + path->fallback_rtts) * (double)path->rtt_ns;
 }
 
-double process_backed_off(unsigned tries)
+double process_told_ns(const struct process *process, double again_ns, unsigned tries)
 {
-	unsigned doubled = tries < BACKOFF_LIMIT ? tries : BACKOFF_LIMIT;
+	bool early = process->early_ns > 0 && tries > 0;
+	unsigned waits = tries - early, doubled = waits < BACKOFF_LIMIT ? waits : BACKOFF_LIMIT;
+	double backed_off =
+		(double)(1u << doubled) - 1 + (double)(waits - doubled) * (1u << BACKOFF_LIMIT);
 
-	return (double)(1u << doubled) - 1 + (double)(tries - doubled) * (1u << BACKOFF_LIMIT);
+	return (early ? process->early_ns : 0) + again_ns * backed_off;
 }
 
-double process_result_loss(const struct process *process)
+double process_result_loss(const struct process *process, unsigned attempt)
 {
 	double lost = process->control_loss;
+	bool asked = attempt > (process->early_ns > 0 ? 1 : 0);
 
-	return lost * (1 - (1 - lost) * (1 - lost));
+	return asked ? lost * (1 - (1 - lost) * (1 - lost)) : lost;
 }
 
 struct process process_of_fallback(const struct process *process, uint64_t units)

@@ -37,6 +37,7 @@ struct process {
 	double again_ns;     /* from a repair having left to the next */
 	double request_loss; /* a repair is not asked for, and waits for the next time */
 	double control_loss; /* of announcements and results */
+	double early_ns;     /* from the first of these to the second; 0: as between later ones */
 	double announce_ns;  /* from an announcement to the next; twice as long each time */
 	double result_ns;    /* from a result to the next; likewise */
 	unsigned tail; /* so many units at the end have nothing behind them that proves them lost */
@@ -56,11 +57,12 @@ struct process {
 void process_make(const struct plan_params *params, const struct plan_path *path, uint64_t size,
 		  struct process *out);
 
-/* How long nobody answered after so many tries, each of which waited twice as long, in units of the first wait. */
-double process_backed_off(unsigned tries);
+/* When an announcement or a result is told after so many tries in vain. `again_ns` is the one's own of those above. */
+double process_told_ns(const struct process *process, double again_ns, unsigned tries);
 
-/* Chance that a repeated result is lost: the receiver says it again as the sender asks, which takes two datagrams. */
-double process_result_loss(const struct process *process);
+/* Chance that this try at a result, from 0, is in vain. Once patience is over the receiver says it again as the sender asks,
+ * and either is enough; the latter takes two datagrams. */
+double process_result_loss(const struct process *process, unsigned attempt);
 
 /* Selective Repeat of so many units on the same path, as the fallback does it. */
 struct process process_of_fallback(const struct process *process, uint64_t units);

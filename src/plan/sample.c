@@ -358,15 +358,15 @@ static double play(struct run *run, const struct process *process)
 	return run->over_ns;
 }
 
-/* How much later something that is told gets through: lost with the usual chance the first time, then with this one. */
-static double talk(struct run *run, double again_ns, double again_lost)
+/* How much later an announcement or a result gets through than it was first said. */
+static double told_ns(struct run *run, double again_ns, bool result)
 {
-	double lost = run->process->control_loss;
+	const struct process *p = run->process;
 	unsigned tries = 0;
 
-	for (; rng_chance(&run->control, lost); lost = again_lost)
+	while (rng_chance(&run->control, result ? process_result_loss(p, tries) : p->control_loss))
 		tries++;
-	return again_ns * process_backed_off(tries);
+	return process_told_ns(p, again_ns, tries);
 }
 
 int process_sample(const struct process *process, uint64_t seed, unsigned samples, double *times,
@@ -384,10 +384,8 @@ int process_sample(const struct process *process, uint64_t seed, unsigned sample
 	*repaired = 0;
 	for (unsigned i = 0; i < samples && !run.error; i++) {
 		loss_stream_renew(&run.losses);
-		times[i] = fmax(play(&run, process),
-				talk(&run, process->announce_ns, process->control_loss)) +
-			   process->end_ns +
-			   talk(&run, process->result_ns, process_result_loss(process));
+		times[i] = fmax(play(&run, process), told_ns(&run, process->announce_ns, false)) +
+			   process->end_ns + told_ns(&run, process->result_ns, true);
 		*repaired += run.failed > 0;
 		if (process->fallback && run.failed > 0) {
 			struct process again =
