@@ -38,6 +38,23 @@ GW_API int gw_recv_rebuilt(struct gw_recv *recv, uint32_t packet);
 GW_API int gw_send_control(struct gw_send *send, const void *data, size_t length);
 GW_API int gw_recv_control(struct gw_recv *recv, const void *data, size_t length);
 
+/*
+ * Order. Packets of a queue pair are sent for the first time message by message, ascending within each where the sender
+ * puts them so, and puts of packets that were sent before go first. A lane of the network keeps them nearly in order. So
+ * packets that land prove others lost. A position counts from a message's start: packets, and in the high 32 bits the
+ * messages after it.
+ */
+#define GW_POSITION_END ((uint64_t)1 << 32) /* past this message */
+/* Where sending has got to: what is put now to be repeated leaves before anything from there on. -EALREADY once the queue
+ * pair has done with it. */
+GW_API int gw_send_position(const struct gw_send *send, uint64_t *out);
+/* What was first sent before this has landed or is lost, as far as can be told; some slack for packets out of order, which
+ * is learnt, is taken off. -EALREADY once completed. */
+GW_API int gw_recv_passed(const struct gw_recv *recv, uint64_t *out);
+/* Has `progress` called once when that is reached, though none of this message's packets landed; 0: not. -EAGAIN before
+ * it is granted, -EALREADY once completed. */
+GW_API int gw_recv_watch(struct gw_recv *recv, uint64_t position);
+
 /* One timer a request. `at` is in the context's clock; 0 stops it; setting it again moves it. */
 GW_API int gw_send_timer(struct gw_send *send, uint64_t at);
 GW_API int gw_recv_timer(struct gw_recv *recv, uint64_t at);
@@ -45,7 +62,7 @@ GW_API int gw_recv_timer(struct gw_recv *recv, uint64_t at);
 GW_API int gw_qp_timer(struct gw_qp *qp, uint64_t at);
 
 /* A request's own memory for a scheme: zeroed, GW_STATE_BYTES, aligned for anything, gone with the handle. */
-#define GW_STATE_BYTES 192
+#define GW_STATE_BYTES 352
 GW_API void *gw_send_state(struct gw_send *send);
 GW_API void *gw_recv_state(struct gw_recv *recv);
 
@@ -112,6 +129,9 @@ GW_API int gw_qp_reopen(struct gw_qp *qp);
 /* How long to wait for an answer before believing it lost: smoothed RTT and four deviations, never under a
  * millisecond, 50 ms before anything was measured. */
 GW_API uint64_t gw_qp_patience_ns(const struct gw_qp *qp);
+/* How long an answer takes, and a little more: to be asked again after that costs a datagram and no more. Smoothed RTT and
+ * two deviations or an eighth, never under half a millisecond; 50 ms before anything was measured. */
+GW_API uint64_t gw_qp_answer_ns(const struct gw_qp *qp);
 
 #ifdef __cplusplus
 }

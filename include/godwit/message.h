@@ -155,7 +155,8 @@ GW_API int gw_stream_start(struct gw_qp *qp, const struct gw_send_attr *attr, st
 
 /*
  * Sends [offset, offset + length) of the message from `addr`. Any range, in any order, any number of times; offset on
- * a packet boundary, length too unless it reaches the message's end.
+ * a packet boundary, length too unless it reaches the message's end. A range to be repeated that still waits to be is
+ * not put twice.
  * -EAGAIN   not granted yet, or GW_PUTS_MAX puts are waiting (`drained` tells)
  * -ERANGE   outside the message or off a packet boundary
  * -EFAULT   the memory is not inside `mr`
@@ -199,7 +200,8 @@ GW_API int gw_qp_next_grant(const struct gw_qp *qp, struct gw_grant *out);
 struct gw_recv_handler {
 	/* The sender's announcement arrived: length, immediate and scheme are known. */
 	void (*announced)(struct gw_recv *recv, void *arg, uint64_t now);
-	/* Packets landed since the last call, or the announcement arrived. At most once for each gw_progress(). */
+	/* Packets landed since the last call, the announcement arrived, or gw_recv_watch() asked for it. At most once for
+	 * each gw_progress(). */
 	void (*progress)(struct gw_recv *recv, void *arg, uint64_t now);
 	/* The sender's scheme says something of its own. */
 	void (*control)(struct gw_recv *recv, void *arg, const void *data, size_t length,

@@ -24,6 +24,9 @@ struct fabric_mr;
 /* The longest address blob any fabric needs: it has to fit a struct gw_qp_info beside the message layer's part. */
 #define FABRIC_ADDRESS_MAX 64
 
+/* Ways to one peer at most. */
+#define FABRIC_LANES_MAX 8
+
 /* Events handed over by one poll at most. */
 #define FABRIC_EVENTS 128
 

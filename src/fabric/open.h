@@ -25,8 +25,6 @@ struct fabric_options {
 	bool skip_icrc;			    /* where the peer does too */
 };
 
-#define FABRIC_LANES_MAX 8
-
 /* "roce:ADDRESS[@PORT]", "roce:INTERFACE[@PORT]", "verbs:DEVICE..." (verbs.h) or "auto". Says why it failed in the log; -EINVAL, or as gw_context_open(). Options may be
  * null. */
 int fabric_open(const char *name, const struct fabric_options *options, struct fabric **out);

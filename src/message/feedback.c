@@ -34,6 +34,7 @@ struct sent_record {
 #define REPORT_DELAY_POOR_NS UINT64_C(50000000)
 #define PATIENCE_UNKNOWN_NS  UINT64_C(50000000)
 #define PATIENCE_MIN_NS	     UINT64_C(1000000)
+#define ANSWER_MIN_NS	     UINT64_C(500000)
 #define LOSS_SPAN	     32u /* packets at least behind a sample of the loss rate */
 #define STALL_BACKOFF_MAX    6u
 #define STALLS_DOUBT	     4u
@@ -96,6 +97,19 @@ uint64_t gw_qp_patience_ns(const struct gw_qp *qp)
 		return PATIENCE_UNKNOWN_NS;
 	patience = qp->feedback.rtt_ns + 4 * qp->feedback.rtt_var_ns;
 	return patience < PATIENCE_MIN_NS ? PATIENCE_MIN_NS : patience;
+}
+
+uint64_t gw_qp_answer_ns(const struct gw_qp *qp)
+{
+	const struct feedback *f;
+	uint64_t answer;
+
+	if (!qp || !qp->feedback.rtt_ns)
+		return PATIENCE_UNKNOWN_NS;
+	f = &qp->feedback;
+	answer =
+		f->rtt_ns + (2 * f->rtt_var_ns > f->rtt_ns / 8 ? 2 * f->rtt_var_ns : f->rtt_ns / 8);
+	return answer < ANSWER_MIN_NS ? ANSWER_MIN_NS : answer;
 }
 
 /* How long a full window is waited for: longer each time in vain, up to a second or twice the patience. */

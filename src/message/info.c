@@ -4,7 +4,7 @@
  *
  *	 0  "GWQP"
  *	 4  u8 version, u8 oldest version it speaks, u8 slot / packet / user bits, u8 generation bits,
- *	    u8 whether it settles the size of packets by REACH, u8 zero
+ *	    u8 whether it settles the size of packets by REACH, u8 lanes it sends on (0: unsaid)
  *	12  u32 payload, slots, token, first msn, window (packets), longest control datagram
  *	36  the fabric's name, 8 bytes, zero-filled
  *	44  u8 address length, 3 zero bytes
@@ -33,6 +33,7 @@ void info_encode(const struct peer_info *info, struct gw_qp_info *out)
 	p[8] = info->split.user_bits;
 	p[9] = info->generation_bits;
 	p[10] = info->reaches;
+	p[11] = info->lanes;
 	put_be32(p + 12, info->payload);
 	put_be32(p + 16, info->slots);
 	put_be32(p + 20, info->token);
@@ -58,6 +59,7 @@ int info_decode(const struct gw_qp_info *bytes, struct peer_info *out)
 	info.split.user_bits = p[8];
 	info.generation_bits = p[9];
 	info.reaches = p[10] & 1;
+	info.lanes = p[11];
 	info.payload = get_be32(p + 12);
 	info.slots = get_be32(p + 16);
 	info.token = get_be32(p + 20);

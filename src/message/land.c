@@ -103,6 +103,7 @@ void recv_land(struct gw_qp *qp, const struct fabric_event *event)
 	struct slot *slot = &qp->slots[event->slot & qp->slots_mask];
 	uint32_t packet = event->data.packet;
 	struct gw_recv *recv;
+	bool fresh;
 
 	if (qp->state != QP_CONNECTED)
 		return;
@@ -128,7 +129,9 @@ void recv_land(struct gw_qp *qp, const struct fabric_event *event)
 		return;
 	}
 	feedback_landed(qp, recv->msn, packet, event->data.length, event->ce);
-	if (set_bit(qp, recv, packet))
+	fresh = set_bit(qp, recv, packet);
+	order_landed(qp, recv, packet, event->lane, fresh);
+	if (fresh)
 		collect_fragment(recv, qp, packet, event->data.user_bits);
 }
 

@@ -62,8 +62,11 @@ void pump_sent(struct gw_qp *qp, struct gw_send *send, uint32_t n, bool copied)
 		bool again = packet < send->high_water;
 
 		feedback_sent(qp, send->msn, packet, again);
-		if (!again)
+		if (!again) {
 			send->high_water = packet + 1;
+			if (!copied)
+				order_sent(qp, send, packet);
+		}
 	}
 	put->addr += (uint64_t)n * qp->tx_payload;
 	put->packet += n;
@@ -75,7 +78,7 @@ void pump_sent(struct gw_qp *qp, struct gw_send *send, uint32_t n, bool copied)
 	if (qp->ctx->fabric->caps.copies)
 		qp->flushed = qp->written;
 	if (!put->packets)
-		send_put_done(send);
+		put_done(send);
 	if (!send->head) {
 		list_del(&send->link);
 		pump_check(send);
@@ -121,13 +124,14 @@ static uint32_t serve(struct gw_qp *qp, bool *blocked)
 	struct gw_send *send = container_of(list_first(&qp->sends_ready), struct gw_send, link);
 	uint32_t allowed = feedback_allow(qp, BATCH);
 	uint32_t lanes = qp->ctx->fabric->caps.lanes;
+	uint32_t most = lanes > 1 ? PUMP_TURN : BATCH;
 	unsigned lane = lanes > 1 ? qp->lane++ % lanes : 0;
 	unsigned n;
 	int taken;
 
 	if (!allowed)
 		return 0;
-	n = fill(qp, send, writes, allowed < BATCH ? allowed : BATCH);
+	n = fill(qp, send, writes, allowed < most ? allowed : most);
 	taken = qp->ctx->fabric->ops->write(qp->fabric_qp, lane, &send->target, writes, n);
 	if (taken <= 0) {
 		*blocked = true;

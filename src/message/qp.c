@@ -132,6 +132,7 @@ int gw_qp_create(struct gw_context *ctx, const struct gw_qp_attr *attr, struct g
 	list_init(&qp->sends_flushing);
 	list_init(&qp->sends_lingering);
 	list_init(&qp->grants);
+	list_init(&qp->order.watchers);
 	list_add_tail(&ctx->all_qps, &qp->link);
 	*out = qp;
 	return 0;
@@ -162,6 +163,7 @@ int gw_qp_info(const struct gw_qp *qp, struct gw_qp_info *out)
 	info.first_msn = qp->first_msn; /* also when asked for after receives were posted */
 	info.window = window_initial(qp->ctx);
 	info.control_max = fabric->caps.max_control;
+	info.lanes = (uint8_t)(fabric->caps.lanes ? fabric->caps.lanes : 1);
 	strncpy(info.fabric, fabric_wire(fabric), sizeof(info.fabric) - 1);
 	info.address_length = (uint32_t)fabric->ops->qp_address(qp->fabric_qp, info.address);
 	info_encode(&info, out);
@@ -204,9 +206,13 @@ int gw_qp_connect(struct gw_qp *qp, const struct gw_qp_info *peer)
 		return explain(ctx, -EMSGSIZE, "the two ends split the immediate differently");
 	payload = info.payload < qp->payload ? info.payload : qp->payload;
 	ctx->fabric->error[0] = '\0';
+	error = order_open(qp, info.lanes);
+	if (error)
+		return error;
 	error = ctx->fabric->ops->qp_connect(qp->fabric_qp, info.address, info.address_length,
 					     payload);
 	if (error) {
+		order_close(qp);
 		if (ctx->fabric->error[0]) /* the fabric knows better */
 			return error;
 		return explain(ctx, error,
@@ -225,6 +231,7 @@ int gw_qp_connect(struct gw_qp *qp, const struct gw_qp_info *peer)
 	qp->sends_mask = info.slots - 1;
 	qp->send_posted = qp->send_matched = qp->grants_seen = info.first_msn;
 	qp->announce_acked = qp->announce_told = qp->results_seen = info.first_msn;
+	qp->sent_front = (uint64_t)info.first_msn << 32;
 	qp->state = QP_CONNECTED;
 	qp->status = 0;
 	qp->repeat_at = NEVER;
@@ -479,6 +486,7 @@ int gw_qp_close(struct gw_qp *qp)
 	list_del(&qp->link);
 	free(qp->slots);
 	free(qp->sends);
+	order_close(qp);
 	pool_put(&ctx->qps, qp);
 	return 0;
 }

@@ -290,6 +290,7 @@ static void freeze(struct gw_recv *recv)
 	recv->missing = recv->is_announced && !recv->status ? recv->packets - recv->landed
 							    : GW_MISSING_UNKNOWN;
 	list_del(&recv->touched);
+	order_unwatch(recv);
 	timer_set(recv->ctx, &recv->timer, NEVER);
 	recv->qp->recvs_open--;
 	recv->qp->results_owed++;

@@ -32,35 +32,6 @@ struct gw_send *send_find(struct gw_qp *qp, uint32_t msn)
 	return send->msn == msn ? send : NULL;
 }
 
-static void put_free(struct gw_context *ctx, struct put *put)
-{
-	put->mr->users--;
-	pool_put(&ctx->puts, put);
-}
-
-static void drop_puts(struct gw_send *send)
-{
-	while (send->head) {
-		struct put *put = send->head;
-
-		send->head = put->next;
-		put_free(send->ctx, put);
-	}
-	send->tail = NULL;
-	send->puts = 0;
-}
-
-void send_put_done(struct gw_send *send)
-{
-	struct put *put = send->head;
-
-	send->head = put->next;
-	if (!send->head)
-		send->tail = NULL;
-	send->puts--;
-	put_free(send->ctx, put);
-}
-
 /* Gives the object back when nobody needs it any more. */
 static void reap(struct gw_send *send)
 {
@@ -74,7 +45,7 @@ void send_end(struct gw_send *send, int status)
 		return;
 	send->ended = true;
 	send->status = status;
-	drop_puts(send);
+	put_drop_all(send);
 	if (send->mr)
 		send->mr->users--;
 	if (send->granted) /* one that waits for a grant keeps its place: its number is taken */
@@ -118,7 +89,7 @@ void send_detach(struct gw_send *send, int status, bool fenced)
 	send->retired = true;
 	list_del(&send->link);
 	if (!fenced && !send->ended && qp->flushed < send->mark) {
-		drop_puts(send);
+		put_drop_all(send);
 		timer_set(send->ctx, &send->timer, NEVER);
 		send->closing = true;
 		send->status = status;
@@ -128,57 +99,6 @@ void send_detach(struct gw_send *send, int status, bool fenced)
 	send_end(send, status);
 	send->qp = NULL;
 	reap(send);
-}
-
-static void append_put(struct gw_send *send, struct put *put)
-{
-	struct gw_qp *qp = send->qp;
-	bool repair = put->packet < send->high_water;
-
-	/* Repairs overtake, in the message and among messages: a hole holds up all of it, new data only itself. */
-	if (repair) {
-		put->next = send->head;
-		send->head = put;
-	} else if (send->tail) {
-		send->tail->next = put;
-	}
-	if (!send->tail || !repair)
-		send->tail = put;
-	if (!send->head)
-		send->head = put;
-	send->puts++;
-	if (send->puts == 1 || repair) {
-		list_del(&send->link);
-		if (repair)
-			list_add_head(&qp->sends_ready, &send->link);
-		else
-			list_add_tail(&qp->sends_ready, &send->link);
-	}
-	if (list_empty(&qp->sender))
-		list_add_tail(&qp->ctx->senders, &qp->sender);
-}
-
-static int add_put(struct gw_send *send, uint64_t offset, const void *addr, uint64_t length,
-		   struct gw_mr *mr)
-{
-	uint32_t payload = send->qp->tx_payload;
-	struct put *put = pool_get(&send->ctx->puts);
-
-	if (!put)
-		return -EAGAIN;
-	put->addr = addr;
-	put->mr = mr;
-	put->packet = (uint32_t)(offset / payload);
-	put->packets = (uint32_t)((length + payload - 1) / payload);
-	put->tail = (uint32_t)(length - (uint64_t)(put->packets - 1) * payload);
-	mr->users++;
-	if (!send->mr) {
-		/* Until the stream ends: the fabric may read on after the put was handed over. */
-		send->mr = mr;
-		mr->users++;
-	}
-	append_put(send, put);
-	return 0;
 }
 
 static uint32_t packets_of(const struct gw_qp *qp, uint64_t length)
@@ -219,7 +139,7 @@ static void match_one(struct gw_send *send, const struct grant *grant)
 	}
 	if (!send->stream) {
 		send->closing = true;
-		if (send->length && add_put(send, 0, send->addr, send->length, send->mr))
+		if (send->length && put_add(send, 0, send->addr, send->length, send->mr))
 			send_end(send, -ENOBUFS);
 		pump_check(send);
 		return;
@@ -383,7 +303,7 @@ int gw_stream_put(struct gw_send *stream, uint64_t offset, const void *addr, uin
 		return -EINVAL;
 	if (!mr_covers(mr, stream->ctx, addr, length))
 		return -EFAULT;
-	return add_put(stream, offset, addr, length, mr);
+	return put_add(stream, offset, addr, length, mr);
 }
 
 int gw_stream_waiting(const struct gw_send *stream)
@@ -415,7 +335,7 @@ int gw_stream_abort(struct gw_send *stream)
 	if (stream->ended || (stream->closing && !stream->head))
 		return -EALREADY;
 	stream->closing = true;
-	drop_puts(stream);
+	put_drop_all(stream);
 	if (stream->granted) {
 		list_del(&stream->link);
 		pump_check(stream);
@@ -433,7 +353,7 @@ void send_result(struct gw_send *send, const struct gw_result *result)
 	send->result = true;
 	send->result_value = *result;
 	/* The receiver takes no more: what waits is not worth sending. */
-	drop_puts(send);
+	put_drop_all(send);
 	if (!send->ended)
 		list_del(&send->link);
 	if (!send->closed && send->handler && send->handler->result)

@@ -36,6 +36,8 @@
 
 #define NEVER UINT64_MAX
 
+#define PUMP_TURN 16u /* packets on one lane before the next has its turn */
+
 enum timer_kind { TIMER_QP, TIMER_SEND, TIMER_RECV, TIMER_QP_USER };
 
 struct timer {
@@ -86,6 +88,7 @@ struct put {
 	struct put *next;
 	struct gw_mr *mr;
 	const uint8_t *addr;
+	uint32_t first;
 	uint32_t packet;  /* next to send */
 	uint32_t packets; /* left */
 	uint32_t tail;	  /* length of the last one */
@@ -152,6 +155,36 @@ struct slot {
 #define OWE_REACHED  128u
 
 struct sent_record; /* feedback.c */
+
+/* How far the first pass of the peer's packets has come on one lane; order.c. Positions count packets, with the message in
+ * the high 32 bits. */
+struct lane_order {
+	uint64_t front;	 /* one past the furthest that landed */
+	uint64_t recent; /* the same a while ago */
+	uint64_t old;	 /* and a while before that */
+};
+
+/* Only where the peer has several lanes. */
+struct order_lanes {
+	uint32_t count;
+	uint32_t alive; /* a bit a lane that proves something */
+	uint64_t landed_ns;
+	uint64_t resumed_ns; /* when packets came again after a pause */
+	uint64_t heard_ns[FABRIC_LANES_MAX];
+	uint32_t heard_at[FABRIC_LANES_MAX]; /* packets landed until then, on all */
+	struct lane_order lane[FABRIC_LANES_MAX];
+};
+
+struct order {
+	struct lane_order one; /* where there is one lane */
+	struct order_lanes *lanes;
+	uint64_t turned_ns;
+	struct list watchers; /* receives that wait for the first pass to get somewhere */
+	uint64_t watch;	      /* the nearest of those places */
+	uint32_t looked_at;   /* packets landed when slack was last looked at */
+	uint16_t slack;
+	uint16_t seen; /* the farthest a packet was overtaken since */
+};
 
 /* Whether it is known that full packets arrive. */
 enum { REACH_UNTRIED, REACH_SEEKING, REACH_SETTLED, REACH_DOUBT };
@@ -274,6 +307,10 @@ struct gw_qp {
 	struct list sends_lingering; /* retired, but their user has not ended them */
 	struct list grants;
 
+	uint64_t
+		sent_front; /* one past the furthest packet sent for the first time: a position, see order.c */
+
+	struct order order;
 	struct feedback feedback;
 };
 
@@ -317,7 +354,7 @@ struct gw_send {
 struct gw_recv {
 	struct gw_context *ctx;
 	struct gw_qp *qp;
-	struct list link; /* waiting for a slot */
+	struct list link; /* waiting for a slot, or among the watchers */
 	struct list touched;
 	struct list ended_link;
 	struct timer timer;
@@ -328,6 +365,7 @@ struct gw_recv {
 	uint64_t capacity;
 	uint64_t length;
 	uint32_t payload;
+	uint64_t watch;	   /* the position it waits for; 0: for none */
 	uint64_t *bits;	   /* a bit a packet */
 	uint64_t *chunks;  /* a bit a chunk */
 	size_t bits_bytes; /* of the one block that holds both */
@@ -388,11 +426,17 @@ void send_end(struct gw_send *send, int status);
 void send_retire(struct gw_send *send);
 void send_detach(struct gw_send *send, int status, bool fenced);
 void send_tell(struct gw_send *send);
-void send_put_done(struct gw_send *send);
 struct gw_send *send_find(struct gw_qp *qp, uint32_t msn);
 
 /* Those that wait are cut into packets of the payload that holds now. */
 void send_repacket(struct gw_qp *qp);
+
+/* put.c */
+int put_add(struct gw_send *send, uint64_t offset, const void *addr, uint64_t length,
+	    struct gw_mr *mr);
+/* The first one was sent. */
+void put_done(struct gw_send *send);
+void put_drop_all(struct gw_send *send);
 
 /* pump.c */
 /* The first `n` packets of the send's first put have left. `copied`: the fabric does not read them where they are. */
@@ -451,6 +495,16 @@ void feedback_stalled(struct gw_qp *qp);
 void feedback_reporting(struct gw_qp *qp);
 void feedback_credit(struct gw_qp *qp, uint32_t window);
 
+/* order.c */
+int order_open(struct gw_qp *qp, uint32_t lanes);
+void order_close(struct gw_qp *qp);
+/* `fresh`: not seen before. */
+void order_landed(struct gw_qp *qp, const struct gw_recv *recv, uint32_t packet, uint32_t lane,
+		  bool fresh);
+void order_unwatch(struct gw_recv *recv);
+/* The sender's side: its position after the packet. */
+void order_sent(struct gw_qp *qp, const struct gw_send *send, uint32_t packet);
+
 /* window.c */
 void window_used(struct gw_qp *qp);
 /* What each of those may have in flight that are receiving; and what one may have that has just come. */
@@ -471,7 +525,8 @@ void gate_cnp(struct gw_qp *qp);
 struct peer_info {
 	struct fabric_split split;
 	uint8_t generation_bits;
-	bool reaches; /* answers REACH, and takes smaller packets if need be */
+	bool reaches;  /* answers REACH, and takes smaller packets if need be */
+	uint8_t lanes; /* that it sends on; 0: it does not say */
 	uint32_t payload, slots, token, first_msn, window, control_max;
 	uint8_t address[FABRIC_ADDRESS_MAX];
 	uint32_t address_length;

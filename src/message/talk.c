@@ -330,6 +330,9 @@ void talk(struct gw_qp *qp)
 	qp->owed &= OWE_ACK;
 	qp->owed_soon = 0;
 	qp->soon_at = NEVER;
+	/* With the grant, and so answered before what the grant brings stands in the way. */
+	if (owed & OWE_GRANT && qp->feedback.probe_at <= qp->ctx->now)
+		owed |= OWE_PROBE;
 	letter_open(&letter, qp, qp->control_max);
 	if (owed & OWE_ANNOUNCE)
 		say_announcements(qp, &letter);

@@ -6,6 +6,8 @@
  */
 #include "duo.h"
 
+#include "message/state.h"
+
 #define TICK_NS	 (8 * US)
 #define RATE_BPS (UINT64_C(8) * DUO_WIRE * 1000000000 / TICK_NS)
 #define PACKETS	 2000u /* within the window: all leave before the first comes back */
@@ -59,6 +61,54 @@ static void slack_is_learnt(void **state)
 	duo_close(&duo);
 }
 
+/* What was learnt stays with the queue pair: the next messages pay nothing for the same disorder. */
+static void slack_is_kept(void **state)
+{
+	struct link_attr link = { .jitter_ns = 40 * TICK_NS };
+	struct duo_transfer transfer;
+	uint64_t learning;
+	struct duo duo;
+
+	(void)state;
+	open_with(&duo, &link, 3);
+	for (int i = 0; i < 2; i++) {
+		duo_start(&duo, LENGTH, &transfer);
+		duo_finish(&transfer, S);
+	}
+	learning = repeated(&duo);
+	assert_true(learning > 0);
+	for (int i = 0; i < 8; i++) {
+		duo_start(&duo, LENGTH, &transfer);
+		duo_finish(&transfer, S);
+	}
+	assert_int_equal(repeated(&duo), learning);
+	assert_in_range(duo.qp[1]->order.slack, 20, 100);
+	duo_close(&duo);
+}
+
+/* And goes when the network has become better: a hole is named soon again. */
+static void slack_is_given_up(void **state)
+{
+	struct link_attr link = { .jitter_ns = 40 * TICK_NS };
+	struct duo_transfer transfer;
+	struct duo duo;
+
+	(void)state;
+	open_with(&duo, &link, 4);
+	for (int i = 0; i < 2; i++) {
+		duo_start(&duo, LENGTH, &transfer);
+		duo_finish(&transfer, S);
+	}
+	assert_true(duo.qp[1]->order.slack >= 20);
+	duo_link(&duo, 0)->attr.jitter_ns = 0;
+	for (int i = 0; i < 24; i++) {
+		duo_start(&duo, LENGTH, &transfer);
+		duo_finish(&transfer, S);
+	}
+	assert_in_range(duo.qp[1]->order.slack, 3, 6);
+	duo_close(&duo);
+}
+
 static void repeats_follow_losses(uint32_t packets, double loss, uint64_t patience_ns)
 {
 	for (uint64_t seed = 0; seed < 4; seed++) {
@@ -71,6 +121,8 @@ static void repeats_follow_losses(uint32_t packets, double loss, uint64_t patien
 		duo_finish(&transfer, patience_ns);
 		assert_true((double)duo.data_lost > packets * loss / 2);
 		assert_in_range(repeated(&duo), duo.data_lost * 9 / 10, duo.data_lost * 13 / 10);
+		/* Nothing was out of order, and repeats are not taken for it. */
+		assert_int_equal(duo.qp[1]->order.slack, 3);
 		duo_close(&duo);
 	}
 }
@@ -98,6 +150,7 @@ int main(void)
 {
 	static const struct CMUnitTest tests[] = {
 		cmocka_unit_test(reordered_within_slack), cmocka_unit_test(slack_is_learnt),
+		cmocka_unit_test(slack_is_kept),	  cmocka_unit_test(slack_is_given_up),
 		cmocka_unit_test(one_in_a_hundred),	  cmocka_unit_test(one_in_ten),
 		cmocka_unit_test(longer_than_the_window),
 	};

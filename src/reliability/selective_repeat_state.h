@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * selective_repeat_state.h: what both ends of Selective Repeat share: the two things that the sender says, and the
+ * receiver's half of the table.
+ *
+ *	TAIL_PROBE  u8 1 | u32 round      everything was sent, and for a round trip nothing came; `round` is the last one
+ *	                                  that was answered, 0 if none was
+ *	ANSWER      u8 2 | u32 round | u64 position
+ *	                                  the repeats of that round wait to be sent, before the first pass goes on there
+ *
+ * Big-endian. A probe without a round, as earlier versions send, asks for everything that is missing.
+ */
+#ifndef RELIABILITY_SELECTIVE_REPEAT_STATE_H
+#define RELIABILITY_SELECTIVE_REPEAT_STATE_H
+
+#include <godwit/scheme.h>
+
+#define TAIL_PROBE	1
+#define TAIL_PROBE_SIZE 5
+#define ANSWER		2
+#define ANSWER_SIZE	13
+
+/* selective_repeat_recv.c, for the table */
+void selective_repeat_look(struct gw_recv *recv, void *arg, uint64_t now);
+void selective_repeat_told(struct gw_recv *recv, void *arg, const void *data, size_t length,
+			   uint64_t now);
+void selective_repeat_overdue(struct gw_recv *recv, void *arg, uint64_t now);
+
+#endif
