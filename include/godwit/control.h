@@ -126,7 +126,7 @@ GW_API int gw_qp_set_gate(struct gw_qp *qp, const struct gw_gate *gate, void *ar
 /* Asks the gate again now: it has changed its mind. */
 GW_API int gw_qp_reopen(struct gw_qp *qp);
 
-/* How long to wait for an answer before believing it lost: smoothed RTT and four deviations, never under a
+/* How long to wait for an answer before believing it lost: smoothed RTT and four deviations or a quarter, never under a
  * millisecond, 50 ms before anything was measured. */
 GW_API uint64_t gw_qp_patience_ns(const struct gw_qp *qp);
 /* How long an answer takes, and a little more: to be asked again after that costs a datagram and no more. Smoothed RTT and

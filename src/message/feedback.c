@@ -91,11 +91,14 @@ int feedback_start(struct gw_qp *qp)
 
 uint64_t gw_qp_patience_ns(const struct gw_qp *qp)
 {
+	const struct feedback *f;
 	uint64_t patience;
 
 	if (!qp || !qp->feedback.rtt_ns)
 		return PATIENCE_UNKNOWN_NS;
-	patience = qp->feedback.rtt_ns + 4 * qp->feedback.rtt_var_ns;
+	f = &qp->feedback;
+	patience =
+		f->rtt_ns + (4 * f->rtt_var_ns > f->rtt_ns / 4 ? 4 * f->rtt_var_ns : f->rtt_ns / 4);
 	return patience < PATIENCE_MIN_NS ? PATIENCE_MIN_NS : patience;
 }
 

@@ -270,7 +270,12 @@ static void look(struct gw_erasure *e, bool again, uint64_t now)
 	if (finished(e, &status))
 		return;
 	r->landed = status.landed;
-	if (again || asked)
+	if (again || asked) {
+		r->asked_ns = now;
+		set_timer(e, now);
+	}
+	/* Groups that ask for the first time say nothing about those that asked before. */
+	r->quiet += again;
 		set_timer(e, now);
 	/* Groups that ask for the first time say nothing about those that asked before. */
 	r->quiet += again;
@@ -297,7 +302,8 @@ void erasure_asked(struct gw_recv *recv, void *arg, const void *data, size_t len
 		return;
 	e->receiving.tail = true;
 	e->receiving.quiet = 0;
-	look(e, true, now);
+	/* But for what was asked for so lately that the question may still be under way. */
+	look(e, now - e->receiving.asked_ns >= gw_qp_answer_ns(gw_recv_qp(recv)), now);
 }
 
 /* ---- the end: the caller hears of it when nothing lands in its memory or ours any more ---------------------------- */

@@ -58,6 +58,7 @@ struct erasure_receiving {
 	uint32_t round;
 	uint32_t quiet; /* rounds in a row that brought nothing */
 	int status;
+	uint64_t asked_ns; /* when something was last asked for */
 	bool cut;
 	bool codes; /* both ends code alike */
 	bool tail;
