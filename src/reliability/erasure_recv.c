@@ -276,9 +276,6 @@ static void look(struct gw_erasure *e, bool again, uint64_t now)
 	}
 	/* Groups that ask for the first time say nothing about those that asked before. */
 	r->quiet += again;
-		set_timer(e, now);
-	/* Groups that ask for the first time say nothing about those that asked before. */
-	r->quiet += again;
 }
 
 void erasure_look(struct gw_recv *recv, void *arg, uint64_t now)
