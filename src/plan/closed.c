@@ -21,7 +21,7 @@
 #include <stdlib.h>
 
 #define ROUNDS_MAX  512
-#define BATCHES_MAX 5
+#define BATCHES_MAX 6
 #define POINTS_MAX  ((BATCHES_MAX + 1) * 2 * (ROUNDS_MAX + 1) + 1)
 #define NEGLIGIBLE  1e-9 /* chance that a message needs more rounds than are looked at */
 
@@ -30,8 +30,9 @@ struct batch {
 	double last_ns;
 	double groups;	  /* that fare independently */
 	double weight;	  /* that there are */
-	double repair_ns; /* cost of the first round; then again_ns each */
+	double repair_ns; /* cost of the first round, of the second, and of each after */
 	double again_ns;
+	double later_ns;
 	const struct process
 		*told;	  /* what is said until it is heard: costs as in there, not as above */
 	double log_early; /* chance that a group is done before its turn comes */
@@ -50,7 +51,9 @@ static double cost(const struct batch *batch, unsigned rounds)
 {
 	if (batch->told)
 		return process_told_ns(batch->told, batch->again_ns, rounds);
-	return rounds ? batch->repair_ns + (rounds - 1) * batch->again_ns : 0;
+	if (rounds < 2)
+		return rounds * batch->repair_ns;
+	return batch->repair_ns + batch->again_ns + (rounds - 2) * batch->later_ns;
 }
 
 /*
@@ -93,6 +96,16 @@ static double groups_alike(const struct process *p, unsigned size)
 	return fmax(fmax(1, burst / size), burst * (1 - pow(1 - 1 / burst, p->spread)));
 }
 
+/* A first repair that failed was not asked for, or lost: on average. */
+static double again_ns(const struct process *p, double unheard)
+{
+	double asked = (1 - unheard) * (1 - p->request_loss), lost = asked * p->loss.mean;
+
+	if (asked >= 1)
+		return p->again_ns;
+	return ((1 - asked) * p->unheard_ns + lost * p->again_ns) / (1 - asked + lost);
+}
+
 /* With this chance the first request is lost, and there is a round less. */
 static void add_batch(struct closed *closed, const struct process *p, unsigned size, double groups,
 		      double first_ns, double last_ns, double repair_ns, double unheard)
@@ -110,7 +123,8 @@ static void add_batch(struct closed *closed, const struct process *p, unsigned s
 	batch->first_ns = first_ns;
 	batch->last_ns = last_ns;
 	batch->repair_ns = repair_ns + p->unit_ns;
-	batch->again_ns = p->again_ns + p->unit_ns;
+	batch->again_ns = again_ns(p, unheard) + p->unit_ns;
+	batch->later_ns = p->later_ns + p->unit_ns;
 	batch->told = NULL;
 	batch->log_early = 0;
 	if (p->lead) {
@@ -197,6 +211,16 @@ static double repair_load(const struct process *p)
 	return lack / p->turn / (1 - p->loss.mean);
 }
 
+static double no_repair(const struct closed *closed)
+{
+	double sum = 0;
+
+	for (unsigned i = 0; i < closed->count; i++)
+		if (closed->batches[i].weight > 0)
+			sum += closed->batches[i].groups * closed->batches[i].log_done[0];
+	return exp(sum);
+}
+
 /*
  * Once the first repairs are asked for they take their share of the wire, and fresh units take as much longer. Groups are
  * then two batches of different density, and a last one for the message's end.
@@ -209,7 +233,7 @@ static void make_batches(const struct process *p, struct closed *closed)
 	double body_ns = body * step, load = repair_load(p);
 	/* All of a block are looked at when it ends. */
 	double spread_ns = fmin(p->spread - 1, body) * step;
-	double quiet_ns = fmin(body_ns, p->first_ns), end_ns, quiet = body;
+	double quiet_ns = fmin(body_ns, p->first_ns), end_ns, quiet = body, mended;
 
 	closed->count = 0;
 	closed->start_ns = lead_ns;
@@ -221,7 +245,12 @@ static void make_batches(const struct process *p, struct closed *closed)
 	add_batch(closed, p, p->size, body - quiet, lead_ns + quiet_ns, lead_ns + end_ns,
 		  p->first_ns, 0);
 	end_ns += lead_ns + (double)tail * step;
-	add_batch(closed, p, p->size, (double)tail, end_ns, end_ns, p->tail_ns, p->request_loss);
+	/* The sender asks about the tail when it has nothing to send: in so many messages that is behind repairs. */
+	mended = 1 - no_repair(closed);
+	add_batch(closed, p, p->size, (double)tail * (1 - mended), end_ns, end_ns, p->tail_ns,
+		  p->request_loss);
+	add_batch(closed, p, p->size, (double)tail * mended, end_ns, end_ns,
+		  p->tail_ns + p->first_ns, p->request_loss);
 	if (p->last_groups > 0) {
 		end_ns += p->last_groups * (p->lead ? p->turn : p->last_size) * p->unit_ns;
 		add_batch(closed, p, p->last_size, p->last_groups, end_ns, end_ns, p->first_ns, 0);
@@ -342,16 +371,6 @@ static void walk(const struct closed *closed, const double *wanted, struct figur
 			out->quantile_ns[next] =
 				at_ns + length_ns * (log(wanted[next]) - known) / (to - from);
 	}
-}
-
-static double no_repair(const struct closed *closed)
-{
-	double sum = 0;
-
-	for (unsigned i = 0; i < closed->count; i++)
-		if (closed->batches[i].weight > 0)
-			sum += closed->batches[i].groups * closed->batches[i].log_done[0];
-	return exp(sum);
 }
 
 /* SDR-RDMA's codes: what cannot be rebuilt is sent again by Selective Repeat, after a wait. */

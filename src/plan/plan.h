@@ -44,9 +44,11 @@ struct plan_path {
 	uint32_t overhead; /* bytes that a packet costs on the wire beside them */
 	uint32_t
 		chunk; /* packets that count as one, lost if any of them is; 1 here, 16 in SDR-RDMA */
-	uint32_t slack;	      /* packets behind a hole before it is provable */
-	uint64_t patience_ns; /* from a request for repair to the next */
-	uint64_t probe_ns;    /* the sender's: until it asks about the tail, or announces again */
+	uint32_t slack; /* packets behind a hole before it is provable */
+	uint64_t
+		patience_ns; /* until a code asks again, and announcements and results are repeated */
+	uint64_t
+		answer_ns; /* what an answer takes at most, as Selective Repeat has it; less than patience */
 	uint64_t early_ns; /* announcements and results are told twice, this far apart; 0: once */
 	uint64_t result_wait_ns; /* what a result waits for company before it leaves */
 	double control_loss;	 /* of announcements, requests, questions and results */

@@ -24,16 +24,22 @@ static void set_times(const struct plan_params *params, const struct plan_path *
 	out->rto_ns = path->rto_rtts * rtt_ns;
 	out->control_loss = path->control_loss;
 	out->early_ns = (double)path->early_ns;
-	out->announce_ns = (double)path->probe_ns;
+	out->announce_ns = (double)path->patience_ns;
 	out->result_ns = (double)path->patience_ns;
 	if (params->scheme == PLAN_SR_RTO) {
-		out->first_ns = out->again_ns = out->rto_ns;
+		out->first_ns = out->again_ns = out->unheard_ns = out->later_ns = out->rto_ns;
 		return;
 	}
 	out->first_ns = rtt_ns + path->slack * out->unit_ns / path->chunk;
-	out->again_ns = (double)path->patience_ns;
-	out->tail_ns = rtt_ns + (double)path->probe_ns;
+	out->again_ns = out->unheard_ns = out->later_ns = (double)path->patience_ns;
+	out->tail_ns = rtt_ns + (double)path->answer_ns;
 	out->request_loss = path->control_loss;
+	if (params->scheme == PLAN_SR_NACK && path->slack) {
+		/* The sender answers as the repeats leave; they are waited for half as long again, and twice that later. */
+		out->again_ns = rtt_ns + (double)path->answer_ns / 2;
+		out->unheard_ns = (double)path->answer_ns;
+		out->later_ns = rtt_ns + (double)path->answer_ns;
+	}
 	/* With nothing to prove (SDR-RDMA's best case) the tail is like the rest. */
 	out->tail = path->slack ? (path->slack + path->chunk - 1) / path->chunk : 0;
 }
@@ -131,7 +137,7 @@ struct process process_of_fallback(const struct process *process, uint64_t units
 	struct process out = *process;
 
 	out.data = units;
-	out.first_ns = out.again_ns = process->rto_ns;
+	out.first_ns = out.again_ns = out.unheard_ns = out.later_ns = process->rto_ns;
 	out.fallback = false;
 	out.control_loss = out.request_loss = 0;
 	out.last_groups = 0;

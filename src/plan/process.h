@@ -33,8 +33,11 @@ struct process {
 	unsigned last_groups; /* those of the message's end, where it is no multiple; one block */
 	unsigned last_size;
 
-	double first_ns;     /* from a block's last unit having left to the first repair leaving */
-	double again_ns;     /* from a repair having left to the next */
+	double first_ns; /* from a block's last unit having left to the first repair leaving */
+	/* From a repair having left to the next: when it was lost, when it was not even asked for, and in later rounds. */
+	double again_ns;
+	double unheard_ns;
+	double later_ns;
 	double request_loss; /* a repair is not asked for, and waits for the next time */
 	double control_loss; /* of announcements and results */
 	double early_ns;     /* from the first of these to the second; 0: as between later ones */

@@ -4,7 +4,7 @@
  * it waits for the next repair. Stretches without a loss are crossed in one step, so that a message costs as much as it
  * has losses.
  *
- * Repairs wait in three queues, one for each delay. A delay being constant, whatever enters a queue is due later than all
+ * Repairs wait in queues, one for each delay. A delay being constant, whatever enters a queue is due later than all
  * in it: no sorting.
  *
  * Where parity follows behind all the data, what was lost of the data is noted, a group for each loss. Blocks then take
@@ -22,9 +22,10 @@
 struct repair {
 	double due_ns;
 	uint32_t units;
+	uint32_t round; /* from 0 */
 };
 
-enum delay { DELAY_FIRST, DELAY_TAIL, DELAY_AGAIN, DELAYS };
+enum delay { DELAY_FIRST, DELAY_TAIL, DELAY_AGAIN, DELAY_UNHEARD, DELAY_LATER, DELAYS };
 
 struct queue {
 	struct repair *repairs;
@@ -58,11 +59,12 @@ struct run {
 	struct notes notes;
 	struct rng control; /* what becomes of control messages */
 	double asked_ns;    /* when the repair asked for last was due */
+	double repaired_ns; /* when the last first repair is */
 	bool heard;	    /* and whether the request arrived */
 	int error;
 };
 
-static void push(struct run *run, enum delay delay, double due_ns, uint32_t units)
+static void push(struct run *run, enum delay delay, double due_ns, uint32_t units, uint32_t round)
 {
 	struct queue *queue = &run->queues[delay];
 
@@ -79,7 +81,8 @@ static void push(struct run *run, enum delay delay, double due_ns, uint32_t unit
 		queue->repairs = more;
 		queue->capacity = capacity;
 	}
-	queue->repairs[queue->count++] = (struct repair){ .due_ns = due_ns, .units = units };
+	queue->repairs[queue->count++] =
+		(struct repair){ .due_ns = due_ns, .units = units, .round = round };
 }
 
 /* The queue with the repair that is due first, or NULL. */
@@ -131,8 +134,11 @@ static void close_block(struct run *run)
 		run->failed++;
 		if (!p->fallback)
 			push(run, tail ? DELAY_TAIL : DELAY_FIRST,
-			     run->now_ns + (tail ? p->tail_ns : p->first_ns),
-			     run->lost[i] - p->spare);
+			     tail ? fmax(run->now_ns, run->repaired_ns) + p->tail_ns
+				  : run->now_ns + p->first_ns,
+			     run->lost[i] - p->spare, 0);
+		if (!tail)
+			run->repaired_ns = run->now_ns + p->first_ns;
 	}
 	run->hurt = false;
 }
@@ -291,23 +297,34 @@ static bool request_heard(struct run *run, double due_ns)
 	return run->heard;
 }
 
+/* What is still missing after a round that began at this time, and will be sent again. */
+static void push_again(struct run *run, const struct repair *repair, double at_ns, uint32_t units,
+		       bool heard)
+{
+	const struct process *p = run->process;
+	enum delay delay = heard ? DELAY_AGAIN : DELAY_UNHEARD;
+	double wait_ns = heard ? p->again_ns : p->unheard_ns;
+
+	if (repair->round > 0) {
+		delay = DELAY_LATER;
+		wait_ns = p->later_ns;
+	}
+	push(run, delay, at_ns + wait_ns, units, repair->round + 1);
+}
+
 static void send_repair(struct run *run, struct queue *queue)
 {
 	const struct process *p = run->process;
 	struct repair repair = queue->repairs[queue->head++];
 	uint32_t lost = 0;
 
-	/* The question about the tail was lost, and nothing leaves before it is put again. */
-	if (queue == &run->queues[DELAY_TAIL] && rng_chance(&run->control, p->request_loss)) {
-		push(run, DELAY_AGAIN, fmax(run->now_ns, repair.due_ns) + p->again_ns,
-		     repair.units);
-		return;
-	}
 	if (run->now_ns < repair.due_ns)
 		run->now_ns = repair.due_ns;
-	if (!request_heard(run, repair.due_ns)) {
-		push(run, DELAY_AGAIN, run->now_ns + p->again_ns + repair.units * p->unit_ns,
-		     repair.units);
+	/* It may be the question about the tail that was lost. */
+	if ((queue == &run->queues[DELAY_TAIL] && rng_chance(&run->control, p->request_loss)) ||
+	    !request_heard(run, repair.due_ns)) {
+		push_again(run, &repair, run->now_ns + repair.units * p->unit_ns, repair.units,
+			   false);
 		return;
 	}
 	for (uint32_t i = 0; i < repair.units; i++)
@@ -315,7 +332,7 @@ static void send_repair(struct run *run, struct queue *queue)
 	run->now_ns += repair.units * p->unit_ns;
 	run->repairs += repair.units;
 	if (lost > 0)
-		push(run, DELAY_AGAIN, run->now_ns + p->again_ns, lost);
+		push_again(run, &repair, run->now_ns, lost, true);
 	else
 		run->over_ns = run->now_ns;
 }
@@ -324,7 +341,7 @@ static double play(struct run *run, const struct process *process)
 {
 	run->process = process;
 	run->now_ns = run->over_ns = 0;
-	run->asked_ns = -INFINITY;
+	run->asked_ns = run->repaired_ns = -INFINITY;
 	run->sent = run->failed = run->repairs = 0;
 	run->block_units = 0;
 	run->block_first = 0;
