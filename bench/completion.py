@@ -5,6 +5,7 @@ The path is SDR-RDMA's unless a sweep says otherwise: 400 Gbit/s, a round trip o
 64 KiB, each lost with the same chance in either direction. A figure is a multiple of the lossless time, with a 95 %
 confidence interval: of a mean by its deviation, of a quantile by the binomial distribution of its rank.
 """
+import concurrent.futures
 import json
 import math
 import os
@@ -14,17 +15,17 @@ import sys
 SCHEMES = {"sr-rto": "sr-rto", "sr": "sr-nack", "mds:32:8": "mds(32,8)", "xor:32:8": "xor(32,8)"}
 PATH = {"rtt-ns": 25_000_000, "rate-bps": 400_000_000_000, "loss": "1e-3", "size": 128 << 20}
 LOSSES = ["1e-6", "1e-5", "1e-4", "1e-3", "1e-2", "3.6e-2", "1e-1"]
-LOSS_MESSAGES = 10_000
+LOSS_MESSAGES = 5000
 LOSSES_OF_DATA = ["1e-3", "1e-2", "1e-1"]
 # size -> messages
-SIZES = {128 << 10: 2000, 1 << 20: 2000, 8 << 20: 2000, 32 << 20: 2000, 128 << 20: 2000, 512 << 20: 500, 2 << 30: 100,
-         4 << 30: 60}
+SIZES = {128 << 10: 1000, 1 << 20: 1000, 8 << 20: 1000, 32 << 20: 1000, 128 << 20: 1000, 512 << 20: 300, 2 << 30: 100,
+         4 << 30: 50}
 RTTS = [100_000, 500_000, 2_000_000, 5_000_000, 10_000_000, 25_000_000, 50_000_000, 100_000_000]
 RATES = [25, 50, 100, 200, 400, 800, 1600]
-SWEEP_MESSAGES = 2000
+SWEEP_MESSAGES = 1000
 GRID = {"loss": ["1e-4", "1e-3", "1e-2"], "size": [1 << 20, 16 << 20, 128 << 20], "rtt-ns": [1_000_000, 25_000_000,
                                                                                           100_000_000]}
-GRID_MESSAGES = 2000
+GRID_MESSAGES = 1000
 # Of the model: as a share of the simulated figure.
 GOAL = 0.1
 QUANTILES = {"p50": 0.5, "p99": 0.99, "p99.9": 0.999}
@@ -98,29 +99,34 @@ def schemes_of(directory):
     return [*SCHEMES, *(["auto"] if probe.returncode == 0 else [])]
 
 
+def points(directory, schemes, places, control_arrives=False):
+    """A point for each place, which is a number of messages and what differs from the usual path, and each scheme."""
+    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+        runs = [pool.submit(point, directory, scheme, messages, path, control_arrives) for messages, path in places
+                for scheme in schemes]
+        return [run.result() for run in runs]
+
+
 def run_completion(directory):
     schemes = schemes_of(directory)
 
     def progress(what):
         print(f"completion (simulated): {what}", file=sys.stderr, flush=True)
 
-    result = {"environment": "simulated", "paper": paper(directory), "loss": [], "data_loss": [], "size": [], "rtt": [], "rate": [],
-              "grid": []}
-    for loss in LOSSES:
-        progress(f"loss {loss}")
-        result["loss"] += [point(directory, scheme, LOSS_MESSAGES, {"loss": loss}) for scheme in schemes]
+    result = {"environment": "simulated", "paper": paper(directory)}
+    progress("loss")
+    result["loss"] = points(directory, schemes, [(LOSS_MESSAGES, {"loss": loss}) for loss in LOSSES])
     progress("loss of data alone")
-    result["data_loss"] = [point(directory, scheme, LOSS_MESSAGES, {"loss": loss}, True)
-                           for loss in LOSSES_OF_DATA for scheme in schemes]
-    progress("size, round trip, rate")
-    result["size"] = [point(directory, scheme, messages, {"size": size}) for size, messages in SIZES.items()
-                      for scheme in schemes]
-    result["rtt"] = [point(directory, scheme, SWEEP_MESSAGES, {"rtt-ns": rtt}) for rtt in RTTS for scheme in schemes]
-    result["rate"] = [point(directory, scheme, SWEEP_MESSAGES, {"rate-bps": rate * 1_000_000_000}) for rate in RATES
-                      for scheme in schemes]
+    result["data_loss"] = points(directory, schemes, [(SWEEP_MESSAGES, {"loss": loss}) for loss in LOSSES_OF_DATA], True)
+    progress("size")
+    result["size"] = points(directory, schemes, [(messages, {"size": size}) for size, messages in SIZES.items()])
+    progress("round trip")
+    result["rtt"] = points(directory, schemes, [(SWEEP_MESSAGES, {"rtt-ns": rtt}) for rtt in RTTS])
+    progress("rate")
+    result["rate"] = points(directory, schemes, [(SWEEP_MESSAGES, {"rate-bps": rate * 1_000_000_000}) for rate in RATES])
     progress("grid")
-    result["grid"] = [point(directory, scheme, GRID_MESSAGES, {"loss": loss, "size": size, "rtt-ns": rtt})
-                      for rtt in GRID["rtt-ns"] for size in GRID["size"] for loss in GRID["loss"] for scheme in SCHEMES]
+    result["grid"] = points(directory, SCHEMES, [(GRID_MESSAGES, {"loss": loss, "size": size, "rtt-ns": rtt})
+                                                 for rtt in GRID["rtt-ns"] for size in GRID["size"] for loss in GRID["loss"]])
     return result
 
 
