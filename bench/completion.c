@@ -16,7 +16,7 @@
 
 #define DEPTH_DEFAULT 1
 
-/* sr-rto, sr, mds:K:M[:DEPTH], xor:K:M[:DEPTH] */
+/* sr-rto, sr, auto, mds:K:M[:DEPTH], xor:K:M[:DEPTH] */
 static int parse_scheme(const char *text, struct completion_options *o)
 {
 	unsigned k, m, depth = DEPTH_DEFAULT;
@@ -26,6 +26,10 @@ static int parse_scheme(const char *text, struct completion_options *o)
 	if (!strcmp(text, "sr") || !strcmp(text, "sr-rto")) {
 		o->scheme = text[2] ? COMPLETION_RTO : COMPLETION_SR;
 		o->params.scheme = text[2] ? PLAN_SR_RTO : PLAN_SR_NACK;
+		return 0;
+	}
+	if (!strcmp(text, "auto")) {
+		o->scheme = COMPLETION_AUTO;
 		return 0;
 	}
 	if (sscanf(text, "%3[a-z]:%u:%u:%u", kind, &k, &m, &depth) < 3 || !k || !m || !depth)
@@ -118,7 +122,9 @@ static int parse(int argc, char **argv, struct completion_options *o)
 /* The same path as the planner sees it. */
 static int predict(const struct completion_options *o, struct plan_result *out)
 {
+	struct plan_choice choice;
 	struct plan_path path;
+	int error;
 
 	plan_path_init(&path, o->rtt_ns, o->rate_bps, o->loss);
 	path.burst = o->burst;
@@ -128,6 +134,11 @@ static int predict(const struct completion_options *o, struct plan_result *out)
 	path.rs_bytes_a_second = path.xor_bytes_a_second = 0; /* coding takes no virtual time */
 	if (o->control_arrives)
 		path.control_loss = 0;
+	if (o->scheme == COMPLETION_AUTO) {
+		error = plan_choose(&path, o->size, PLAN_MEAN, &choice);
+		*out = choice.result;
+		return error;
+	}
 	return plan_predict(&o->params, &path, o->size, o->seed, 0, out);
 }
 
@@ -144,7 +155,7 @@ int main(int argc, char **argv)
 	uint64_t *times_ns;
 
 	if (parse(argc, argv, &options) || predict(&options, &predicted)) {
-		fputs("usage: completion [--scheme sr|sr-rto|mds:K:M[:DEPTH]|xor:K:M[:DEPTH]] [--rtt-ns N] [--rate-bps N] [--loss P] [--burst B] [--control-arrives] [--size BYTES] [--chunk BYTES] [--messages N] [--seed N]\n",
+		fputs("usage: completion [--scheme sr|sr-rto|auto|mds:K:M[:DEPTH]|xor:K:M[:DEPTH]] [--rtt-ns N] [--rate-bps N] [--loss P] [--burst B] [--control-arrives] [--size BYTES] [--chunk BYTES] [--messages N] [--seed N]\n",
 		      stderr);
 		return 2;
 	}
@@ -164,7 +175,7 @@ int main(int argc, char **argv)
 	printf(", \"events\": %" PRIu64 ", \"hash\": \"%016" PRIx64 "\", \"patience_ns\": [%" PRIu64
 	       ", %" PRIu64 "]",
 	       counts.events, counts.hash, counts.patience_ns[0], counts.patience_ns[1]);
-	printf(", \"times_ns\": [");
+	printf(", \"choice\": \"%s\", \"times_ns\": [", counts.choice);
 	for (uint32_t i = 0; i < options.messages; i++)
 		printf("%s%" PRIu64, i ? ", " : "", times_ns[i]);
 	puts("]}");

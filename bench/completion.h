@@ -20,6 +20,7 @@ enum completion_scheme {
 	COMPLETION_SR,	  /* gw_selective_repeat */
 	COMPLETION_RTO,	  /* timer_repeat.h */
 	COMPLETION_CODED, /* gw_erasure: k, m, depth */
+	COMPLETION_AUTO,  /* gw_auto */
 };
 
 struct completion_options {
@@ -47,7 +48,8 @@ struct completion_counts {
 	uint64_t control_packets; /* both ways */
 	uint64_t events;
 	uint64_t hash;
-	uint64_t patience_ns[2]; /* at the end: the sender's, the receiver's */
+	uint64_t patience_ns[2];       /* at the end: the sender's, the receiver's */
+	char choice[PLAN_REASON_SIZE]; /* the last one of gw_auto, and why */
 };
 
 /* What a data packet has on the wire beside its payload, in this simulation. */

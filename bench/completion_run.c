@@ -8,7 +8,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include <godwit/erasure.h>
+#include <godwit/auto.h>
 
 #include "simulation/world.h"
 #include "timer_repeat.h"
@@ -137,6 +137,11 @@ static void received(void *arg, const struct gw_transfer_result *result, uint64_
 	bench->received = true;
 }
 
+static bool is_coded(const struct completion_options *o)
+{
+	return o->scheme == COMPLETION_CODED || o->scheme == COMPLETION_AUTO;
+}
+
 static void open_scheme(struct bench *bench)
 {
 	const struct completion_options *o = bench->o;
@@ -153,8 +158,8 @@ static void open_scheme(struct bench *bench)
 		struct gw_context *ctx = bench->world.hosts[end].ctx;
 		int error = gw_mr_register(ctx, bench->memory, o->size, &bench->mrs[end]);
 
-		if (!error && o->scheme == COMPLETION_CODED) {
-			bench->scheme = &gw_erasure;
+		if (!error && is_coded(o)) {
+			bench->scheme = o->scheme == COMPLETION_AUTO ? &gw_auto : &gw_erasure;
 			error = gw_erasure_open(ctx, &attr, &bench->erasures[end]);
 		}
 		if (error)
@@ -176,7 +181,7 @@ static void open_scheme(struct bench *bench)
 
 static const void *options_of(const struct bench *bench, int end)
 {
-	if (bench->o->scheme == COMPLETION_CODED)
+	if (is_coded(bench->o))
 		return bench->erasures[end];
 	return bench->o->scheme == COMPLETION_RTO && end == 0 ? &bench->timers : NULL;
 }
@@ -256,6 +261,8 @@ void completion_run(const struct completion_options *options, uint64_t *times_ns
 		.hash = sim_hash(bench.world.sim),
 		.patience_ns = { gw_qp_patience_ns(bench.qps[0]), gw_qp_patience_ns(bench.qps[1]) },
 	};
+	if (options->scheme == COMPLETION_AUTO)
+		gw_auto_explain(bench.erasures[0], counts->choice, sizeof(counts->choice));
 	world_close(&bench.world);
 	gw_erasure_abandon(bench.erasures[0]);
 	gw_erasure_abandon(bench.erasures[1]);

@@ -32,6 +32,11 @@ void rs_destroy(struct rs *rs)
 	free(rs);
 }
 
+int rs_retable(struct rs *rs, unsigned k, unsigned m)
+{
+	return k && k <= rs->k && m ? 0 : -EINVAL;
+}
+
 int rs_encode(struct rs *rs, const struct coding_group *group, const void *const data[],
 	      unsigned first, unsigned rows, void *const parity[])
 {

@@ -84,7 +84,9 @@ struct gw_estimate {
 	uint64_t retransmitted; /* of which again */
 	uint32_t marked;	/* of which the peer saw marked as having met congestion; wraps */
 	uint32_t cnps;		/* congestion notifications from the peer; wraps */
-	uint64_t reserved[3];
+	double loss_mean;	/* of packets sent, over some dozens of losses: for what is rare */
+	double burst; /* packets lost in a row, on average; 1: losses are independent, or unknown */
+	uint64_t rate_bps; /* at which data landed while it flowed; 0 until measured */
 };
 GW_API int gw_qp_estimate(const struct gw_qp *qp, struct gw_estimate *out);
 

@@ -19,6 +19,13 @@
 extern "C" {
 #endif
 
+/* What is to be short. */
+enum gw_goal {
+	GW_GOAL_MEAN, /* the time a message takes on average */
+	GW_GOAL_P99,  /* that of the 99th in a hundred */
+	GW_GOAL_P999,
+};
+
 /* The options of a transfer are a struct gw_erasure, and they are needed. */
 extern GW_API const struct gw_scheme gw_erasure;
 
@@ -28,16 +35,20 @@ struct gw_erasure;
 struct gw_erasure_attr {
 	uint64_t max_length; /* of a message; needed */
 	uint32_t payload;    /* the most bytes a packet will have; default 4096 */
-	uint32_t k;	     /* data packets in a group; default 32. Both ends say the same. */
-	uint32_t m; /* parity packets sent with a group; default: what the measured loss asks for */
-	uint32_t
-		rows; /* parity packets a group can have in all, k + rows <= 256; default 16, or 2 m */
-	uint32_t depth; /* groups that take turns, so that a burst spreads over them; default 16 */
-	uint32_t reserved32;
-	uint64_t reserved[4];
+	/* Those below are the sender's choice, message by message, where they are 0: by size and by what was measured of
+	 * round trip, rate, loss and bursts, so that the goal is met best. */
+	uint32_t k;	/* data packets in a group; where both ends give it, they give the same */
+	uint32_t m;	/* parity packets sent with a group */
+	uint32_t rows;	/* parity packets a group can have in all, k + rows <= 256 */
+	uint32_t depth; /* groups that take turns, so that a burst spreads over them; at least 16 */
+	uint32_t goal;	/* enum gw_goal */
+	/* How fast this processor codes: bytes of data times rows of parity; default 50e9, which is what one core does. */
+	uint64_t coding_bytes_a_second;
+	uint64_t reserved[3];
 };
 
-/* -EINVAL, -ENOMEM, and the errors of gw_mr_register(). The memory is about max_length * rows / k bytes. */
+/* -EINVAL, -ENOMEM, and the errors of gw_mr_register(). The memory is about max_length * rows / k bytes, half of max_length
+ * where those are 0. */
 GW_API int gw_erasure_open(struct gw_context *ctx, const struct gw_erasure_attr *attr,
 			   struct gw_erasure **out);
 

@@ -219,9 +219,12 @@ struct gw_recv_attr {
 	const struct gw_recv_handler *handler;
 	void *arg;
 	uint32_t tag; /* told to the sender with the grant; the library gives it no meaning */
-	uint32_t reserved32;
+	uint32_t flags;
 	uint64_t reserved[3];
 };
+
+/* Not all of it is sent, or not in order: its holes say nothing of the path. */
+#define GW_RECV_SPARSE 1u
 
 /*
  * Posts a buffer for the next message. More than `slots` may be posted; the rest are granted as slots come free.

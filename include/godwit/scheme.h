@@ -53,7 +53,8 @@ struct gw_transfer {
 	void *arg;
 	struct gw_transfer_result result;
 	int finished;
-	const void *options; /* for `begin`; gone when it returns */
+	/* For `begin`. Afterwards it points at something only where the scheme has its callers keep it. */
+	const void *options;
 };
 
 struct gw_scheme {

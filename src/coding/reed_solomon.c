@@ -29,7 +29,10 @@ struct rs {
 	unsigned k;
 	unsigned m;
 	struct cauchy cauchy;
-	uint8_t *tables; /* of the first m rows, all k columns */
+	unsigned table_k;
+	unsigned table_m;
+	uint8_t *matrix; /* that the tables are made of */
+	uint8_t *tables; /* of the first table_m rows, table_k columns; room for m and k */
 
 	/* Room to work in. */
 	uint8_t *batch_tables; /* BATCH_ROWS by k */
@@ -54,26 +57,29 @@ static int allocate(struct rs *rs)
 	size_t rows = most > BATCH_ROWS ? most : BATCH_ROWS;
 
 	rs->stride = (rs->k + LINE - 1) / LINE * LINE;
+	rs->matrix = malloc((size_t)rs->k * rs->m);
 	rs->tables = malloc((size_t)TABLE_BYTES * rs->k * rs->m);
 	rs->batch_tables = malloc((size_t)TABLE_BYTES * BATCH_ROWS * rs->k);
 	rs->inverse = malloc(most * most);
 	rs->coefficients = calloc(rows, rs->stride);
 	rs->product = calloc(rows, rs->stride);
-	return rs->tables && rs->batch_tables && rs->inverse && rs->coefficients && rs->product
+	return rs->matrix && rs->tables && rs->batch_tables && rs->inverse && rs->coefficients &&
+			       rs->product
 		       ? 0
 		       : -ENOMEM;
 }
 
-static int prepare(struct rs *rs)
+int rs_retable(struct rs *rs, unsigned k, unsigned m)
 {
-	uint8_t *matrix = malloc((size_t)rs->k * rs->m);
-
-	if (!matrix)
-		return -ENOMEM;
-	for (unsigned row = 0; row < rs->m; row++)
-		cauchy_row(&rs->cauchy, row, rs->k, matrix + (size_t)row * rs->k);
-	ec_init_tables((int)rs->k, (int)rs->m, matrix, rs->tables);
-	free(matrix);
+	if (k < 1 || m < 1 || k > rs->k || m > rs->m)
+		return -EINVAL;
+	if (k == rs->table_k && m == rs->table_m)
+		return 0;
+	for (unsigned row = 0; row < m; row++)
+		cauchy_row(&rs->cauchy, row, k, rs->matrix + (size_t)row * k);
+	ec_init_tables((int)k, (int)m, rs->matrix, rs->tables);
+	rs->table_k = k;
+	rs->table_m = m;
 	return 0;
 }
 
@@ -89,10 +95,11 @@ int rs_create(unsigned k, unsigned m, struct rs **out)
 	rs->k = k;
 	rs->m = m;
 	cauchy_init(&rs->cauchy);
-	if (allocate(rs) || prepare(rs)) {
+	if (allocate(rs)) {
 		rs_destroy(rs);
 		return -ENOMEM;
 	}
+	rs_retable(rs, k, m);
 	*out = rs;
 	return 0;
 }
@@ -101,6 +108,7 @@ void rs_destroy(struct rs *rs)
 {
 	if (!rs)
 		return;
+	free(rs->matrix);
 	free(rs->tables);
 	free(rs->batch_tables);
 	free(rs->inverse);
@@ -139,7 +147,7 @@ static void encode_region(struct rs *rs, unsigned count, const void *const data[
 			memset(rs->output[i], 0, to - from);
 		return;
 	}
-	if (count == rs->k && first == 0 && rows == rs->m) {
+	if (count == rs->table_k && first == 0 && rows == rs->table_m) {
 		ec_encode_data((int)(to - from), (int)count, (int)rows, rs->tables, rs->input,
 			       rs->output);
 		return;
@@ -172,12 +180,12 @@ int rs_fold(struct rs *rs, unsigned index, const void *data, size_t length, void
 {
 	const struct coding_group shape = { .count = index + 1, .length = length, .last = length };
 
-	if (!coding_group_valid(&shape, rs->k))
+	if (!coding_group_valid(&shape, rs->table_k))
 		return -EINVAL;
-	for (unsigned i = 0; i < rs->m; i++)
+	for (unsigned i = 0; i < rs->table_m; i++)
 		rs->output[i] = parity[i];
-	ec_encode_data_update((int)length, (int)rs->k, (int)rs->m, (int)index, rs->tables,
-			      (uint8_t *)data, rs->output);
+	ec_encode_data_update((int)length, (int)rs->table_k, (int)rs->table_m, (int)index,
+			      rs->tables, (uint8_t *)data, rs->output);
 	return 0;
 }
 

@@ -35,7 +35,6 @@ struct sent_record {
 #define PATIENCE_UNKNOWN_NS  UINT64_C(50000000)
 #define PATIENCE_MIN_NS	     UINT64_C(1000000)
 #define ANSWER_MIN_NS	     UINT64_C(500000)
-#define LOSS_SPAN	     32u /* packets at least behind a sample of the loss rate */
 #define STALL_BACKOFF_MAX    6u
 #define STALLS_DOUBT	     4u
 #define STALL_LIMIT_NS	     UINT64_C(1000000000)
@@ -196,6 +195,18 @@ void feedback_stalled(struct gw_qp *qp)
 	reopen(qp);
 }
 
+/* What it had under way then does not land any more, and is not lost: parity that was not needed, a repeat too many. */
+void feedback_ended(struct gw_qp *qp, const struct gw_send *send)
+{
+	struct feedback *f = &qp->feedback;
+	uint32_t last = f->sequence - (uint32_t)(qp->written - send->mark);
+
+	if (!send->mark || !serial_after(last, f->echoed))
+		return;
+	f->echo_at_loss += last - f->echoed;
+	f->told_sequence += last - f->echoed;
+}
+
 void feedback_sent(struct gw_qp *qp, uint32_t msn, uint32_t packet, bool again)
 {
 	struct feedback *f = &qp->feedback;
@@ -235,21 +246,6 @@ void feedback_rtt(struct gw_qp *qp, uint64_t sample_ns)
 		f->rtt_min_ns = sample_ns;
 }
 
-static void estimate_loss(struct feedback *f)
-{
-	uint32_t span = f->echoed - f->echo_at_loss;
-	uint32_t landed = f->peer_landed - f->peer_landed_at_echo;
-	float weight, sample;
-
-	if (span < LOSS_SPAN)
-		return;
-	sample = landed >= span ? 0.0f : 1.0f - (float)landed / (float)span;
-	weight = span > 512 ? 1.0f : (float)span / 512.0f;
-	f->loss += (sample - f->loss) * weight;
-	f->echo_at_loss = f->echoed;
-	f->peer_landed_at_echo = f->peer_landed;
-}
-
 void feedback_reported(struct gw_qp *qp, const struct control_message *message)
 {
 	const struct control_report *report = &message->report;
@@ -262,6 +258,7 @@ void feedback_reported(struct gw_qp *qp, const struct control_message *message)
 		f->heard_landed = report->landed;
 		f->stalls = 0;
 	}
+	estimate_holes(f, report);
 	if (!f->log || report->hold_ns == CONTROL_NO_ECHO)
 		return;
 	r = record(f, report->echo_msn, report->echo_packet);
@@ -278,8 +275,10 @@ void feedback_reported(struct gw_qp *qp, const struct control_message *message)
 	f->stalls = 0;
 	if (r->times == 1 && elapsed > report->hold_ns)
 		feedback_rtt(qp, rtt_ns = elapsed - report->hold_ns);
-	if (r->times == 1)
+	if (r->times == 1) {
 		estimate_loss(f);
+		estimate_rate(f, r->msn, qp->ctx->now - report->hold_ns);
+	}
 	gate_report(qp, rtt_ns);
 	reopen(qp);
 }
@@ -330,26 +329,4 @@ void feedback_reporting(struct gw_qp *qp)
 	f->budget -= REPORT_COST * 100;
 	if (f->budget < 0)
 		f->budget = 0;
-}
-
-int gw_qp_estimate(const struct gw_qp *qp, struct gw_estimate *out)
-{
-	const struct feedback *f;
-
-	if (!qp || !out)
-		return -EINVAL;
-	if (!qp_valid(qp))
-		return -ESTALE;
-	f = &qp->feedback;
-	*out = (struct gw_estimate){ .rtt_ns = f->rtt_ns,
-				     .rtt_var_ns = f->rtt_var_ns,
-				     .rtt_min_ns = f->rtt_min_ns,
-				     .loss = (double)f->loss,
-				     .window = f->window,
-				     .in_flight = f->sequence - f->echoed,
-				     .sent = f->sent,
-				     .retransmitted = f->retransmitted,
-				     .marked = f->peer_ce,
-				     .cnps = f->cnps };
-	return 0;
 }

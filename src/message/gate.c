@@ -5,6 +5,7 @@
  */
 #include <errno.h>
 
+#include "base/serial.h"
 #include "message/state.h"
 
 uint32_t gate_allow(struct gw_qp *qp, uint32_t in_flight)
@@ -28,7 +29,9 @@ void gate_left(struct gw_qp *qp, uint32_t packets, uint64_t bytes)
 void gate_report(struct gw_qp *qp, uint64_t rtt_ns)
 {
 	struct feedback *f = &qp->feedback;
-	uint32_t passed = f->echoed - f->told_sequence;
+	/* Behind, where what was under way does not count: feedback_ended(). */
+	bool behind = serial_before(f->echoed, f->told_sequence);
+	uint32_t passed = behind ? 0 : f->echoed - f->told_sequence;
 	uint32_t landed = f->peer_landed - f->told_landed;
 	struct gw_path_report report = { .delivered_packets = landed,
 					 .lost_packets = passed > landed ? passed - landed : 0,
@@ -41,7 +44,8 @@ void gate_report(struct gw_qp *qp, uint64_t rtt_ns)
 	if (!qp->gate || !qp->gate->report)
 		return;
 	/* What landed beyond the order of sending was counted as lost before, or will be passed later: carried over. */
-	f->told_sequence = f->echoed - (landed > passed ? landed - passed : 0);
+	if (!behind)
+		f->told_sequence = f->echoed - (landed > passed ? landed - passed : 0);
 	f->told_landed = f->peer_landed;
 	f->told_ce = f->peer_ce;
 	f->idle = list_empty(&qp->sends_ready);

@@ -129,6 +129,8 @@ void recv_land(struct gw_qp *qp, const struct fabric_event *event)
 		return;
 	}
 	feedback_landed(qp, recv->msn, packet, event->data.length, event->ce);
+	if (packet != recv->highest)
+		estimate_gap(qp, recv, packet);
 	fresh = set_bit(qp, recv, packet);
 	order_landed(qp, recv, packet, event->lane, fresh);
 	if (fresh)

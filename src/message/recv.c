@@ -244,7 +244,7 @@ int gw_recv_post(struct gw_qp *qp, const struct gw_recv_attr *attr, struct gw_re
 
 	if (error)
 		return error;
-	if (!attr || !out || !attr->mr || attr->reserved32)
+	if (!attr || !out || !attr->mr || attr->flags & ~GW_RECV_SPARSE)
 		return -EINVAL;
 	for (size_t i = 0; i < sizeof(attr->reserved) / sizeof(attr->reserved[0]); i++)
 		if (attr->reserved[i])
@@ -269,6 +269,7 @@ int gw_recv_post(struct gw_qp *qp, const struct gw_recv_attr *attr, struct gw_re
 	recv->mr->users++;
 	recv->addr = attr->addr;
 	recv->tag = attr->tag;
+	recv->sparse = attr->flags & GW_RECV_SPARSE;
 	recv->pieces = qp->fragment_bits ? (32u + qp->fragment_bits - 1) / qp->fragment_bits : 0;
 	recv->msn = qp->recv_posted++;
 	recv->timer.kind = TIMER_RECV;

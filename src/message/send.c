@@ -352,6 +352,7 @@ void send_result(struct gw_send *send, const struct gw_result *result)
 		return;
 	send->result = true;
 	send->result_value = *result;
+	feedback_ended(qp, send);
 	/* The receiver takes no more: what waits is not worth sending. */
 	put_drop_all(send);
 	if (!send->ended)

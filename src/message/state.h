@@ -32,6 +32,7 @@
 #include "base/list.h"
 #include "base/pool.h"
 #include "fabric/fabric.h"
+#include "message/estimate.h"
 #include "wire/control.h"
 
 #define NEVER UINT64_MAX
@@ -202,7 +203,7 @@ struct feedback {
 	uint32_t
 		peer_landed_at_echo; /* and the pair (sequence, landed) the loss estimate last used */
 	uint32_t echo_at_loss;
-	float loss;
+	struct path_estimate path;
 	uint32_t peer_ce;			      /* marks that the peer has seen */
 	uint32_t told_landed, told_sequence, told_ce; /* to the gate */
 	bool idle;	  /* there was nothing to send since it was last told */
@@ -221,6 +222,7 @@ struct feedback {
 	uint32_t echo_packet;
 	uint64_t echo_time;
 	bool echo_valid;
+	struct hole_count holes;
 	uint32_t unreported; /* packets */
 	int32_t budget;	     /* hundredths of a byte of report that the data so far has paid for */
 	uint64_t report_at;
@@ -389,6 +391,7 @@ struct gw_recv {
 	uint32_t told_round; /* in which its result was last told; 0: never */
 	uint8_t scheme;
 	bool has_imm;
+	bool sparse;
 	bool is_announced;
 	bool completed;
 	bool released;
@@ -491,6 +494,8 @@ void feedback_sent(struct gw_qp *qp, uint32_t msn, uint32_t packet, bool again);
 void feedback_landed(struct gw_qp *qp, uint32_t msn, uint32_t packet, uint32_t bytes, bool ce);
 void feedback_reported(struct gw_qp *qp, const struct control_message *message);
 void feedback_rtt(struct gw_qp *qp, uint64_t sample_ns);
+/* The receiver completed this message. */
+void feedback_ended(struct gw_qp *qp, const struct gw_send *send);
 void feedback_stalled(struct gw_qp *qp);
 void feedback_reporting(struct gw_qp *qp);
 void feedback_credit(struct gw_qp *qp, uint32_t window);

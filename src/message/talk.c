@@ -191,6 +191,7 @@ static void say_report(struct gw_qp *qp, struct letter *letter)
 	control_put_lane(&letter->writer, &lane);
 	put_results(qp, letter);
 	put_runs(qp, letter);
+	control_put_holes(&letter->writer, f->holes.runs, f->holes.packets);
 	letter_end(letter);
 	count(qp->ctx, COUNT_REPORTS_SENT);
 	feedback_reporting(qp);

@@ -34,9 +34,7 @@ static const struct code xor_grid[] = {
 #define XOR_CODES  (sizeof(xor_grid) / sizeof(xor_grid[0]))
 #define CANDIDATES (2 + MDS_CODES + XOR_CODES)
 
-/* Enough groups in turn that an average burst takes half the parity of each; a power of two. */
-static unsigned interleave_for(const struct plan_path *path, uint64_t size, unsigned k,
-			       double mendable)
+unsigned plan_interleave(const struct plan_path *path, uint64_t size, unsigned k, double mendable)
 {
 	uint64_t unit = (uint64_t)path->payload * path->chunk;
 	uint64_t groups = (size + unit * k - 1) / (unit * k);
@@ -67,7 +65,7 @@ bool plan_candidate(const struct plan_path *path, uint64_t size, unsigned i,
 		.scheme = i < MDS_CODES ? PLAN_MDS : PLAN_XOR,
 		.k = code->k,
 		.m = code->m,
-		.interleave = interleave_for(path, size, code->k, code->m),
+		.interleave = plan_interleave(path, size, code->k, code->m),
 	};
 	return true;
 }
@@ -79,7 +77,8 @@ static double least_ns(const struct plan_params *params, const struct plan_path 
 	struct process process;
 
 	process_make(params, path, size, &process);
-	return (double)process.units * process.unit_ns + process.end_ns;
+	return (double)(process.lead ? process.lead : process.units) * process.unit_ns +
+	       process.end_ns;
 }
 
 int plan_choose(const struct plan_path *path, uint64_t size, enum plan_goal goal,
@@ -114,6 +113,20 @@ int plan_choose(const struct plan_path *path, uint64_t size, enum plan_goal goal
 			choice.result = results[i];
 		}
 	}
+	plan_explain(path, size, goal, &choice);
+	*out = choice;
+	return 0;
+}
+
+int plan_justify(const struct plan_path *path, uint64_t size, enum plan_goal goal,
+		 const struct plan_params *params, struct plan_choice *out)
+{
+	const struct plan_params repeat = { .scheme = PLAN_SR_NACK };
+	struct plan_choice choice = { .params = *params };
+
+	if (plan_predict(&repeat, path, size, 0, 0, &choice.repeat) ||
+	    plan_predict(params, path, size, 0, 0, &choice.result))
+		return -EINVAL;
 	plan_explain(path, size, goal, &choice);
 	*out = choice;
 	return 0;

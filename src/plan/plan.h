@@ -125,6 +125,32 @@ struct plan_choice {
 int plan_choose(const struct plan_path *path, uint64_t size, enum plan_goal goal,
 		struct plan_choice *out);
 
+/* Why these, in a sentence: fills *out, whoever chose. -EINVAL. */
+int plan_justify(const struct plan_path *path, uint64_t size, enum plan_goal goal,
+		 const struct plan_params *params, struct plan_choice *out);
+
+/* Enough groups in turn that an average burst takes half of what each can mend; a power of two. */
+unsigned plan_interleave(const struct plan_path *path, uint64_t size, unsigned k, double mendable);
+
+/* What a scheme has to choose from. */
+struct plan_limits {
+	bool repeat; /* PLAN_SR_NACK is among it */
+	unsigned k;  /* of a code; 0: powers of two up to k_max */
+	unsigned k_max;
+	unsigned m;	     /* likewise; 0: up to half of k */
+	unsigned interleave; /* at least, where there are so many groups */
+	bool (*fits)(void *arg, unsigned k, unsigned m); /* null: all do */
+	void *arg;
+};
+
+/*
+ * The choice for a scheme: PLAN_SR_NACK or PLAN_MDS, by closed forms, without a word. *params holds what was chosen before
+ * (PLAN_SCHEMES: nothing was), and stays as it is unless another is better by some per cent. -EINVAL, also when there is
+ * nothing to choose from.
+ */
+int plan_pick(const struct plan_path *path, uint64_t size, enum plan_goal goal,
+	      const struct plan_limits *limits, struct plan_params *params);
+
 /* What a message that ends at a deadline, whole or not, can expect. The clock starts with the first byte. */
 struct plan_bounded {
 	double once;	 /* share of the data delivered if nothing is repaired */

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The erasure scheme's memory, its parameters, and its table. What the two ends do is in erasure_send.c and _recv.c. */
 #include <errno.h>
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,30 +10,56 @@
 #define PAYLOAD_LEAST	64u
 #define PAYLOAD_MOST	65536u /* as a queue pair's */
 #define K_DEFAULT	32u
+#define K_MOST		128u
+#define K_LEAST		8u
 #define ROWS_DEFAULT	16u
-#define ROWS_LIMIT	254u /* a byte counts them, and says one more */
-#define DEPTH_DEFAULT	16u
 #define DEPTH_LIMIT	1024u
 
-static int fill(struct gw_erasure_attr *attr)
+static int check(const struct gw_erasure_attr *attr)
 {
+	uint32_t k = attr->k ? attr->k : 1;
+
 	for (size_t i = 0; i < sizeof(attr->reserved) / sizeof(attr->reserved[0]); i++)
 		if (attr->reserved[i])
 			return -EINVAL;
-	if (!attr->payload)
-		attr->payload = PAYLOAD_DEFAULT;
-	if (!attr->k)
-		attr->k = K_DEFAULT;
-	if (!attr->rows)
-		attr->rows = 2 * attr->m > ROWS_DEFAULT ? 2 * attr->m : ROWS_DEFAULT;
-	if (!attr->depth)
-		attr->depth = DEPTH_DEFAULT;
-	if (!attr->max_length || attr->reserved32 || attr->k >= RS_SYMBOLS_MAX ||
-	    attr->rows > RS_SYMBOLS_MAX - attr->k || attr->m > attr->rows ||
-	    attr->rows > ROWS_LIMIT || attr->depth > DEPTH_LIMIT || attr->payload > PAYLOAD_MOST ||
-	    attr->payload < PAYLOAD_LEAST)
+	if (!attr->max_length || attr->goal > GW_GOAL_P999 || k >= RS_SYMBOLS_MAX ||
+	    attr->m > RS_SYMBOLS_MAX - k || attr->rows > RS_SYMBOLS_MAX - k ||
+	    attr->m > ERASURE_ROWS_LIMIT || attr->rows > ERASURE_ROWS_LIMIT ||
+	    (attr->rows && attr->m > attr->rows) || attr->depth > DEPTH_LIMIT ||
+	    attr->payload > PAYLOAD_MOST || (attr->payload && attr->payload < PAYLOAD_LEAST))
 		return -EINVAL;
 	return 0;
+}
+
+/* What memory and coder are made for. Where k is open that is as many data packets as one group may ever have. */
+static void size_up(struct gw_erasure *e)
+{
+	struct gw_erasure_attr *attr = &e->attr;
+	uint64_t packets;
+
+	if (!attr->payload)
+		attr->payload = PAYLOAD_DEFAULT;
+	packets = attr->max_length / attr->payload + 1;
+	e->k_max = attr->k;
+	if (!attr->k && attr->m)
+		e->k_max = attr->k = K_DEFAULT;
+	for (e->k_max = attr->k ? attr->k : K_LEAST;
+	     !attr->k && e->k_max < K_MOST && e->k_max < packets;)
+		e->k_max *= 2;
+	e->m_max = attr->m ? attr->m : (e->k_max + 1) / 2;
+	if (e->m_max > RS_SYMBOLS_MAX - e->k_max)
+		e->m_max = RS_SYMBOLS_MAX - e->k_max;
+}
+
+/* Rows that there is memory for, where groups have the default size or the one given. */
+static uint32_t rows_for(const struct gw_erasure_attr *attr)
+{
+	uint32_t rows = attr->rows;
+	uint32_t most = RS_SYMBOLS_MAX - (attr->k ? attr->k : K_DEFAULT);
+
+	if (!rows)
+		rows = 2 * attr->m > ROWS_DEFAULT ? 2 * attr->m : ROWS_DEFAULT;
+	return rows < most ? rows : most;
 }
 
 static void destroy(struct gw_erasure *e)
@@ -57,19 +82,20 @@ int gw_erasure_open(struct gw_context *ctx, const struct gw_erasure_attr *attr,
 	if (!e)
 		return -ENOMEM;
 	e->attr = *attr;
-	error = fill(&e->attr);
+	error = check(attr);
 	if (error) {
 		free(e);
 		return error;
 	}
-	e->groups_max = (uint32_t)(e->attr.max_length / PAYLOAD_LEAST / e->attr.k) + 2;
-	e->scratch_bytes =
-		layout_parity_bytes(e->attr.max_length, e->attr.payload, e->attr.k, e->attr.rows);
+	size_up(e);
+	e->groups_max =
+		(uint32_t)(e->attr.max_length / PAYLOAD_LEAST / (e->attr.k ? e->attr.k : K_LEAST)) +
+		2;
+	e->scratch_bytes = layout_parity_bytes(e->attr.max_length, e->attr.payload,
+					       e->attr.k ? e->attr.k : K_DEFAULT, rows_for(attr));
 	e->next_row = malloc(e->groups_max);
 	e->scratch = malloc(e->scratch_bytes);
-	error = e->next_row && e->scratch
-			? rs_create(e->attr.k, e->attr.m ? e->attr.m : e->attr.rows / 2 + 1, &e->rs)
-			: -ENOMEM;
+	error = e->next_row && e->scratch ? rs_create(e->k_max, e->m_max, &e->rs) : -ENOMEM;
 	if (!error)
 		error = gw_mr_register(ctx, e->scratch, e->scratch_bytes, &e->mr);
 	if (error) {
@@ -101,25 +127,8 @@ void gw_erasure_abandon(struct gw_erasure *erasure)
 		destroy(erasure);
 }
 
-/* The mean number a group loses and three deviations, and one: for a group in some hundreds that is not enough, and that
- * one asks. */
-static uint32_t parity_for(const struct gw_qp *qp, const struct gw_erasure_attr *attr)
-{
-	struct gw_estimate estimate;
-	double lost, wanted;
-	uint32_t most;
-
-	if (attr->m)
-		return attr->m;
-	if (gw_qp_estimate(qp, &estimate))
-		return 1;
-	lost = estimate.loss * attr->k;
-	wanted = ceil(lost + 3 * sqrt(lost)) + 1;
-	most = attr->rows / 2 + 1;
-	return wanted < most ? (uint32_t)wanted : most;
-}
-
-static int prepare(struct gw_qp *qp, const struct gw_transfer_attr *attr, uint32_t geometry[2])
+int erasure_prepare(struct gw_qp *qp, const struct gw_transfer_attr *attr, bool repeat,
+		    uint32_t geometry[2])
 {
 	struct gw_erasure *e = (struct gw_erasure *)(uintptr_t)attr->options;
 	uint32_t payload;
@@ -135,13 +144,18 @@ static int prepare(struct gw_qp *qp, const struct gw_transfer_attr *attr, uint32
 	if (attr->length > e->attr.max_length || payload > e->attr.payload ||
 	    payload < PAYLOAD_LEAST)
 		return -EMSGSIZE;
-	e->layout = (struct erasure_layout){ .k = e->attr.k,
-					     .m = parity_for(qp, &e->attr),
-					     .rows = e->attr.rows,
-					     .depth = e->attr.depth };
-	geometry[0] = e->layout.k | e->layout.m << 8 | e->layout.rows << 16;
-	geometry[1] = e->layout.depth;
+	erasure_choose(e, qp, attr->length, repeat);
+	geometry[0] = geometry[1] = 0;
+	if (e->layout.m) {
+		geometry[0] = e->layout.k | e->layout.m << 8 | e->layout.rows << 16;
+		geometry[1] = e->layout.depth;
+	}
 	return 0;
+}
+
+static int prepare(struct gw_qp *qp, const struct gw_transfer_attr *attr, uint32_t geometry[2])
+{
+	return erasure_prepare(qp, attr, false, geometry);
 }
 
 const struct gw_scheme gw_erasure = {

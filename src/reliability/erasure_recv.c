@@ -25,13 +25,6 @@ struct request {
 	bool exhausted; /* a group has asked for every row */
 };
 
-static struct gw_erasure *erasure_of(struct gw_recv *recv)
-{
-	const struct erasure_request *request = gw_recv_state(recv);
-
-	return request->erasure;
-}
-
 static bool has(struct gw_recv *recv, uint32_t packet)
 {
 	struct gw_run run;
@@ -42,6 +35,7 @@ static bool has(struct gw_recv *recv, uint32_t packet)
 /* Until data has landed packets may still turn out smaller than they seemed. */
 static void cut(struct gw_erasure *e, const struct gw_recv_status *status)
 {
+	const struct gw_transfer *transfer = gw_recv_state(e->receiving.data);
 	struct erasure_receiving *r = &e->receiving;
 	struct erasure_layout *layout = &e->layout;
 
@@ -49,9 +43,10 @@ static void cut(struct gw_erasure *e, const struct gw_recv_status *status)
 	layout->m = status->geometry[0] >> 8 & 0xff;
 	layout->rows = status->geometry[0] >> 16 & 0xff;
 	layout->depth = status->geometry[1];
-	r->codes = r->parity && layout->k == e->attr.k && layout->m && layout->m <= layout->rows &&
-		   layout->rows <= e->attr.rows && layout->depth && layout->depth <= UINT16_MAX &&
-		   status->scheme == ERASURE_SCHEME_ID;
+	r->codes = r->parity && layout->k && layout->k <= e->k_max && layout->m &&
+		   layout->m <= layout->rows && layout->rows <= ERASURE_ROWS_LIMIT &&
+		   layout->rows <= RS_SYMBOLS_MAX - e->k_max && layout->depth &&
+		   layout->depth <= UINT16_MAX && status->scheme == transfer->scheme->id;
 	if (!r->codes)
 		*layout = (struct erasure_layout){ .k = 1, .m = 1, .rows = 1, .depth = 1 };
 	layout_cut(layout, status->length, status->payload);
@@ -260,7 +255,7 @@ static void look(struct gw_erasure *e, bool again, uint64_t now)
 	struct gw_recv_status status;
 	bool asked;
 
-	if (r->ended || finished(e, &status) || !(status.flags & GW_RECV_ANNOUNCED))
+	if (r->ended || r->repeats || finished(e, &status) || !(status.flags & GW_RECV_ANNOUNCED))
 		return;
 	if (!r->cut)
 		cut(e, &status);
@@ -281,18 +276,18 @@ static void look(struct gw_erasure *e, bool again, uint64_t now)
 void erasure_look(struct gw_recv *recv, void *arg, uint64_t now)
 {
 	(void)arg;
-	look(erasure_of(recv), false, now);
+	look(erasure_of_recv(recv), false, now);
 }
 
 void erasure_recv_timer(struct gw_recv *recv, void *arg, uint64_t now)
 {
 	(void)arg;
-	look(erasure_of(recv), true, now);
+	look(erasure_of_recv(recv), true, now);
 }
 
 void erasure_asked(struct gw_recv *recv, void *arg, const void *data, size_t length, uint64_t now)
 {
-	struct gw_erasure *e = erasure_of(recv);
+	struct gw_erasure *e = erasure_of_recv(recv);
 
 	(void)arg;
 	if (length < 1 || *(const uint8_t *)data != ERASURE_TAIL_PROBE)
@@ -315,7 +310,7 @@ static void tell(struct gw_erasure *e, uint64_t now)
 
 void erasure_received(struct gw_recv *recv, void *arg, int status, uint64_t now)
 {
-	struct gw_erasure *e = erasure_of(recv);
+	struct gw_erasure *e = erasure_of_recv(recv);
 
 	(void)arg;
 	e->receiving.ended = true;
@@ -350,17 +345,16 @@ static const struct gw_recv_handler parity_handler = { .progress = parity_progre
 
 void erasure_recv_begin(struct gw_recv *recv, uint64_t now)
 {
-	struct erasure_request *request = gw_recv_state(recv);
-	struct gw_erasure *e = (struct gw_erasure *)(uintptr_t)request->transfer.options;
+	struct gw_erasure *e = erasure_of_recv(recv);
 	struct gw_recv_attr attr = { .addr = e->scratch,
 				     .length = e->scratch_bytes,
 				     .mr = e->mr,
+				     .flags = GW_RECV_SPARSE,
 				     .handler = &parity_handler,
 				     .arg = e };
 	int error;
 
 	(void)now;
-	request->erasure = e;
 	e->receiving = (struct erasure_receiving){ .data = recv };
 	error = gw_recv_post(gw_recv_qp(recv), &attr, &e->receiving.parity);
 	if (error)

@@ -11,13 +11,6 @@
 
 #include "erasure_state.h"
 
-static struct gw_erasure *erasure_of(struct gw_send *send)
-{
-	const struct erasure_request *request = gw_send_state(send);
-
-	return request->erasure;
-}
-
 static bool encoding(const struct gw_erasure *e)
 {
 	const struct erasure_sending *s = &e->sending;
@@ -100,7 +93,7 @@ static void encode_stripe(struct gw_erasure *e)
 void erasure_granted(struct gw_send *send, void *arg, uint64_t capacity, uint64_t now)
 {
 	const struct gw_transfer *transfer = gw_send_state(send);
-	struct gw_erasure *e = erasure_of(send);
+	struct gw_erasure *e = erasure_of_send(send);
 	uint32_t payload = 0;
 	int error = 0;
 
@@ -119,7 +112,7 @@ void erasure_granted(struct gw_send *send, void *arg, uint64_t capacity, uint64_
 
 void erasure_drained(struct gw_send *send, void *arg, uint64_t now)
 {
-	struct gw_erasure *e = erasure_of(send);
+	struct gw_erasure *e = erasure_of_send(send);
 
 	(void)arg;
 	e->sending.data_waiting = false;
@@ -138,7 +131,7 @@ static bool new_round(struct erasure_sending *s, uint32_t round)
 
 void erasure_repeat(struct gw_send *send, void *arg, const struct gw_nack *nack, uint64_t now)
 {
-	struct gw_erasure *e = erasure_of(send);
+	struct gw_erasure *e = erasure_of_send(send);
 
 	(void)arg;
 	/* While packets wait here they may be the very ones: if not, it will ask again. */
@@ -158,7 +151,7 @@ static uint32_t read_u32(const uint8_t *bytes)
 
 void erasure_repair(struct gw_send *send, void *arg, const void *data, size_t length, uint64_t now)
 {
-	struct gw_erasure *e = erasure_of(send);
+	struct gw_erasure *e = erasure_of_send(send);
 	const uint8_t *bytes = data;
 
 	(void)arg;
@@ -186,7 +179,7 @@ void erasure_repair(struct gw_send *send, void *arg, const void *data, size_t le
 void erasure_send_timer(struct gw_send *send, void *arg, uint64_t now)
 {
 	static const uint8_t tail_probe[] = { ERASURE_TAIL_PROBE };
-	struct gw_erasure *e = erasure_of(send);
+	struct gw_erasure *e = erasure_of_send(send);
 
 	(void)arg;
 	if (encoding(e)) {
@@ -217,7 +210,7 @@ static void tell(struct gw_erasure *e, uint64_t now)
 
 void erasure_sent(struct gw_send *send, void *arg, int status, uint64_t now)
 {
-	struct gw_erasure *e = erasure_of(send);
+	struct gw_erasure *e = erasure_of_send(send);
 
 	(void)arg;
 	e->sending.ended = true;
@@ -269,18 +262,20 @@ static const struct gw_send_handler parity_handler = { .granted = parity_granted
 
 void erasure_send_begin(struct gw_send *send, uint64_t now)
 {
-	struct erasure_request *request = gw_send_state(send);
-	struct gw_erasure *e = (struct gw_erasure *)(uintptr_t)request->transfer.options;
+	const struct gw_transfer *transfer = gw_send_state(send);
+	struct gw_erasure *e = erasure_of_send(send);
 	struct gw_send_attr attr = { .scheme = ERASURE_SCHEME_ID,
 				     .handler = &parity_handler,
 				     .arg = e };
 	int error;
 
 	(void)now;
-	request->erasure = e;
-	e->sending = (struct erasure_sending){ .data = send };
-	attr.length = layout_parity_bytes(request->transfer.length, e->attr.payload, e->layout.k,
-					  e->layout.rows);
+	e->sending = (struct erasure_sending){ .data = send, .repeats = !e->layout.m };
+	if (e->layout.m) {
+		rs_retable(e->rs, e->layout.k, e->layout.m);
+		attr.length = layout_parity_bytes(transfer->length, e->attr.payload, e->layout.k,
+						  e->layout.rows);
+	}
 	error = gw_stream_start(gw_send_qp(send), &attr, &e->sending.parity);
 	if (error)
 		gw_transfer_finish_send(send, error, GW_MISSING_UNKNOWN);

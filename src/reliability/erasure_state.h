@@ -12,9 +12,11 @@
 #include <godwit/erasure.h>
 
 #include "coding/reed_solomon.h"
-#include "erasure_layout.h"
+#include "reliability/erasure_layout.h"
+#include "plan/plan.h"
 
 #define ERASURE_SCHEME_ID 2
+#define AUTO_SCHEME_ID	  4
 
 /* The sender says that it has sent everything. */
 #define ERASURE_TAIL_PROBE 1
@@ -25,12 +27,7 @@
 #define ERASURE_REPAIR_ENTRY 6u
 
 #define ERASURE_BACKOFF_LIMIT 6
-
-/* The head of a request's own memory. */
-struct erasure_request {
-	struct gw_transfer transfer;
-	struct gw_erasure *erasure;
-};
+#define ERASURE_ROWS_LIMIT    254u /* a byte counts them, and says one more */
 
 struct erasure_sending {
 	struct gw_send *data; /* null: no transfer */
@@ -45,6 +42,7 @@ struct erasure_sending {
 	bool data_waiting;   /* puts wait to be sent */
 	bool parity_waiting; /* likewise */
 	bool ended;	     /* the data's */
+	bool repeats;	     /* auto: by Selective Repeat, and the parity message is empty */
 };
 
 struct erasure_receiving {
@@ -63,7 +61,21 @@ struct erasure_receiving {
 	bool codes; /* both ends code alike */
 	bool tail;
 	bool ended;
+	bool repeats; /* as at the sender, which announced it */
 };
+
+/* What was chosen for messages of about one size, and on what sort of path. */
+struct erasure_choice {
+	struct plan_params params;
+	double rtt_ns;
+	double rate_bps;
+	double loss;
+	double burst;
+	uint64_t at;
+	bool made;
+	bool repeat; /* Selective Repeat was among what there was to choose from */
+};
+#define ERASURE_CHOICES 32 /* by the number of packets, in powers of two */
 
 struct gw_erasure {
 	struct gw_mr *mr;
@@ -71,7 +83,13 @@ struct gw_erasure {
 	uint8_t *scratch;
 	uint64_t scratch_bytes;
 	struct gw_erasure_attr attr;
-	struct erasure_layout layout;
+	uint32_t k_max; /* of the coder */
+	uint32_t m_max;
+	struct erasure_choice choices[ERASURE_CHOICES];
+	uint32_t latest;       /* of them */
+	struct plan_path path; /* that the latest was made for */
+	uint64_t path_size;
+	struct erasure_layout layout; /* m = 0: Selective Repeat */
 	struct erasure_sending sending;
 	struct erasure_receiving receiving;
 	uint32_t groups_max;
@@ -83,6 +101,28 @@ static inline uint64_t erasure_backed_off(uint64_t patience_ns, uint32_t times)
 {
 	return patience_ns << (times < ERASURE_BACKOFF_LIMIT ? times : ERASURE_BACKOFF_LIMIT);
 }
+
+/* The memory of a transfer, at either end: its options, which its caller keeps. */
+static inline struct gw_erasure *erasure_of_send(struct gw_send *send)
+{
+	const struct gw_transfer *transfer = gw_send_state(send);
+
+	return (struct gw_erasure *)(uintptr_t)transfer->options;
+}
+
+static inline struct gw_erasure *erasure_of_recv(struct gw_recv *recv)
+{
+	const struct gw_transfer *transfer = gw_recv_state(recv);
+
+	return (struct gw_erasure *)(uintptr_t)transfer->options;
+}
+
+/* erasure.c, for the tables of both schemes: checks, and sets e->layout as far as it does not depend on the packets. */
+int erasure_prepare(struct gw_qp *qp, const struct gw_transfer_attr *attr, bool repeat,
+		    uint32_t geometry[2]);
+
+/* erasure_choose.c: k, m, rows and depth of a message, in e->layout. `repeat`: it may be Selective Repeat. */
+void erasure_choose(struct gw_erasure *e, struct gw_qp *qp, uint64_t length, bool repeat);
 
 /* erasure_send.c, for the table */
 void erasure_send_begin(struct gw_send *send, uint64_t now);

@@ -36,11 +36,6 @@ static void fill(struct gw_transfer *transfer, const struct gw_scheme *scheme,
 	transfer->result.length = attr->length;
 }
 
-static void forget_options(struct gw_transfer *transfer)
-{
-	transfer->options = NULL;
-}
-
 int gw_transfer_send(struct gw_qp *qp, const struct gw_scheme *scheme,
 		     const struct gw_transfer_attr *attr, struct gw_send **out)
 {
@@ -64,7 +59,6 @@ int gw_transfer_send(struct gw_qp *qp, const struct gw_scheme *scheme,
 	fill(gw_send_state(send), scheme, attr);
 	if (scheme->send_begin)
 		scheme->send_begin(send, gw_qp_now_ns(qp));
-	forget_options(gw_send_state(send));
 	*out = send;
 	return 0;
 }
@@ -93,7 +87,6 @@ int gw_transfer_recv(struct gw_qp *qp, const struct gw_scheme *scheme,
 	fill(gw_recv_state(recv), scheme, attr);
 	if (scheme->recv_begin)
 		scheme->recv_begin(recv, gw_qp_now_ns(qp));
-	forget_options(gw_recv_state(recv));
 	*out = recv;
 	return 0;
 }

@@ -20,7 +20,8 @@
  *	REPORT    u32 landed, duplicate, late, ce, overrun |
  *	          u32 echo_msn, echo_packet, hold_ns | u32 runs_msn |
  *	          u8 lanes | u8 results | u16 runs | lanes x { u32 landed, ce } |
- *	          results x { u32 msn, status, missing } | runs x { u32 first, count }
+ *	          results x { u32 msn, status, missing } | runs x { u32 first, count } |
+ *	          u32 holes, u32 hole_packets    (may be missing: an older release)
  *	NACK      u32 msn | u32 round | u32 below | u16 runs | u16 flags |
  *	          runs x { u32 first, count }
  *	CREDIT    u32 window_packets | u32 reserved
@@ -54,6 +55,7 @@
 #define CONTROL_LANE_SIZE	    8
 #define CONTROL_RESULT_SIZE	    12
 #define CONTROL_RUN_SIZE	    8
+#define CONTROL_HOLES_SIZE	    8
 /* Each type's body without its lists. */
 #define CONTROL_ANNOUNCE_SIZE 8
 #define CONTROL_GRANT_SIZE    8
@@ -168,6 +170,10 @@ struct control_report {
 	const uint8_t *lanes;
 	const uint8_t *results;
 	const uint8_t *runs;
+	/* Runs of packets that did not come in their turn, ever, and the packets in them. */
+	bool has_holes;
+	uint32_t holes;
+	uint32_t hole_packets;
 };
 
 /* Of message msn, every packet below `below` has landed, except those in the runs. */
@@ -281,10 +287,11 @@ int control_put_announce_entry(struct control_writer *w,
 			       const struct control_announce_entry *entry);
 int control_put_grant(struct control_writer *w, uint32_t first_msn);
 int control_put_grant_entry(struct control_writer *w, const struct control_grant_entry *entry);
-/* A report's lists follow in this order: lanes, results, runs. */
+/* A report's lists follow in this order: lanes, results, runs; and behind them the holes. */
 int control_put_report(struct control_writer *w, const struct control_report *report);
 int control_put_lane(struct control_writer *w, const struct control_lane *lane);
 int control_put_result(struct control_writer *w, const struct control_result *result);
+int control_put_holes(struct control_writer *w, uint32_t holes, uint32_t hole_packets);
 int control_put_nack(struct control_writer *w, const struct control_nack *nack);
 /* To a report or a NACK. -EINVAL: a run that the decoder would refuse (see above). */
 int control_put_run(struct control_writer *w, const struct control_run *run);

@@ -94,6 +94,10 @@ static int decode_report(struct span body, struct control_report *report)
 	report->runs = take(&body, (size_t)report->run_count * CONTROL_RUN_SIZE);
 	if (!report->runs || !runs_are_sound(report->runs, report->run_count, UINT32_MAX))
 		return -EBADMSG;
+	b = take(&body, CONTROL_HOLES_SIZE);
+	report->has_holes = b != NULL;
+	report->holes = b ? get_be32(b) : 0;
+	report->hole_packets = b ? get_be32(b + 4) : 0;
 	return 0;
 }
 

@@ -217,6 +217,19 @@ int control_put_run(struct control_writer *w, const struct control_run *run)
 	return 0;
 }
 
+int control_put_holes(struct control_writer *w, uint32_t holes, uint32_t hole_packets)
+{
+	uint8_t *b;
+
+	assert(has_body(w, CONTROL_REPORT, CONTROL_REPORT_SIZE));
+	b = append(w, CONTROL_HOLES_SIZE);
+	if (!b)
+		return -ENOSPC;
+	put_be32(b, holes);
+	put_be32(b + 4, hole_packets);
+	return 0;
+}
+
 int control_put_credit(struct control_writer *w, const struct control_credit *credit)
 {
 	uint8_t *b = append_body(w, CONTROL_CREDIT, CONTROL_CREDIT_SIZE);

@@ -91,6 +91,11 @@ static void say_report(struct control_writer *w, const struct gw_qp *qp)
 		control_put_result(w, &result);
 	}
 	say_runs(w);
+	if (byte() & 1) {
+		uint32_t holes = number();
+
+		control_put_holes(w, holes, holes + byte());
+	}
 }
 
 static void say_nack(struct control_writer *w, const struct gw_qp *qp)

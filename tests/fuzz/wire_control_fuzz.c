@@ -34,6 +34,8 @@ static void write_report(struct control_writer *w, const struct control_message 
 		sum += run.count;
 		assert(control_put_run(w, &run) == 0);
 	}
+	if (m->report.has_holes)
+		assert(control_put_holes(w, m->report.holes, m->report.hole_packets) == 0);
 }
 
 static void write_nack(struct control_writer *w, const struct control_message *m)

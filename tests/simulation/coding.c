@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The coders of messages under the erasure scheme: one for each end, small, so that groups and rows run out. */
+/* The coders of messages under the erasure scheme and under auto: one for each end, small, so that groups and rows run out. */
+#include "reliability/erasure_state.h"
 #include "simulation/flow.h"
 
 int message_open_coding(struct message *m, struct gw_context *tx, struct gw_context *rx)
@@ -12,10 +13,17 @@ int message_open_coding(struct message *m, struct gw_context *tx, struct gw_cont
 					.depth = 3 };
 	int error;
 
-	if (m->plan->mode != MODE_ERASURE)
+	if (m->plan->mode != MODE_ERASURE && m->plan->mode != MODE_AUTO)
 		return 0;
 	error = gw_erasure_open(tx, &attr, &m->erasure[0]);
 	return error ? error : gw_erasure_open(rx, &attr, &m->erasure[1]);
+}
+
+void message_saw_choice(const struct message *m)
+{
+	if (m->plan->mode == MODE_AUTO)
+		run_saw(m->flow->run,
+			m->erasure[0]->layout.m ? SIGHT_CHOSE_PARITY : SIGHT_CHOSE_REPEATING);
 }
 
 void message_close_coding(struct message *m, int end, bool lives)

@@ -52,6 +52,7 @@ static void raw_sent(struct gw_send *send, void *arg, int status, uint64_t now)
 static void exact_sent(void *arg, const struct gw_transfer_result *result, uint64_t now)
 {
 	(void)now;
+	message_saw_choice(arg);
 	sent(arg, result->status);
 }
 
@@ -149,6 +150,9 @@ static int post_send(struct message *m)
 	case MODE_ERASURE:
 		exact.options = m->erasure[0];
 		return gw_transfer_send(m->flow->tx, &gw_erasure, &exact, &m->send);
+	case MODE_AUTO:
+		exact.options = m->erasure[0];
+		return gw_transfer_send(m->flow->tx, &gw_auto, &exact, &m->send);
 	case MODE_BOUNDED:
 		return gw_transfer_send(m->flow->tx, &gw_bounded, &exact, &m->send);
 	case MODE_ONE_SHOT:
@@ -308,6 +312,9 @@ static int post_recv(struct message *m)
 	case MODE_ERASURE:
 		exact.options = m->erasure[1];
 		return gw_transfer_recv(m->flow->rx, &gw_erasure, &exact, &m->recv);
+	case MODE_AUTO:
+		exact.options = m->erasure[1];
+		return gw_transfer_recv(m->flow->rx, &gw_auto, &exact, &m->recv);
 	case MODE_BOUNDED:
 		exact.options = &bounded;
 		return gw_transfer_recv(m->flow->rx, &gw_bounded, &exact, &m->recv);

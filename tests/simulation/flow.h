@@ -3,6 +3,7 @@
 #ifndef SIMULATION_FLOW_H
 #define SIMULATION_FLOW_H
 
+#include <godwit/auto.h>
 #include <godwit/bounded.h>
 #include <godwit/channel.h>
 #include <godwit/erasure.h>
@@ -99,6 +100,8 @@ void message_check_imm(struct message *m, struct gw_recv *recv);
 
 /* coding.c: nothing for a message without coding. A dead host's context is closed, and what was in it gone. */
 int message_open_coding(struct message *m, struct gw_context *tx, struct gw_context *rx);
+/* What the sender chose under auto. */
+void message_saw_choice(const struct message *m);
 void message_close_coding(struct message *m, int end, bool lives);
 /* channels.c */
 int channels_open(struct run *run, uint32_t index);

@@ -172,7 +172,7 @@ static void draw_message(struct rng *rng, struct message_plan *m, uint32_t paylo
 	m->send_abandoned = message_is_raw(m) && rng_chance(rng, 0.05);
 	m->gaps = rng_chance(rng, 0.5) ? (uint32_t)between(rng, 2, 9) : 0;
 	m->stream_twice = rng_chance(rng, 0.3);
-	m->k = PICK(rng, 1, 4, 16, 32);
+	m->k = PICK(rng, 0, 1, 4, 16, 32);
 	m->m = PICK(rng, 0, 1, 2, 4);
 	m->deadline_ns = between(rng, 0, rng_chance(rng, 0.5) ? 2 * MS : 200 * MS);
 	m->floor_ppm = PICK(rng, 0, 0, 500000, 1000000);

@@ -16,6 +16,7 @@
 enum message_mode {
 	MODE_EXACT,    /* under Selective Repeat */
 	MODE_ERASURE,  /* exact, under erasure coding */
+	MODE_AUTO,     /* exact, under one or the other */
 	MODE_BOUNDED,  /* under bounded completion */
 	MODE_ONE_SHOT, /* raw */
 	MODE_STREAM,   /* raw, ranges at random */
@@ -34,7 +35,7 @@ struct message_plan {
 	bool send_abandoned; /* the sender closes its handle at once */
 	uint32_t gaps;	     /* stream: one packet in this many is left out; 0: none */
 	bool stream_twice;
-	uint32_t k;	      /* erasure: data packets of a group */
+	uint32_t k;	      /* erasure, auto: data packets of a group; 0: by what is measured */
 	uint32_t m;	      /* parity packets; 0: by measured loss */
 	uint64_t deadline_ns; /* bounded */
 	uint32_t floor_ppm;

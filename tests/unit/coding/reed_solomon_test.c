@@ -237,6 +237,38 @@ static void test_rows_do_not_depend_on_m(void **state)
 	rs_destroy(many);
 }
 
+/* A large coder whose tables were made for smaller groups does what a small coder does, and its larger rows are still its
+ * own. */
+static void test_tables_made_anew(void **state)
+{
+	static const unsigned sizes[][2] = {
+		{ 10, 4 }, { 16, 4 }, { 16, 8 }, { 3, 1 }, { 128, 64 }
+	};
+	static uint8_t before[64][300];
+	struct rs *large = make(128, 64);
+
+	(void)state;
+	for (unsigned i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+		unsigned k = sizes[i][0], m = sizes[i][1];
+		struct rs *small = make(k, m);
+
+		symbols_make(&symbols, k, 300, 211);
+		encode(small, 0, m);
+		for (unsigned row = 0; row < m; row++)
+			memcpy(before[row], symbols.parity[row], 300);
+		assert_int_equal(rs_retable(large, k, m), 0);
+		encode(large, 0, m);
+		for (unsigned row = 0; row < m; row++)
+			assert_memory_equal(before[row], symbols.parity[row], 300);
+		rs_destroy(small);
+	}
+	assert_int_equal(rs_retable(large, 129, 1), -EINVAL);
+	assert_int_equal(rs_retable(large, 1, 65), -EINVAL);
+	assert_int_equal(rs_retable(large, 0, 1), -EINVAL);
+	assert_int_equal(rs_retable(large, 1, 0), -EINVAL);
+	rs_destroy(large);
+}
+
 static void test_impossible_codes_are_refused(void **state)
 {
 	static const unsigned cases[][2] = { { 0, 1 },	     { 1, 0 },	 { 256, 1 },
@@ -302,6 +334,7 @@ int main(void)
 		cmocka_unit_test(test_fresh_parity_row_by_row),
 		cmocka_unit_test(test_folding_in_any_order_is_encoding),
 		cmocka_unit_test(test_rows_do_not_depend_on_m),
+		cmocka_unit_test(test_tables_made_anew),
 		cmocka_unit_test(test_impossible_codes_are_refused),
 		cmocka_unit_test(test_wrong_calls_are_refused),
 	};

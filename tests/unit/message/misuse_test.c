@@ -200,7 +200,7 @@ static void bad_receives(void **state)
 		assert_int_equal(gw_recv_post(pair.qp[1], &attr, &recv), -EINVAL);
 	}
 	attr = good;
-	attr.reserved32 = 1;
+	attr.flags = 2;
 	assert_int_equal(gw_recv_post(pair.qp[1], &attr, &recv), -EINVAL);
 	attr = good;
 	attr.addr = pair.memory[1] - 1;

@@ -284,7 +284,8 @@ static void everything_lost(void **state)
 	close_ends(&duo);
 }
 
-/* Ends that do not code alike, or a receiver without room for the sender's parity: data is repeated. */
+/* A receiver whose coder is too small for the sender's groups, or without room for its parity: data is repeated. One that
+ * could code larger groups is none the worse. */
 static void ends_differ(void **state)
 {
 	struct gw_erasure_attr other = small;
@@ -293,13 +294,14 @@ static void ends_differ(void **state)
 	(void)state;
 	for (int i = 0; i < 3; i++) {
 		other = small;
-		other.k = i == 0 ? 20 : 10;
-		other.rows = i == 0 ? 6 : 4;
+		other.k = i == 0 ? 5 : i == 1 ? 20 : 10;
+		other.rows = i == 2 ? 4 : 6;
 		other.max_length = i == 2 ? 50 * DUO_PAYLOAD : 4 * LENGTH;
 		open_ends(&duo, &small, &other);
 		plan.data[7] = plan.data[20] = true;
 		move(&duo, 50 * DUO_PAYLOAD);
-		assert_int_equal(plan.repeated, 2);
+		assert_int_equal(plan.repeated, i == 1 ? 0 : 2);
+		assert_int_equal(plan.requests, 0); /* rows would help nobody */
 		close_ends(&duo);
 	}
 }
@@ -405,7 +407,7 @@ static void refused(void **state)
 		bad.rows = i == 2 ? 247 : 6;
 		bad.m = i == 3 ? 7 : 2;
 		bad.payload = i == 4 ? 32 : 0;
-		bad.reserved32 = i == 5;
+		bad.goal = i == 5 ? 3 : 0;
 		bad.reserved[2] = i == 6;
 		assert_int_equal(gw_erasure_open(duo.ctx[0], &bad, &out), -EINVAL);
 	}

@@ -71,7 +71,7 @@ static void test_golden_encode(void **state)
 		control_put_grant_entry(&w, &(struct control_grant_entry){ 1, 2, 3, 4, 5, 6 }), 0);
 	finish_as(golden_grant, sizeof(golden_grant));
 
-	begin(CONTROL_REPORT, 116);
+	begin(CONTROL_REPORT, 124);
 	assert_int_equal(control_put_report(&w, &report), 0);
 	assert_int_equal(control_put_lane(&w, &(struct control_lane){ 0x100, 0x200 }), 0);
 	assert_int_equal(control_put_lane(&w, &(struct control_lane){ 0x300, 0x400 }), 0);
@@ -80,6 +80,7 @@ static void test_golden_encode(void **state)
 			 0);
 	assert_int_equal(control_put_run(&w, &(struct control_run){ 0x10, 0x20 }), 0);
 	assert_int_equal(control_put_run(&w, &(struct control_run){ 0x10000, 0xfffeffff }), 0);
+	assert_int_equal(control_put_holes(&w, 0x8c8d8e8f, 0x90919293), 0);
 	finish_as(golden_report, sizeof(golden_report));
 
 	begin(CONTROL_NACK, 64);
@@ -214,6 +215,9 @@ static void check_report(const struct control_message *m)
 	assert_true(result.msn == 0x80818283 && result.status == 0x84858687);
 	assert_int_equal(result.missing, 0x88898a8b);
 	assert_true(run.first == 0x10000 && run.count == 0xfffeffff);
+	assert_true(m->report.has_holes);
+	assert_int_equal(m->report.holes, 0x8c8d8e8f);
+	assert_int_equal(m->report.hole_packets, 0x90919293);
 }
 
 static void check_rest(const struct control_message *m)
@@ -305,6 +309,23 @@ static void test_growth(void **state)
 	}
 }
 
+/* A release before this one told no holes. */
+static void test_report_without_holes(void **state)
+{
+	struct control_message m;
+
+	for (size_t left = 0; left < CONTROL_HOLES_SIZE; left++) {
+		size_t length = sizeof(golden_report) - CONTROL_HOLES_SIZE + left;
+
+		memcpy(datagram, golden_report, length);
+		set_length(datagram, length);
+		assert_int_equal(control_decode(datagram, length, &m), 0);
+		assert_int_equal(m.report.run_count, 2);
+		assert_false(m.report.has_holes);
+		assert_int_equal(m.report.holes + m.report.hole_packets, 0);
+	}
+}
+
 static void test_reserved_is_ignored(void **state)
 {
 	static const struct {
@@ -333,9 +354,12 @@ static void test_reserved_is_ignored(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_golden_encode),	    cmocka_unit_test(test_padding),
-		cmocka_unit_test(test_golden_decode),	    cmocka_unit_test(test_growth),
+		cmocka_unit_test(test_golden_encode),
+		cmocka_unit_test(test_padding),
+		cmocka_unit_test(test_golden_decode),
+		cmocka_unit_test(test_growth),
 		cmocka_unit_test(test_reserved_is_ignored),
+		cmocka_unit_test(test_report_without_holes),
 	};
 
 	return cmocka_run_group_tests_name("wire-control", tests, NULL, NULL);

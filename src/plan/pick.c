@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The choice for a scheme that has to live with it: among the codes that its memory and its coder allow, with what it
+ * chose before kept unless something is clearly better. Nothing is written for people, and nothing allocated.
+ */
+#include "plan/plan.h"
+
+#include <errno.h>
+#include <math.h>
+
+#include "plan/process.h"
+
+/* Estimates move by some per cent from message to message. A prediction that close to the best is as good as that. */
+#define CLOSE_ENOUGH 1.01
+#define WORTH_IT     1.03
+#define LESS_SENT    0.02
+#define K_LEAST	     8
+#define SHARE	     2 /* more parity than half the data never pays before repeating does */
+
+struct search {
+	const struct plan_path *path;
+	uint64_t size;
+	enum plan_goal goal;
+	double best;
+	double sent_share; /* of what is taken */
+	struct plan_params params;
+	double figure;
+};
+
+/* What it takes at the very least: without a single loss. */
+static double least_ns(const struct search *search, const struct plan_params *params)
+{
+	struct process process;
+
+	process_make(params, search->path, search->size, &process);
+	return (double)(process.lead ? process.lead : process.units) * process.unit_ns +
+	       process.end_ns;
+}
+
+/* Of two about equal the one that sends less is taken. */
+static int consider(struct search *search, const struct plan_params *params)
+{
+	struct plan_result result;
+	double figure;
+
+	if (least_ns(search, params) > search->best * CLOSE_ENOUGH)
+		return 0;
+	if (plan_predict(params, search->path, search->size, 0, 0, &result))
+		return -EINVAL;
+	figure = plan_figure(&result, search->goal)->ns;
+	if (figure > search->best * CLOSE_ENOUGH ||
+	    (figure * CLOSE_ENOUGH > search->figure && result.sent_share >= search->sent_share))
+		return 0;
+	search->best = fmin(search->best, figure);
+	search->figure = figure;
+	search->sent_share = result.sent_share;
+	search->params = *params;
+	return 0;
+}
+
+static bool allowed(const struct plan_limits *limits, unsigned k, unsigned m)
+{
+	return !limits->fits || limits->fits(limits->arg, k, m);
+}
+
+static unsigned interleave(const struct search *search, const struct plan_limits *limits,
+			   unsigned k, unsigned m)
+{
+	uint64_t group_bytes = (uint64_t)search->path->payload * search->path->chunk * k;
+	uint64_t groups = (search->size + group_bytes - 1) / group_bytes;
+	unsigned depth = plan_interleave(search->path, search->size, k, m);
+
+	if (depth < limits->interleave)
+		depth = limits->interleave;
+	return depth < groups ? depth : (unsigned)groups;
+}
+
+/* Whether what was chosen before, on this path as it is now, is not worth leaving: for time, or for as much time and fewer
+ * packets. */
+static bool outlives(const struct search *found, const struct plan_limits *limits,
+		     const struct plan_params *before)
+{
+	struct plan_result result;
+	double figure;
+
+	if (before->scheme != PLAN_SR_NACK && before->scheme != PLAN_MDS)
+		return false;
+	if (before->scheme == PLAN_SR_NACK ? !limits->repeat
+					   : !allowed(limits, before->k, before->m))
+		return false;
+	if (plan_predict(before, found->path, found->size, 0, 0, &result))
+		return false;
+	figure = plan_figure(&result, found->goal)->ns;
+	if (found->figure <= figure * CLOSE_ENOUGH &&
+	    found->sent_share + LESS_SENT < result.sent_share)
+		return false;
+	return figure <= found->figure * WORTH_IT;
+}
+
+int plan_pick(const struct plan_path *path, uint64_t size, enum plan_goal goal,
+	      const struct plan_limits *limits, struct plan_params *params)
+{
+	struct search search = { .path = path,
+				 .size = size,
+				 .goal = goal,
+				 .best = INFINITY,
+				 .sent_share = INFINITY,
+				 .figure = INFINITY,
+				 .params = { .scheme = PLAN_SCHEMES } };
+	struct plan_params candidate = { .scheme = PLAN_SR_NACK };
+	int error = 0;
+
+	if (limits->repeat)
+		error = consider(&search, &candidate);
+	candidate.scheme = PLAN_MDS;
+	for (unsigned k = limits->k ? limits->k : K_LEAST; !error && k <= limits->k_max; k *= 2) {
+		unsigned m = limits->m ? limits->m : 1;
+
+		for (; !error && (limits->m || SHARE * m <= k || m == 1); m *= 2) {
+			candidate.k = k;
+			candidate.m = m;
+			candidate.interleave = interleave(&search, limits, k, m);
+			if (allowed(limits, k, m))
+				error = consider(&search, &candidate);
+			if (limits->m)
+				break;
+		}
+		if (limits->k)
+			break;
+	}
+	if (error || search.params.scheme == PLAN_SCHEMES)
+		return -EINVAL;
+	if (!outlives(&search, limits, params))
+		*params = search.params;
+	return 0;
+}

@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * How a message is to be coded, or whether at all, by what is known of the path.
+ *
+ * The planner is asked, and what it said is kept for each size, in powers of two: it is asked again when round trip, rate,
+ * loss or bursts have moved by a quarter, and not more often than a few times a second. It then keeps what it said before unless
+ * something is better by some per cent. So a choice neither follows every wind nor costs a message anything.
+ */
+#include <string.h>
+
+#include <godwit/auto.h>
+
+#include "erasure_state.h"
+
+#define MOVED		 1.25
+#define RENEWED_NS	 UINT64_C(100000000) /* at most so often */
+#define K_DEFAULT	 32u
+#define DEPTH_LEAST	 16u
+#define DEPTH_PLANNED	 256u /* the planner takes no more */
+#define ROWS_SPARE	 4u   /* for a second request, where there is little parity */
+#define OVERHEAD	 102.0
+#define RATE_UNKNOWN_BPS UINT64_C(10000000000)
+#define LOSS_MOST	 0.5
+#define LOSS_MARGIN                                                                                \
+	1.15 /* some dozens of losses say no more; too little parity costs a round trip, too much some per cent */
+#define BURSTS_BY_CHANCE 1.25
+
+/* Rows that a group can have in all: twice what it is sent with, as far as there is memory. */
+static uint32_t rows_for(const struct gw_erasure *e, uint64_t length, uint32_t k, uint32_t m)
+{
+	uint32_t rows = m < ROWS_SPARE ? m + ROWS_SPARE : 2 * m;
+	uint64_t fit = e->scratch_bytes / (length / k + 2 * (uint64_t)e->attr.payload + 1);
+	uint32_t most = RS_SYMBOLS_MAX - e->k_max;
+
+	if (e->attr.rows)
+		rows = e->attr.rows;
+	if (most > ERASURE_ROWS_LIMIT)
+		most = ERASURE_ROWS_LIMIT;
+	if (rows > most)
+		rows = most;
+	return rows < fit ? rows : (uint32_t)fit;
+}
+
+struct fitting {
+	const struct gw_erasure *e;
+	uint64_t length;
+};
+
+static bool fits(void *arg, unsigned k, unsigned m)
+{
+	const struct fitting *fitting = arg;
+
+	return m <= fitting->e->m_max && rows_for(fitting->e, fitting->length, k, m) >= m;
+}
+
+static bool moved(double before, double now)
+{
+	return now > before * MOVED || now * MOVED < before;
+}
+
+static bool stale(const struct erasure_choice *choice, const struct gw_estimate *now, bool repeat)
+{
+	return !choice->made || choice->repeat != repeat ||
+	       moved(choice->rtt_ns, (double)now->rtt_min_ns) ||
+	       moved(choice->rate_bps, (double)now->rate_bps) ||
+	       moved(choice->loss, now->loss_mean) || moved(choice->burst, now->burst);
+}
+
+static void describe(struct gw_erasure *e, const struct gw_qp *qp, const struct gw_estimate *now,
+		     struct plan_path *path)
+{
+	double loss = now->loss_mean * LOSS_MARGIN;
+	uint64_t rate_bps = now->rate_bps ? now->rate_bps : RATE_UNKNOWN_BPS;
+	uint32_t payload = e->attr.payload;
+
+	if (loss > LOSS_MOST)
+		loss = LOSS_MOST;
+	gw_qp_payload(qp, &payload);
+	/* What was measured is data alone; and the least round trip, for what the message itself queues up is planned for. */
+	rate_bps += (uint64_t)((double)rate_bps * OVERHEAD / payload);
+	plan_path_init(path, now->rtt_min_ns, rate_bps, loss);
+	path->payload = payload;
+	path->report_share = 0;
+	/* Independent losses are next to each other now and then. */
+	if (now->burst * (1 - loss) > BURSTS_BY_CHANCE)
+		path->burst = now->burst;
+	if (e->attr.coding_bytes_a_second)
+		path->rs_bytes_a_second = (double)e->attr.coding_bytes_a_second;
+}
+
+static uint32_t depth_least(const struct gw_erasure *e)
+{
+	uint32_t depth = e->attr.depth ? e->attr.depth : DEPTH_LEAST;
+
+	return depth < DEPTH_PLANNED ? depth : DEPTH_PLANNED;
+}
+
+static void ask(struct gw_erasure *e, struct gw_qp *qp, uint64_t length,
+		const struct gw_estimate *now, struct erasure_choice *choice)
+{
+	static const enum plan_goal goals[] = { PLAN_MEAN, PLAN_P99, PLAN_P999 };
+	struct fitting fitting = { e, length };
+	struct plan_limits limits = { .repeat = choice->repeat,
+				      .k = e->attr.k,
+				      .k_max = e->k_max,
+				      .m = e->attr.m,
+				      .interleave = depth_least(e),
+				      .fits = fits,
+				      .arg = &fitting };
+
+	if (!choice->made)
+		choice->params.scheme = PLAN_SCHEMES;
+	describe(e, qp, now, &e->path);
+	e->path_size = length;
+	if (plan_pick(&e->path, length, goals[e->attr.goal], &limits, &choice->params))
+		return;
+	choice->made = true;
+	choice->rtt_ns = (double)now->rtt_min_ns;
+	choice->rate_bps = (double)now->rate_bps;
+	choice->loss = now->loss_mean;
+	choice->burst = now->burst;
+}
+
+/* As good as any while nothing is known. */
+static struct plan_params by_default(const struct gw_erasure *e, bool repeat)
+{
+	struct plan_params params = { .scheme = repeat ? PLAN_SR_NACK : PLAN_MDS,
+				      .k = e->attr.k,
+				      .m = e->attr.m ? e->attr.m : 1,
+				      .interleave = DEPTH_LEAST };
+
+	if (!params.k)
+		params.k = e->k_max < K_DEFAULT ? e->k_max : K_DEFAULT;
+	return params;
+}
+
+void erasure_choose(struct gw_erasure *e, struct gw_qp *qp, uint64_t length, bool repeat)
+{
+	uint32_t packets = (uint32_t)(length / e->attr.payload) + 1, size = 0;
+	struct plan_params params = by_default(e, repeat);
+	uint64_t now = gw_qp_now_ns(qp);
+	struct gw_estimate estimate;
+	struct erasure_choice *choice;
+
+	while (packets >>= 1)
+		size++;
+	choice = &e->choices[size % ERASURE_CHOICES];
+	if (length && !gw_qp_estimate(qp, &estimate) && estimate.rtt_min_ns &&
+	    estimate.loss_mean > 0) {
+		if (stale(choice, &estimate, repeat) &&
+		    (!choice->made || now - choice->at >= RENEWED_NS)) {
+			choice->repeat = repeat;
+			choice->at = now;
+			ask(e, qp, length, &estimate, choice);
+			e->latest = size % ERASURE_CHOICES;
+		}
+		if (choice->made)
+			params = choice->params;
+	}
+	e->layout = (struct erasure_layout){ .k = params.k, .depth = params.interleave };
+	if (e->layout.depth < depth_least(e))
+		e->layout.depth = depth_least(e);
+	if (params.scheme != PLAN_MDS)
+		return;
+	e->layout.m = params.m;
+	e->layout.rows = rows_for(e, length, params.k, params.m);
+	if (e->attr.depth)
+		e->layout.depth = e->attr.depth;
+	/* Another length of the same class may fit less. */
+	if (e->layout.m > e->layout.rows)
+		e->layout.m = e->layout.rows;
+}

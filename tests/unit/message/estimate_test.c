@@ -1,0 +1,177 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What is measured of a path, on one whose truth is known: rare losses, losses in bursts, packets out of order, and how
+ * fast data lands.
+ */
+#include "../reliability/duo.h"
+
+#include "message/state.h"
+
+#define DELAY_NS (2 * MS)
+#define RATE_BPS UINT64_C(10000000000)
+
+static void assert_between(const char *what, double value, double low, double high)
+{
+	if (value < low || value > high) {
+		print_error("%s is taken for %g, not within %g and %g\n", what, value, low, high);
+		fail();
+	}
+}
+
+/* So many messages of 2048 packets over such a link. */
+static struct gw_estimate measure(const struct link_attr *link, unsigned messages)
+{
+	struct duo_attr attr = { .link = { .delay_ns = DELAY_NS, .rate_bps = RATE_BPS },
+				 .memory_bytes = 8u << 20 };
+	struct gw_estimate estimate;
+	struct duo_transfer transfer;
+	struct duo duo;
+
+	duo_open(&duo, &attr);
+	duo_link(&duo, 0)->attr = *link;
+	for (unsigned i = 0; i < messages; i++) {
+		duo_start(&duo, duo.memory_bytes, &transfer);
+		duo_finish(&transfer, 60 * S);
+	}
+	estimate = duo_estimate(&duo, 0);
+	duo_close(&duo);
+	return estimate;
+}
+
+static void independent(void **state)
+{
+	struct link_attr link = { .delay_ns = DELAY_NS, .rate_bps = RATE_BPS };
+	struct gw_estimate estimate = measure(&link, 2);
+
+	(void)state;
+	assert_between("no loss", estimate.loss_mean, 0, 0);
+	assert_between("the burst of no loss", estimate.burst, 1, 1);
+	link.loss = 0.001;
+	estimate = measure(&link, 40);
+	assert_between("a loss of 0.001", estimate.loss_mean, 0.0005, 0.0015);
+	assert_between("an independent burst", estimate.burst, 1, 1.2);
+	link.loss = 0.05;
+	estimate = measure(&link, 10);
+	assert_between("a loss of 0.05", estimate.loss_mean, 0.03, 0.08);
+	assert_between("an independent burst", estimate.burst, 1, 1.3);
+}
+
+static void in_bursts(void **state)
+{
+	static const double lengths[] = { 4, 16 };
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(lengths) / sizeof(lengths[0]); i++) {
+		struct link_attr link = { .delay_ns = DELAY_NS,
+					  .rate_bps = RATE_BPS,
+					  .burst_enter = 0.01 / lengths[i],
+					  .burst_leave = 1 / lengths[i],
+					  .burst_loss = 1 };
+		struct gw_estimate estimate = measure(&link, 100);
+
+		assert_between("a burst", estimate.burst, 0.6 * lengths[i], 1.5 * lengths[i]);
+		assert_between("a loss of 0.01 in bursts", estimate.loss_mean, 0.003, 0.03);
+	}
+}
+
+/* Losses that stop are forgotten, and ones that start are noticed soon. */
+static void change(void **state)
+{
+	struct duo_attr attr = { .link = { .delay_ns = DELAY_NS, .rate_bps = RATE_BPS },
+				 .memory_bytes = 8u << 20 };
+	struct duo_transfer transfer;
+	struct duo duo;
+
+	(void)state;
+	duo_open(&duo, &attr);
+	for (unsigned i = 0; i < 84; i++) {
+		duo_link(&duo, 0)->attr.loss = i >= 40 && i < 44 ? 0.05 : 0;
+		duo_start(&duo, duo.memory_bytes, &transfer);
+		duo_finish(&transfer, 10 * S);
+		if (i == 43)
+			assert_between("a loss that began", duo_estimate(&duo, 0).loss_mean, 0.025,
+				       0.08);
+	}
+	assert_between("a loss that ended", duo_estimate(&duo, 0).loss_mean, 0, 0.001);
+	duo_close(&duo);
+}
+
+/* Packets out of order are no losses, though they open holes. */
+static void out_of_order(void **state)
+{
+	struct link_attr link = { .delay_ns = DELAY_NS,
+				  .rate_bps = RATE_BPS,
+				  .reorder = 0.01,
+				  .reorder_ns = 20 * US,
+				  .burst_enter = 0.001,
+				  .burst_leave = 0.1,
+				  .burst_loss = 1 };
+	struct gw_estimate estimate = measure(&link, 20);
+
+	(void)state;
+	assert_between("a burst beside packets out of order", estimate.burst, 6, 15);
+	link.burst_enter = 0;
+	estimate = measure(&link, 20);
+	assert_between("no loss", estimate.loss_mean, 0, 0.001);
+	assert_between("packets out of order", estimate.burst, 1, 1.2);
+}
+
+/* A scheme may leave packets out: that is no loss, if it says so. */
+static void sparse(void **state)
+{
+	struct duo_attr attr = { .link = { .delay_ns = DELAY_NS, .rate_bps = RATE_BPS } };
+	struct duo duo;
+
+	(void)state;
+	duo_open(&duo, &attr);
+	for (unsigned i = 0; i < 2; i++) {
+		struct gw_recv_attr recv = { .addr = duo.memory[1],
+					     .length = 100 * DUO_PAYLOAD,
+					     .mr = duo.mr[1],
+					     .flags = i ? 0 : GW_RECV_SPARSE };
+		struct gw_send *stream;
+		struct gw_recv *handle;
+
+		assert_int_equal(gw_recv_post(duo.qp[1], &recv, &handle), 0);
+		stream = duo_stream(&duo, 100 * DUO_PAYLOAD);
+		duo_run(&duo, 20 * MS);
+		for (uint32_t at = 0; at < 100; at += 20)
+			assert_int_equal(gw_stream_put(stream, (uint64_t)at * DUO_PAYLOAD,
+						       duo.memory[0], DUO_PAYLOAD, duo.mr[0]),
+					 0);
+		world_touch(&duo.world, 0);
+		duo_run(&duo, 100 * MS);
+		assert_int_equal(duo.qp[1]->feedback.holes.runs, i ? 4 : 0);
+		assert_int_equal(duo.qp[1]->feedback.holes.packets, i ? 4 * 19 : 0);
+	}
+	duo_close(&duo);
+}
+
+static void rate(void **state)
+{
+	static const uint64_t rates[] = { UINT64_C(1000000000), UINT64_C(40000000000) };
+	double share = (double)DUO_PAYLOAD / DUO_WIRE;
+
+	(void)state;
+	for (size_t i = 0; i < 2; i++) {
+		struct link_attr link = { .delay_ns = DELAY_NS, .rate_bps = rates[i] };
+		double truth = (double)rates[i] * share;
+
+		assert_between("the rate", (double)measure(&link, 4).rate_bps, 0.8 * truth,
+			       1.1 * truth);
+		link.loss = 0.01;
+		assert_between("the rate", (double)measure(&link, 8).rate_bps, 0.6 * truth,
+			       1.2 * truth);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(independent), cmocka_unit_test(in_bursts),
+		cmocka_unit_test(change),      cmocka_unit_test(out_of_order),
+		cmocka_unit_test(sparse),      cmocka_unit_test(rate),
+	};
+
+	return cmocka_run_group_tests_name("message-estimate", tests, NULL, NULL);
+}
