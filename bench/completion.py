@@ -15,7 +15,7 @@ import sys
 SCHEMES = {"sr-rto": "sr-rto", "sr": "sr-nack", "mds:32:8": "mds(32,8)", "xor:32:8": "xor(32,8)"}
 PATH = {"rtt-ns": 25_000_000, "rate-bps": 400_000_000_000, "loss": "1e-3", "size": 128 << 20}
 LOSSES = ["1e-6", "1e-5", "1e-4", "1e-3", "1e-2", "3.6e-2", "1e-1"]
-LOSS_MESSAGES = 3000
+LOSS_MESSAGES = 4000
 LOSSES_OF_DATA = ["1e-3", "1e-2", "1e-1"]
 # size -> messages
 SIZES = {128 << 10: 1000, 1 << 20: 1000, 8 << 20: 1000, 32 << 20: 1000, 128 << 20: 1000, 512 << 20: 300, 2 << 30: 100,

@@ -206,7 +206,8 @@ static bool judge(struct gw_erasure *e, const struct gw_recv_status *status, boo
 	struct erasure_receiving *r = &e->receiving;
 	struct request request = { .entries = 0 };
 	uint32_t passed = r->codes ? first_pass(e) : 0;
-	uint32_t visible = r->codes ? stripes_below(e, passed) + 1 : 0;
+	/* Also the one of which some parity has landed, but none before: looking costs as much as the stripe is long. */
+	uint32_t visible = r->codes && passed ? stripes_below(e, passed - 1) + 1 : 0;
 
 	r->provable =
 		r->tail ? e->layout.stripes : stripes_below(e, passed > SLACK ? passed - SLACK : 0);
