@@ -21,6 +21,7 @@
 #define PROBE_BUSY_MIN_NS UINT64_C(5000000)
 #define PROBE_BUSY_MAX_NS UINT64_C(200000000)
 #define REPEAT_LIMIT_NS	  UINT64_C(1000000000)
+#define FAR_NS		  UINT64_C(5000000)
 
 /* The first of [acked, end) to put in: all of them when they fit one datagram, else those not told yet. */
 static uint32_t start_of(const struct gw_qp *qp, uint32_t acked, uint32_t told, uint32_t end,
@@ -292,9 +293,20 @@ static void say_reached(struct gw_qp *qp, struct letter *letter)
 	letter_end(letter);
 }
 
+/* On a long path an answer cannot come soon, a lost datagram costs a whole round trip, and one more costs nothing: there the
+ * first repeat does not wait for the answer. */
+static uint64_t repeat_wait(const struct gw_qp *qp)
+{
+	bool far = qp->feedback.rtt_min_ns >= FAR_NS;
+
+	if (far && !qp->repeats)
+		return qp->feedback.rtt_min_ns / 8;
+	return gw_qp_patience_ns(qp) << (qp->repeats - far);
+}
+
 static void set_repeat(struct gw_qp *qp)
 {
-	uint64_t wait = gw_qp_patience_ns(qp) << qp->repeats;
+	uint64_t wait = repeat_wait(qp);
 
 	if (qp->grants_acked == qp->recv_granted && qp->announce_acked == qp->send_matched &&
 	    !qp->results_owed) {

@@ -77,7 +77,8 @@ static double least_ns(const struct plan_params *params, const struct plan_path 
 	struct process process;
 
 	process_make(params, path, size, &process);
-	return (double)process.units * process.unit_ns + process.end_ns;
+	return (double)(process.lead ? process.lead : process.units) * process.unit_ns +
+	       process.end_ns;
 }
 
 int plan_choose(const struct plan_path *path, uint64_t size, enum plan_goal goal,

@@ -10,166 +10,16 @@
  * The number of groups for which n rounds fit grows evenly with q while q - cost(n) crosses the batch. So the logarithm is
  * made of straight pieces between breakpoints first + cost(n) and last + cost(n), the probability of exponential pieces,
  * and mean and quantiles follow piece by piece, whatever the number of packets.
+ *
+ * Where parity follows behind all the data a group whose turn has not come is done if it lost no data. That is one more
+ * term, of the groups for which not even no round fits.
  */
-#include "plan/process.h"
+#include "plan/batches.h"
 
-#include <assert.h>
 #include <math.h>
 #include <stdlib.h>
 
-#define ROUNDS_MAX  512
-#define BATCHES_MAX 4
-#define POINTS_MAX  ((BATCHES_MAX + 1) * 2 * ROUNDS_MAX + 1)
-#define NEGLIGIBLE  1e-9 /* chance that a message needs more rounds than are looked at */
-
-struct batch {
-	double first_ns; /* the first group ended just behind this */
-	double last_ns;
-	double groups;	  /* that fare independently */
-	double weight;	  /* that there are */
-	double repair_ns; /* cost of the first round; then again_ns each */
-	double again_ns;
-	unsigned rounds; /* done[] has so many entries; behind them it is 1 */
-	double log_done[ROUNDS_MAX];
-};
-
-struct closed {
-	struct batch batches[BATCHES_MAX];
-	unsigned count;
-	struct batch result; /* not a group: the sender hears of the end as if it were one */
-	double start_ns;     /* no message is over before */
-};
-
-static double cost(const struct batch *batch, unsigned rounds)
-{
-	return rounds ? batch->repair_ns + (rounds - 1) * batch->again_ns : 0;
-}
-
-/*
- * Chance that a group is not done after n rounds of repair. A repair round loses each unit with the same chance, so that a
- * lack of d is mended after n rounds with (1 - p^n)^d. In bursts a round works if none begins among its units: those of
- * one group, and of the others that the same burst hit.
- */
-static double not_done(const struct process *p, const double *counts, unsigned size, double alike,
-		       unsigned rounds)
-{
-	const struct loss_model *loss = &p->loss;
-	unsigned spare = p->spare;
-	double chance = 0, all_lost = pow(loss->mean, rounds);
-
-	for (unsigned b = spare + 1; b <= size; b++) {
-		double lack = b - spare, fails = 1;
-
-		if (rounds > 0 && loss->burst > 1)
-			fails = pow(-expm1(lack * alike * log1p(-loss->enter)), rounds);
-		else if (rounds > 0)
-			fails = -expm1(lack * log1p(-all_lost));
-		chance += counts[b] * fails;
-	}
-	return fmin(chance, 1);
-}
-
-/*
- * How many groups fare alike, because one burst hits them. It passes by groups smaller than itself, and what it has left
- * after taking every spare unit of a block meets so many of the groups that take turns there.
- */
-static double groups_alike(const struct process *p, unsigned size)
-{
-	double burst = p->loss.burst;
-
-	if (burst <= 1)
-		return 1;
-	return fmax(fmax(1, burst / size), burst * (1 - pow(1 - 1 / burst, p->spread)));
-}
-
-/* With this chance the first request is lost, and there is a round less. */
-static void add_batch(struct closed *closed, const struct process *p, unsigned size, double groups,
-		      double first_ns, double last_ns, double repair_ns, double unheard)
-{
-	double counts[LOSS_UNITS_MAX + 1], together = groups_alike(p, size), before = 1;
-	struct batch *batch;
-
-	if (groups <= 0)
-		return;
-	assert(closed->count < BATCHES_MAX);
-	batch = &closed->batches[closed->count++];
-	/* At least one burst's worth, but no more groups than there are: a batch may have part of one. */
-	batch->groups = fmax(fmin(1, groups), groups / together);
-	batch->weight = groups;
-	batch->first_ns = first_ns;
-	batch->last_ns = last_ns;
-	batch->repair_ns = repair_ns + p->unit_ns;
-	batch->again_ns = p->again_ns + p->unit_ns;
-	loss_counts(&p->loss, size, p->spread, counts);
-	for (batch->rounds = 0; batch->rounds < ROUNDS_MAX; batch->rounds++) {
-		double now = not_done(p, counts, size, together, batch->rounds);
-		double fails = batch->rounds ? (1 - unheard) * now + unheard * before : now;
-
-		before = now;
-		if (fails * batch->groups < NEGLIGIBLE && batch->rounds > 0)
-			break;
-		batch->log_done[batch->rounds] = log1p(-fmin(fails, 1 - 1e-16));
-	}
-	closed->start_ns = fmax(closed->start_ns, last_ns);
-}
-
-/*
- * The result may be lost and is repeated. Its delay adds to that of the groups; for the quantiles it is taken as one more
- * group, right but where both are late. The mean is exact.
- */
-static void add_result(struct closed *closed, const struct process *p)
-{
-	struct batch *result = &closed->result;
-	double lost = p->control_loss;
-
-	*result = (struct batch){ .first_ns = closed->start_ns,
-				  .last_ns = closed->start_ns,
-				  .groups = 1,
-				  .repair_ns = p->again_ns,
-				  .again_ns = p->again_ns };
-	for (; lost > NEGLIGIBLE && result->rounds < ROUNDS_MAX; lost *= p->control_loss)
-		result->log_done[result->rounds++] = log1p(-lost);
-}
-
-/* Units of repair for each fresh one. */
-static double repair_load(const struct process *p)
-{
-	double counts[LOSS_UNITS_MAX + 1], lack = 0;
-
-	loss_counts(&p->loss, p->size, p->spread, counts);
-	for (unsigned b = p->spare + 1; b <= p->size; b++)
-		lack += counts[b] * (b - p->spare);
-	return lack / p->size / (1 - p->loss.mean);
-}
-
-/*
- * Once the first repairs are asked for they take their share of the wire, and fresh units take as much longer. Groups are
- * then two batches of different density, and a last one for the message's end.
- */
-static void make_batches(const struct process *p, struct closed *closed)
-{
-	uint64_t tail = p->tail < p->groups ? p->tail : p->groups;
-	double body = (double)(p->groups - tail), step = p->size * p->unit_ns;
-	double body_ns = body * step, load = repair_load(p);
-	/* All of a block are looked at when it ends. */
-	double spread_ns = fmin(p->spread - 1, body) * step;
-	double quiet_ns = fmin(body_ns, p->first_ns), end_ns, quiet = body;
-
-	closed->count = 0;
-	closed->start_ns = 0;
-	if (body_ns > p->first_ns)
-		quiet = body * quiet_ns / body_ns;
-	end_ns = quiet_ns + (body_ns - quiet_ns) * (1 + load);
-	add_batch(closed, p, p->size, quiet, fmin(spread_ns, quiet_ns), quiet_ns, p->first_ns, 0);
-	add_batch(closed, p, p->size, body - quiet, quiet_ns, end_ns, p->first_ns, 0);
-	end_ns += (double)tail * step;
-	add_batch(closed, p, p->size, (double)tail, end_ns, end_ns, p->tail_ns, p->control_loss);
-	if (p->last_groups > 0) {
-		end_ns += p->last_groups * p->last_size * p->unit_ns;
-		add_batch(closed, p, p->last_size, p->last_groups, end_ns, end_ns, p->first_ns, 0);
-	}
-	add_result(closed, p);
-}
+#define POINTS_MAX ((BATCHES_MAX + 1) * 2 * (ROUNDS_MAX + 1) + 1)
 
 /*
  * Groups for which so many rounds fit before this time; or just before it, where that differs. The sum on the right is the
@@ -178,7 +28,7 @@ static void make_batches(const struct process *p, struct closed *closed)
 static double fitting_by(const struct batch *batch, unsigned rounds, double at_ns, bool just_before)
 {
 	double width = batch->last_ns - batch->first_ns,
-	       last_ns = batch->last_ns + cost(batch, rounds);
+	       last_ns = batch->last_ns + batch_cost_ns(batch, rounds);
 
 	if (width > 0)
 		return batch->groups * fmax(0, fmin(1, 1 - (last_ns - at_ns) / width));
@@ -187,7 +37,8 @@ static double fitting_by(const struct batch *batch, unsigned rounds, double at_n
 
 static double log_batch_by(const struct batch *batch, double at_ns, bool just_before)
 {
-	double sum = 0, fitting = batch->groups;
+	double fitting = fitting_by(batch, 0, at_ns, just_before);
+	double sum = (batch->groups - fitting) * batch->log_early;
 
 	for (unsigned n = 0; n < batch->rounds; n++) {
 		double more = fitting_by(batch, n + 1, at_ns, just_before);
@@ -199,12 +50,12 @@ static double log_batch_by(const struct batch *batch, double at_ns, bool just_be
 	return sum;
 }
 
-static double log_over_by(const struct closed *closed, double at_ns, bool just_before)
+static double log_over_by(const struct batches *batches, double at_ns, bool just_before)
 {
 	double sum = 0;
 
-	for (unsigned i = 0; i < closed->count; i++)
-		sum += log_batch_by(&closed->batches[i], at_ns, just_before);
+	for (unsigned i = 0; i < batches->count; i++)
+		sum += log_batch_by(&batches->list[i], at_ns, just_before);
 	return sum;
 }
 
@@ -216,21 +67,21 @@ static int by_size(const void *a, const void *b)
 }
 
 /* Where pieces meet, in order, from the earliest end on. */
-static unsigned breakpoints(const struct closed *closed, double *points)
+static unsigned breakpoints(const struct batches *batches, double *points)
 {
 	unsigned count = 0;
 
-	points[count++] = closed->start_ns;
-	for (unsigned i = 0; i <= closed->count; i++) {
+	points[count++] = batches->start_ns;
+	for (unsigned i = 0; i <= batches->count; i++) {
 		const struct batch *batch =
-			i < closed->count ? &closed->batches[i] : &closed->result;
+			i < batches->count ? &batches->list[i] : &batches->result;
 
-		for (unsigned n = 1; n <= batch->rounds; n++) {
-			double ends[2] = { batch->first_ns + cost(batch, n),
-					   batch->last_ns + cost(batch, n) };
+		for (unsigned n = 0; n <= batch->rounds; n++) {
+			double ends[2] = { batch->first_ns + batch_cost_ns(batch, n),
+					   batch->last_ns + batch_cost_ns(batch, n) };
 
 			for (unsigned end = 0; end < 2; end++) {
-				if (ends[end] > closed->start_ns && count < POINTS_MAX)
+				if (ends[end] > batches->start_ns && count < POINTS_MAX)
 					points[count++] = ends[end];
 			}
 		}
@@ -257,17 +108,17 @@ struct figures {
 };
 
 /* Mean, and the times by which messages are over with the chances wanted[], which ascend. */
-static void walk(const struct closed *closed, const double *wanted, struct figures *out)
+static void walk(const struct batches *batches, const double *wanted, struct figures *out)
 {
 	double points[POINTS_MAX];
-	unsigned count = breakpoints(closed, points), next = 0;
+	unsigned count = breakpoints(batches, points), next = 0;
 
-	out->mean_ns = closed->start_ns;
+	out->mean_ns = batches->start_ns;
 	for (unsigned i = 0; i < QUANTILES; i++)
 		out->quantile_ns[i] = points[count - 1];
 	for (unsigned i = 0; i < count; i++) {
-		double at_ns = points[i], from = log_over_by(closed, at_ns, false);
-		double known = from + log_batch_by(&closed->result, at_ns, false), to, length_ns;
+		double at_ns = points[i], from = log_over_by(batches, at_ns, false);
+		double known = from + log_batch_by(&batches->result, at_ns, false), to, length_ns;
 
 		/* The chance may jump at the point itself. */
 		while (next < QUANTILES && log(wanted[next]) <= known)
@@ -275,7 +126,7 @@ static void walk(const struct closed *closed, const double *wanted, struct figur
 		if (i + 1 == count)
 			break;
 		length_ns = points[i + 1] - at_ns;
-		to = log_over_by(closed, points[i + 1], true);
+		to = log_over_by(batches, points[i + 1], true);
 		out->mean_ns += mean_of_piece(from, to, length_ns);
 		/* The result's own chance is constant between points. */
 		for (; next < QUANTILES && log(wanted[next]) < known + to - from; next++)
@@ -284,27 +135,17 @@ static void walk(const struct closed *closed, const double *wanted, struct figur
 	}
 }
 
-static double no_repair(const struct closed *closed)
-{
-	double sum = 0;
-
-	for (unsigned i = 0; i < closed->count; i++)
-		sum += closed->batches[i].groups * closed->batches[i].log_done[0];
-	return exp(sum);
-}
-
 /* SDR-RDMA's codes: what cannot be rebuilt is sent again by Selective Repeat, after a wait. */
 static void add_fallback(const struct process *p, double chance, const double *wanted,
 			 struct figures *figures)
 {
-	double counts[LOSS_UNITS_MAX + 1], fails, groups, rare[QUANTILES];
+	double fails, groups, rare[QUANTILES];
 	double start_ns = (double)p->units * p->unit_ns;
 	struct process again;
-	struct closed closed;
+	struct batches batches;
 	struct figures more;
 
-	loss_counts(&p->loss, p->size, p->spread, counts);
-	fails = not_done(p, counts, p->size, 1, 0);
+	fails = batches_group_fails(p);
 	groups = fails * ((double)p->groups + p->last_groups);
 	figures->mean_ns = start_ns;
 	for (unsigned i = 0; i < QUANTILES; i++)
@@ -314,10 +155,10 @@ static void add_fallback(const struct process *p, double chance, const double *w
 	/* When it happens at all, so many groups fail. */
 	groups = fmax(1, groups / chance);
 	again = process_of_fallback(p, (uint64_t)(groups * p->group_data + 0.5));
-	make_batches(&again, &closed);
+	batches_make(&again, &batches);
 	for (unsigned i = 0; i < QUANTILES; i++)
 		rare[i] = fmax(0, 1 - (1 - wanted[i]) / chance);
-	walk(&closed, rare, &more);
+	walk(&batches, rare, &more);
 	figures->mean_ns += chance * (p->fallback_ns + more.mean_ns);
 	for (unsigned i = 0; i < QUANTILES; i++) {
 		if (rare[i] > 0)
@@ -335,32 +176,35 @@ void process_closed(const struct process *process, struct plan_result *out)
 	static const double wanted[QUANTILES] = { 0.5, 0.99, 0.999 };
 	double end_ns = process->end_ns;
 	struct figures figures;
-	struct closed closed;
+	struct batches batches;
 
-	make_batches(process, &closed);
-	out->repair_chance = 1 - no_repair(&closed);
+	batches_make(process, &batches);
+	out->repair_chance = 1 - batches_no_repair(&batches);
 	if (process->fallback)
 		add_fallback(process, out->repair_chance, wanted, &figures);
 	else
-		walk(&closed, wanted, &figures);
+		walk(&batches, wanted, &figures);
 	/* As often as the result is lost. */
-	figures.mean_ns += process->again_ns * process->control_loss / (1 - process->control_loss);
+	figures.mean_ns += batches_mean_result_ns(process);
 	out->mean = sure(figures.mean_ns + end_ns);
 	out->p50 = sure(figures.quantile_ns[0] + end_ns);
 	out->p99 = sure(figures.quantile_ns[1] + end_ns);
 	out->p999 = sure(figures.quantile_ns[2] + end_ns);
-	out->exact = process->loss.burst <= 1 && !process->fallback && process->spread == 1 &&
-		     (double)process->units * process->unit_ns <= process->first_ns;
+	out->exact =
+		process->loss.burst <= 1 && !process->fallback && process->spread == 1 &&
+		(double)(process->units - process->lead) * process->unit_ns <= process->first_ns;
 }
 
 void process_by(const struct process *process, double at_ns, struct plan_bounded *out)
 {
 	double once = 0, repaired = 0, groups = 0;
-	struct closed closed;
+	struct process told = *process;
+	struct batches batches;
 
-	make_batches(process, &closed);
-	for (unsigned i = 0; i < closed.count; i++) {
-		const struct batch *batch = &closed.batches[i];
+	told.announce_ns = 0; /* data is there whether it was announced or not */
+	batches_make(&told, &batches);
+	for (unsigned i = 0; i < batches.count; i++) {
+		const struct batch *batch = &batches.list[i];
 		double scale = batch->weight / batch->groups;
 		double fitting = fitting_by(batch, 0, at_ns, false);
 
@@ -377,5 +221,5 @@ void process_by(const struct process *process, double at_ns, struct plan_bounded
 	}
 	out->once = once / groups;
 	out->repaired = repaired / groups;
-	out->whole = at_ns < closed.start_ns ? 0 : exp(log_over_by(&closed, at_ns, false));
+	out->whole = at_ns < batches.start_ns ? 0 : exp(log_over_by(&batches, at_ns, false));
 }

@@ -15,13 +15,17 @@
 #define PAYLOAD	 4096
 
 /*
- * Where src/reliability starts from, and the least patience of src/message, which is a round trip and four deviations. A
- * sender measures often and finds hardly any deviation. A receiver has few round trips to go by and the first counts half
- * of itself as one, so it waits for three; but a sender that has fallen silent asks earlier, after two in all.
+ * Where src/reliability starts from, and how long src/message has it wait: by the round trip and its deviation, on a steady
+ * path the least of each. Of its first round trip a receiver takes half for deviation, so that in the first messages of a
+ * connection it waits longer.
  */
-#define SLACK		3
-#define PATIENCE_MIN_NS (1 * NS_A_MS)
-#define PATIENCE_RTTS	2.5
+#define SLACK		   3
+#define PATIENCE_RTTS	   1.25
+#define PATIENCE_MIN_NS	   (1 * NS_A_MS)
+#define ANSWER_RTTS	   1.125
+#define ANSWER_MIN_NS	   (NS_A_MS / 2)
+#define RESULT_WAIT_MAX_NS UINT64_C(200000) /* or a quarter of the round trip */
+#define FAR_NS		   (5 * NS_A_MS) /* from here on one datagram more costs less than a round trip */
 
 /* A report of about this many bytes on the wire for every 32 packets, and never more than one per cent. */
 #define REPORT_BYTES   200
@@ -58,7 +62,9 @@ void plan_path_init(struct plan_path *path, uint64_t rtt_ns, uint64_t rate_bps, 
 		.chunk = 1,
 		.slack = SLACK,
 		.patience_ns = (uint64_t)(PATIENCE_RTTS * (double)rtt_ns),
-		.probe_ns = rtt_ns,
+		.answer_ns = (uint64_t)(ANSWER_RTTS * (double)rtt_ns),
+		.early_ns = rtt_ns >= FAR_NS ? rtt_ns / 8 : 0,
+		.result_wait_ns = rtt_ns / 4,
 		.control_loss = loss,
 		.rto_rtts = PAPER_RTO_RTTS,
 		.rs_bytes_a_second = RS_BYTES_A_SECOND,
@@ -66,8 +72,10 @@ void plan_path_init(struct plan_path *path, uint64_t rtt_ns, uint64_t rate_bps, 
 	};
 	if (path->patience_ns < PATIENCE_MIN_NS)
 		path->patience_ns = PATIENCE_MIN_NS;
-	if (path->probe_ns < PATIENCE_MIN_NS)
-		path->probe_ns = PATIENCE_MIN_NS;
+	if (path->answer_ns < ANSWER_MIN_NS)
+		path->answer_ns = ANSWER_MIN_NS;
+	if (path->result_wait_ns > RESULT_WAIT_MAX_NS)
+		path->result_wait_ns = RESULT_WAIT_MAX_NS;
 	path->report_share = plan_report_share(path->payload + path->overhead);
 }
 
@@ -81,7 +89,7 @@ void plan_path_paper(struct plan_path *path, uint64_t rtt_ns, uint64_t rate_bps,
 		.payload = PAPER_CHUNK,
 		.chunk = 1,
 		.patience_ns = rtt_ns,
-		.probe_ns = rtt_ns,
+		.answer_ns = rtt_ns,
 		.rto_rtts = PAPER_RTO_RTTS,
 		.fallback = true,
 		.fallback_rtts = 1,
@@ -96,7 +104,8 @@ static bool path_valid(const struct plan_path *path)
 	       path->burst >= 0 && path->burst <= 1e9 && path->payload >= 1 &&
 	       path->payload <= PAYLOAD_MAX && path->overhead <= PAYLOAD_MAX && path->chunk >= 1 &&
 	       path->chunk <= PAYLOAD_MAX && path->patience_ns <= TIME_MAX_NS &&
-	       path->probe_ns <= TIME_MAX_NS && path->control_loss >= 0 &&
+	       path->answer_ns <= TIME_MAX_NS && path->early_ns <= TIME_MAX_NS &&
+	       path->result_wait_ns <= TIME_MAX_NS && path->control_loss >= 0 &&
 	       path->control_loss < PLAN_LOSS_MAX && path->rto_rtts > 0 && path->rto_rtts <= 1000 &&
 	       path->report_share >= 0 && path->report_share < 1 && path->rs_bytes_a_second >= 0 &&
 	       path->xor_bytes_a_second >= 0 && path->fallback_rtts >= 0 &&

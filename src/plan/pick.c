@@ -33,7 +33,8 @@ static double least_ns(const struct search *search, const struct plan_params *pa
 	struct process process;
 
 	process_make(params, search->path, search->size, &process);
-	return (double)process.units * process.unit_ns + process.end_ns;
+	return (double)(process.lead ? process.lead : process.units) * process.unit_ns +
+	       process.end_ns;
 }
 
 /* Of two about equal the one that sends less is taken. */
@@ -90,7 +91,8 @@ static bool outlives(const struct search *found, const struct plan_limits *limit
 	if (plan_predict(before, found->path, found->size, 0, 0, &result))
 		return false;
 	figure = plan_figure(&result, found->goal)->ns;
-	if (found->figure <= figure && found->sent_share + LESS_SENT < result.sent_share)
+	if (found->figure <= figure * CLOSE_ENOUGH &&
+	    found->sent_share + LESS_SENT < result.sent_share)
 		return false;
 	return figure <= found->figure * WORTH_IT;
 }

@@ -44,13 +44,16 @@ struct plan_path {
 	uint32_t overhead; /* bytes that a packet costs on the wire beside them */
 	uint32_t
 		chunk; /* packets that count as one, lost if any of them is; 1 here, 16 in SDR-RDMA */
-	uint32_t slack;	      /* packets behind a hole before it is provable */
-	uint64_t patience_ns; /* from a request for repair to the next */
-	uint64_t probe_ns;    /* the sender's, from its last packet to asking whether it arrived */
-	/* Of results, and of questions about the tail; other requests are repeated by reports. Not of PLAN_SR_RTO. */
-	double control_loss;
-	double rto_rtts;     /* the timer of PLAN_SR_RTO */
-	double report_share; /* of the rate, kept free for the reports of the other direction */
+	uint32_t slack; /* packets behind a hole before it is provable */
+	uint64_t
+		patience_ns; /* until a code asks again, and announcements and results are repeated */
+	uint64_t
+		answer_ns; /* what an answer takes at most, as Selective Repeat has it; less than patience */
+	uint64_t early_ns; /* announcements and results are told twice, this far apart; 0: once */
+	uint64_t result_wait_ns; /* what a result waits for company before it leaves */
+	double control_loss;	 /* of announcements, requests, questions and results */
+	double rto_rtts;	 /* the timer of PLAN_SR_RTO */
+	double report_share;	 /* of the rate, kept free for the reports of the other direction */
 	double rs_bytes_a_second; /* data bytes times parity rows that are coded; 0: coding takes no time */
 	double xor_bytes_a_second; /* data bytes */
 	/*

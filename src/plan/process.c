@@ -4,7 +4,8 @@
 
 #include <math.h>
 
-#define NS_A_SECOND 1e9
+#define NS_A_SECOND   1e9
+#define BACKOFF_LIMIT 6 /* as in src/message and src/reliability */
 
 /* Times on the wire, and what the two kinds of Selective Repeat wait. */
 static void set_times(const struct plan_params *params, const struct plan_path *path, uint64_t size,
@@ -18,17 +19,27 @@ static void set_times(const struct plan_params *params, const struct plan_path *
 	out->data = (packets + path->chunk - 1) / path->chunk;
 	/* The last packet may be short; the whole time is right and shared out evenly. */
 	out->unit_ns = wire_bytes / rate / (double)out->data;
-	out->end_ns = rtt_ns;
+	out->end_ns = rtt_ns + (double)path->result_wait_ns;
 	out->ideal_ns = wire_bytes / rate + rtt_ns;
 	out->rto_ns = path->rto_rtts * rtt_ns;
+	out->control_loss = path->control_loss;
+	out->early_ns = (double)path->early_ns;
+	out->announce_ns = (double)path->patience_ns;
+	out->result_ns = (double)path->patience_ns;
 	if (params->scheme == PLAN_SR_RTO) {
-		out->first_ns = out->again_ns = out->rto_ns;
+		out->first_ns = out->again_ns = out->unheard_ns = out->later_ns = out->rto_ns;
 		return;
 	}
 	out->first_ns = rtt_ns + path->slack * out->unit_ns / path->chunk;
-	out->again_ns = (double)path->patience_ns;
-	out->tail_ns = rtt_ns + (double)path->probe_ns;
-	out->control_loss = path->control_loss;
+	out->again_ns = out->unheard_ns = out->later_ns = (double)path->patience_ns;
+	out->tail_ns = rtt_ns + (double)path->answer_ns;
+	out->request_loss = path->control_loss;
+	if (params->scheme == PLAN_SR_NACK && path->slack) {
+		/* The sender answers as the repeats leave; they are waited for half as long again, and twice that later. */
+		out->again_ns = rtt_ns + (double)path->answer_ns / 2;
+		out->unheard_ns = (double)path->answer_ns;
+		out->later_ns = rtt_ns + (double)path->answer_ns;
+	}
 	/* With nothing to prove (SDR-RDMA's best case) the tail is like the rest. */
 	out->tail = path->slack ? (path->slack + path->chunk - 1) / path->chunk : 0;
 }
@@ -36,12 +47,13 @@ static void set_times(const struct plan_params *params, const struct plan_path *
 static void shape_repeat(struct process *out)
 {
 	out->groups = out->units = out->data;
-	out->size = out->spread = 1;
+	out->size = out->spread = out->turn = 1;
+	out->lead = 0;
 	if (out->tail > out->groups)
 		out->tail = (unsigned)out->groups;
 }
 
-static void shape_code(const struct plan_params *params, struct process *out)
+static void shape_code(const struct plan_params *params, bool parity_last, struct process *out)
 {
 	unsigned rows = params->scheme == PLAN_XOR ? params->m : 1;
 	unsigned parity = params->m / rows, interleave = params->interleave;
@@ -55,11 +67,13 @@ static void shape_code(const struct plan_params *params, struct process *out)
 	out->size = out->group_data + parity;
 	out->spare = parity;
 	out->spread = rows * interleave;
+	out->turn = parity_last ? parity : out->size;
+	out->lead = parity_last ? out->data : 0;
 	out->units = out->groups * out->size;
 	if (rest > 0) {
-		/* Rows of an unfinished group differ by one; they are taken as the longer. */
-		out->last_groups = rows;
-		out->last_size = (rest + rows - 1) / rows + parity;
+		/* Rows of an unfinished group differ by one; they are taken as the longer. A row without data is not sent. */
+		out->last_groups = rest < rows ? rest : rows;
+		out->last_size = (rest + out->last_groups - 1) / out->last_groups + parity;
 		out->units += (uint64_t)out->last_groups * out->last_size;
 	}
 	/* A repair request is an answer to the end of the group; the end of the message is proved by the sender's word. */
@@ -94,10 +108,28 @@ void process_make(const struct plan_params *params, const struct plan_path *path
 		shape_repeat(out);
 		return;
 	}
-	shape_code(params, out);
+	shape_code(params, !path->fallback, out);
 	add_coding(params, path, out);
 	out->fallback = path->fallback;
 	out->fallback_ns = (1 + path->fallback_rtts) * (double)path->rtt_ns;
+}
+
+double process_told_ns(const struct process *process, double again_ns, unsigned tries)
+{
+	bool early = process->early_ns > 0 && tries > 0;
+	unsigned waits = tries - early, doubled = waits < BACKOFF_LIMIT ? waits : BACKOFF_LIMIT;
+	double backed_off =
+		(double)(1u << doubled) - 1 + (double)(waits - doubled) * (1u << BACKOFF_LIMIT);
+
+	return (early ? process->early_ns : 0) + again_ns * backed_off;
+}
+
+double process_result_loss(const struct process *process, unsigned attempt)
+{
+	double lost = process->control_loss;
+	bool asked = attempt > (process->early_ns > 0 ? 1 : 0);
+
+	return asked ? lost * (1 - (1 - lost) * (1 - lost)) : lost;
 }
 
 struct process process_of_fallback(const struct process *process, uint64_t units)
@@ -105,9 +137,9 @@ struct process process_of_fallback(const struct process *process, uint64_t units
 	struct process out = *process;
 
 	out.data = units;
-	out.first_ns = out.again_ns = process->rto_ns;
+	out.first_ns = out.again_ns = out.unheard_ns = out.later_ns = process->rto_ns;
 	out.fallback = false;
-	out.control_loss = 0;
+	out.control_loss = out.request_loss = 0;
 	out.last_groups = 0;
 	out.spare = 0;
 	shape_repeat(&out);

@@ -7,6 +7,9 @@
  * has d units sent for it, some time after the last of its block left; those lost again are sent again, later. The message
  * is over when no group lacks anything. Selective Repeat is groups of one that can spare nothing. XOR(k, m) is m times as
  * many groups of k / m + 1 that can spare one, spread by m.
+ *
+ * Our codes send all data first and the parity of all groups behind it (`lead`): a message that lost no data is over
+ * before its parity is. In SDR-RDMA each group's parity follows the group.
  */
 #ifndef PLAN_PROCESS_H
 #define PLAN_PROCESS_H
@@ -24,12 +27,22 @@ struct process {
 	unsigned size;
 	unsigned spare;
 	unsigned spread;
+	uint64_t
+		lead; /* data units sent before any parity; 0: a group's units follow one another */
+	unsigned turn;	      /* units of a group that are sent behind that, in its turn */
 	unsigned last_groups; /* those of the message's end, where it is no multiple; one block */
 	unsigned last_size;
 
 	double first_ns; /* from a block's last unit having left to the first repair leaving */
-	double again_ns; /* from a repair having left to the next */
-	double control_loss;
+	/* From a repair having left to the next: when it was lost, when it was not even asked for, and in later rounds. */
+	double again_ns;
+	double unheard_ns;
+	double later_ns;
+	double request_loss; /* a repair is not asked for, and waits for the next time */
+	double control_loss; /* of announcements and results */
+	double early_ns;     /* from the first of these to the second; 0: as between later ones */
+	double announce_ns;  /* from an announcement to the next; twice as long each time */
+	double result_ns;    /* from a result to the next; likewise */
 	unsigned tail; /* so many units at the end have nothing behind them that proves them lost */
 	double tail_ns; /* their first_ns */
 
@@ -46,6 +59,13 @@ struct process {
 /* The arguments passed plan_check(). */
 void process_make(const struct plan_params *params, const struct plan_path *path, uint64_t size,
 		  struct process *out);
+
+/* When an announcement or a result is told after so many tries in vain. `again_ns` is the one's own of those above. */
+double process_told_ns(const struct process *process, double again_ns, unsigned tries);
+
+/* Chance that this try at a result, from 0, is in vain. Once patience is over the receiver says it again as the sender asks,
+ * and either is enough; the latter takes two datagrams. */
+double process_result_loss(const struct process *process, unsigned attempt);
 
 /* Selective Repeat of so many units on the same path, as the fallback does it. */
 struct process process_of_fallback(const struct process *process, uint64_t units);

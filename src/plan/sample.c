@@ -4,8 +4,11 @@
  * it waits for the next repair. Stretches without a loss are crossed in one step, so that a message costs as much as it
  * has losses.
  *
- * Repairs wait in three queues, one for each delay. A delay being constant, whatever enters a queue is due later than all
+ * Repairs wait in queues, one for each delay. A delay being constant, whatever enters a queue is due later than all
  * in it: no sorting.
+ *
+ * Where parity follows behind all the data, what was lost of the data is noted, a group for each loss. Blocks then take
+ * their turns, and of these only the ones that lost something need a closer look.
  */
 #include "plan/process.h"
 
@@ -14,17 +17,28 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define TOGETHER_UNITS 1.5
+
 struct repair {
 	double due_ns;
 	uint32_t units;
+	uint32_t round; /* from 0 */
 };
 
-enum delay { DELAY_FIRST, DELAY_TAIL, DELAY_AGAIN, DELAYS };
+enum delay { DELAY_FIRST, DELAY_TAIL, DELAY_AGAIN, DELAY_UNHEARD, DELAY_LATER, DELAYS };
 
 struct queue {
 	struct repair *repairs;
 	size_t head;
 	size_t count; /* entries behind the last; those from head on wait */
+	size_t capacity;
+};
+
+/* Groups that lost data, once for each loss, in order. */
+struct notes {
+	uint64_t *groups;
+	size_t count;
+	size_t next; /* all before were looked at */
 	size_t capacity;
 };
 
@@ -38,15 +52,19 @@ struct run {
 	uint64_t block_first;
 	uint64_t block_units;
 	unsigned block_groups;
-	bool hurt;	    /* some group of this block lost more than it can spare */
-	uint64_t failed;    /* groups that did, in all */
-	uint64_t repairs;   /* units */
-	uint16_t *lost;	    /* of each group of the block */
+	bool hurt;	  /* some group of this block lost more than it can spare */
+	uint64_t failed;  /* groups that did, in all */
+	uint64_t repairs; /* units */
+	uint16_t *lost;	  /* of each group of the block */
+	struct notes notes;
 	struct rng control; /* what becomes of control messages */
+	double asked_ns;    /* when the repair asked for last was due */
+	double repaired_ns; /* when the last first repair is */
+	bool heard;	    /* and whether the request arrived */
 	int error;
 };
 
-static void push(struct run *run, enum delay delay, double due_ns, uint32_t units)
+static void push(struct run *run, enum delay delay, double due_ns, uint32_t units, uint32_t round)
 {
 	struct queue *queue = &run->queues[delay];
 
@@ -63,7 +81,8 @@ static void push(struct run *run, enum delay delay, double due_ns, uint32_t unit
 		queue->repairs = more;
 		queue->capacity = capacity;
 	}
-	queue->repairs[queue->count++] = (struct repair){ .due_ns = due_ns, .units = units };
+	queue->repairs[queue->count++] =
+		(struct repair){ .due_ns = due_ns, .units = units, .round = round };
 }
 
 /* The queue with the repair that is due first, or NULL. */
@@ -115,8 +134,11 @@ static void close_block(struct run *run)
 		run->failed++;
 		if (!p->fallback)
 			push(run, tail ? DELAY_TAIL : DELAY_FIRST,
-			     run->now_ns + (tail ? p->tail_ns : p->first_ns),
-			     run->lost[i] - p->spare);
+			     tail ? fmax(run->now_ns, run->repaired_ns) + p->tail_ns
+				  : run->now_ns + p->first_ns,
+			     run->lost[i] - p->spare, 0);
+		if (!tail)
+			run->repaired_ns = run->now_ns + p->first_ns;
 	}
 	run->hurt = false;
 }
@@ -157,26 +179,160 @@ static void send_fresh(struct run *run, const struct queue *queue)
 		close_block(run);
 }
 
+/* A group of the message by its number; blocks in order, and within one as they take turns. */
+static uint64_t group_of(const struct process *p, uint64_t unit)
+{
+	uint64_t block = (uint64_t)p->spread * p->group_data, full = p->groups * p->group_data;
+	uint64_t first, left;
+
+	if (unit >= full)
+		return p->groups + (unit - full) % p->last_groups;
+	first = unit / block * block;
+	left = full - first;
+	return first / p->group_data +
+	       (unit - first) % (left < block ? left / p->group_data : p->spread);
+}
+
+static void note(struct run *run, uint64_t group)
+{
+	struct notes *notes = &run->notes;
+
+	if (notes->count == notes->capacity) {
+		size_t capacity = notes->capacity ? 2 * notes->capacity : 64;
+		uint64_t *more = realloc(notes->groups, capacity * sizeof(*more));
+
+		if (!more) {
+			run->error = -ENOMEM;
+			return;
+		}
+		notes->groups = more;
+		notes->capacity = capacity;
+	}
+	notes->groups[notes->count++] = group;
+}
+
+/* All of the data, before any parity. */
+static void send_data(struct run *run)
+{
+	const struct process *p = run->process;
+
+	run->notes.count = run->notes.next = 0;
+	while (run->sent < p->lead && !run->error) {
+		uint64_t units = p->lead - run->sent;
+
+		if (run->losses.arriving < units)
+			units = run->losses.arriving;
+		run->losses.arriving -= units;
+		run->sent += units;
+		if (run->sent < p->lead) {
+			loss_stream_next(&run->losses);
+			note(run, group_of(p, run->sent++));
+		}
+	}
+	run->now_ns = run->over_ns = (double)p->lead * p->unit_ns;
+}
+
+/* The parity that nothing depends on, up to the block of the next group that lost data; or up to a repair that is due. */
+static bool skip_parity(struct run *run, const struct queue *queue, uint64_t first)
+{
+	const struct process *p = run->process;
+	uint64_t units = p->lead + first * p->turn - run->sent;
+
+	if (queue) {
+		double free_units =
+			ceil((queue->repairs[queue->head].due_ns - run->now_ns) / p->unit_ns);
+
+		if (free_units < (double)units)
+			units = (uint64_t)fmax(free_units, 1);
+	}
+	run->sent += units;
+	run->now_ns += (double)units * p->unit_ns;
+	while (units > 0) {
+		uint64_t step = run->losses.arriving < units ? run->losses.arriving : units;
+
+		run->losses.arriving -= step;
+		units -= step;
+		if (units > 0) {
+			loss_stream_next(&run->losses);
+			units--;
+		}
+	}
+	return run->sent == p->lead + first * p->turn;
+}
+
+/* The parity of the next block that lost data, if no repair comes first. */
+static void send_parity(struct run *run, const struct queue *queue)
+{
+	const struct process *p = run->process;
+	struct notes *notes = &run->notes;
+	uint64_t group = notes->groups[notes->next];
+	uint64_t first = group < p->groups ? group / p->spread * p->spread : p->groups;
+	uint64_t all = group < p->groups ? p->groups - first : p->last_groups;
+
+	if (!skip_parity(run, queue, first))
+		return;
+	run->block_groups = (unsigned)(all < p->spread || group >= p->groups ? all : p->spread);
+	memset(run->lost, 0, run->block_groups * sizeof(run->lost[0]));
+	for (; notes->next < notes->count && notes->groups[notes->next] < first + run->block_groups;
+	     notes->next++)
+		run->lost[notes->groups[notes->next] - first]++;
+	for (unsigned row = 0; row < p->turn; row++)
+		for (unsigned i = 0; i < run->block_groups; i++)
+			run->lost[i] += loss_stream_next(&run->losses);
+	run->sent += (uint64_t)p->turn * run->block_groups;
+	run->now_ns += (double)p->turn * run->block_groups * p->unit_ns;
+	run->over_ns = run->now_ns;
+	run->block_first = run->sent; /* no tail: the last parity to land proves all */
+	close_block(run);
+}
+
+/* What falls due together was asked for together, in one request. */
+static bool request_heard(struct run *run, double due_ns)
+{
+	const struct process *p = run->process;
+
+	if (fabs(due_ns - run->asked_ns) > TOGETHER_UNITS * p->unit_ns)
+		run->heard = !rng_chance(&run->control, p->request_loss);
+	run->asked_ns = due_ns;
+	return run->heard;
+}
+
+/* What is still missing after a round that began at this time, and will be sent again. */
+static void push_again(struct run *run, const struct repair *repair, double at_ns, uint32_t units,
+		       bool heard)
+{
+	const struct process *p = run->process;
+	enum delay delay = heard ? DELAY_AGAIN : DELAY_UNHEARD;
+	double wait_ns = heard ? p->again_ns : p->unheard_ns;
+
+	if (repair->round > 0) {
+		delay = DELAY_LATER;
+		wait_ns = p->later_ns;
+	}
+	push(run, delay, at_ns + wait_ns, units, repair->round + 1);
+}
+
 static void send_repair(struct run *run, struct queue *queue)
 {
 	const struct process *p = run->process;
 	struct repair repair = queue->repairs[queue->head++];
 	uint32_t lost = 0;
 
-	/* The question about the tail was lost, and nothing leaves before it is put again. */
-	if (queue == &run->queues[DELAY_TAIL] && rng_chance(&run->control, p->control_loss)) {
-		push(run, DELAY_AGAIN, fmax(run->now_ns, repair.due_ns) + p->again_ns,
-		     repair.units);
-		return;
-	}
 	if (run->now_ns < repair.due_ns)
 		run->now_ns = repair.due_ns;
+	/* It may be the question about the tail that was lost. */
+	if ((queue == &run->queues[DELAY_TAIL] && rng_chance(&run->control, p->request_loss)) ||
+	    !request_heard(run, repair.due_ns)) {
+		push_again(run, &repair, run->now_ns + repair.units * p->unit_ns, repair.units,
+			   false);
+		return;
+	}
 	for (uint32_t i = 0; i < repair.units; i++)
 		lost += loss_stream_next(&run->losses);
 	run->now_ns += repair.units * p->unit_ns;
 	run->repairs += repair.units;
 	if (lost > 0)
-		push(run, DELAY_AGAIN, run->now_ns + p->again_ns, lost);
+		push_again(run, &repair, run->now_ns, lost, true);
 	else
 		run->over_ns = run->now_ns;
 }
@@ -185,15 +341,29 @@ static double play(struct run *run, const struct process *process)
 {
 	run->process = process;
 	run->now_ns = run->over_ns = 0;
+	run->asked_ns = run->repaired_ns = -INFINITY;
 	run->sent = run->failed = run->repairs = 0;
 	run->block_units = 0;
 	run->block_first = 0;
 	run->hurt = false;
 	for (unsigned i = 0; i < DELAYS; i++)
 		run->queues[i].head = run->queues[i].count = 0;
+	if (process->lead)
+		send_data(run);
 	while (!run->error) {
 		struct queue *queue = earliest(run);
 
+		if (process->lead) {
+			bool hurt = run->notes.next < run->notes.count;
+
+			if (queue && (!hurt || queue->repairs[queue->head].due_ns <= run->now_ns))
+				send_repair(run, queue);
+			else if (hurt)
+				send_parity(run, queue);
+			else
+				break;
+			continue;
+		}
 		if (queue && (run->sent == process->units ||
 			      queue->repairs[queue->head].due_ns <= run->now_ns))
 			send_repair(run, queue);
@@ -205,10 +375,21 @@ static double play(struct run *run, const struct process *process)
 	return run->over_ns;
 }
 
+/* How much later an announcement or a result gets through than it was first said. */
+static double told_ns(struct run *run, double again_ns, bool result)
+{
+	const struct process *p = run->process;
+	unsigned tries = 0;
+
+	while (rng_chance(&run->control, result ? process_result_loss(p, tries) : p->control_loss))
+		tries++;
+	return process_told_ns(p, again_ns, tries);
+}
+
 int process_sample(const struct process *process, uint64_t seed, unsigned samples, double *times,
 		   uint64_t *repaired)
 {
-	struct run run = { 0 };
+	struct run run = { .process = process };
 	unsigned most =
 		process->spread > process->last_groups ? process->spread : process->last_groups;
 
@@ -220,11 +401,9 @@ int process_sample(const struct process *process, uint64_t seed, unsigned sample
 	*repaired = 0;
 	for (unsigned i = 0; i < samples && !run.error; i++) {
 		loss_stream_renew(&run.losses);
-		times[i] = play(&run, process) + process->end_ns;
+		times[i] = fmax(play(&run, process), told_ns(&run, process->announce_ns, false)) +
+			   process->end_ns + told_ns(&run, process->result_ns, true);
 		*repaired += run.failed > 0;
-		/* The result, until it gets through. */
-		while (rng_chance(&run.control, process->control_loss))
-			times[i] += process->again_ns;
 		if (process->fallback && run.failed > 0) {
 			struct process again =
 				process_of_fallback(process, run.failed * process->group_data);
@@ -235,5 +414,6 @@ int process_sample(const struct process *process, uint64_t seed, unsigned sample
 	for (unsigned i = 0; i < DELAYS; i++)
 		free(run.queues[i].repairs);
 	free(run.lost);
+	free(run.notes.groups);
 	return run.error;
 }

@@ -8,6 +8,7 @@
 
 #define PAYLOAD_DEFAULT 4096u
 #define PAYLOAD_LEAST	64u
+#define PAYLOAD_MOST	65536u /* as a queue pair's */
 #define K_DEFAULT	32u
 #define K_MOST		128u
 #define K_LEAST		8u
@@ -25,7 +26,7 @@ static int check(const struct gw_erasure_attr *attr)
 	    attr->m > RS_SYMBOLS_MAX - k || attr->rows > RS_SYMBOLS_MAX - k ||
 	    attr->m > ERASURE_ROWS_LIMIT || attr->rows > ERASURE_ROWS_LIMIT ||
 	    (attr->rows && attr->m > attr->rows) || attr->depth > DEPTH_LIMIT ||
-	    attr->payload > UINT16_MAX || (attr->payload && attr->payload < PAYLOAD_LEAST))
+	    attr->payload > PAYLOAD_MOST || (attr->payload && attr->payload < PAYLOAD_LEAST))
 		return -EINVAL;
 	return 0;
 }

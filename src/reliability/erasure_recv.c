@@ -206,7 +206,8 @@ static bool judge(struct gw_erasure *e, const struct gw_recv_status *status, boo
 	struct erasure_receiving *r = &e->receiving;
 	struct request request = { .entries = 0 };
 	uint32_t passed = r->codes ? first_pass(e) : 0;
-	uint32_t visible = r->codes ? stripes_below(e, passed) + 1 : 0;
+	/* Also the one of which some parity has landed, but none before: looking costs as much as the stripe is long. */
+	uint32_t visible = r->codes && passed ? stripes_below(e, passed - 1) + 1 : 0;
 
 	r->provable =
 		r->tail ? e->layout.stripes : stripes_below(e, passed > SLACK ? passed - SLACK : 0);
@@ -268,8 +269,9 @@ static void look(struct gw_erasure *e, bool again, uint64_t now)
 	if (again || asked) {
 		r->asked_ns = now;
 		set_timer(e, now);
-		r->quiet++;
 	}
+	/* Groups that ask for the first time say nothing about those that asked before. */
+	r->quiet += again;
 }
 
 void erasure_look(struct gw_recv *recv, void *arg, uint64_t now)

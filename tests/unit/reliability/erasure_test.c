@@ -234,6 +234,27 @@ static void rows_used_up(void **state)
 	close_ends(&duo);
 }
 
+/* Three stripes ask one after the other, and the first repair is lost. It is asked for again after one patience: that
+ * others asked meanwhile is no silence. */
+static void many_ask(void **state)
+{
+	uint64_t patience, took;
+	struct duo duo;
+
+	(void)state;
+	open_ends(&duo, &small, &small);
+	for (uint32_t i = 0; i < 3; i++)
+		plan.data[4 * i] = plan.data[40 + 4 * i] = plan.data[80 + 2 * i] = true;
+	plan.fresh_lost = 1;
+	plan.probes_lost = true;
+	patience = gw_qp_patience_ns(duo.qp[1]);
+	took = move(&duo, LENGTH);
+	assert_int_equal(plan.requests, 4);
+	assert_int_equal(plan.fresh_sent, 4);
+	assert_true(took < 2 * RTT_NS + MS + patience);
+	close_ends(&duo);
+}
+
 static void requests_lost(void **state)
 {
 	struct duo duo;
@@ -403,7 +424,7 @@ int main(void)
 		cmocka_unit_test(requests_lost), cmocka_unit_test(everything_lost),
 		cmocka_unit_test(ends_differ),	 cmocka_unit_test(no_slot_for_parity),
 		cmocka_unit_test(random_loss),	 cmocka_unit_test(cancelled),
-		cmocka_unit_test(refused),
+		cmocka_unit_test(refused),	 cmocka_unit_test(many_ask),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,261 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * From a process to its batches: how likely a group is not done after so many rounds, and which groups differ: those before
+ * the first repairs are asked for and those after, the tail, an unfinished last group; and beside them what has to be heard,
+ * the announcement and the result.
+ */
+#include "plan/batches.h"
+
+#include <assert.h>
+#include <math.h>
+
+double batch_cost_ns(const struct batch *batch, unsigned rounds)
+{
+	if (batch->told)
+		return process_told_ns(batch->told, batch->again_ns, rounds);
+	if (rounds < 2)
+		return rounds * batch->repair_ns;
+	return batch->repair_ns + batch->again_ns + (rounds - 2) * batch->later_ns;
+}
+
+/*
+ * Chance that a lack of d is not mended after n rounds of repair. Each round that is asked for loses each unit with the same
+ * chance, so that of j such rounds it is mended with (1 - p^j)^d. How many of n requests are heard is binomial; that more
+ * than two are not is taken as two.
+ */
+static double not_mended(const struct process *p, double lack, unsigned rounds)
+{
+	double heard = 1 - p->request_loss, lost = p->loss.mean, chances[3], chance = 0;
+
+	if (lack == 1)
+		return pow(1 - heard * (1 - lost), rounds);
+	chances[0] = pow(heard, rounds);
+	chances[1] = rounds * p->request_loss * pow(heard, rounds - 1.0);
+	chances[2] = fmax(0, 1 - chances[0] - chances[1]);
+	for (unsigned unheard = 0; unheard < 3 && chances[unheard] > 0; unheard++) {
+		double all_lost = rounds > unheard ? pow(lost, rounds - unheard) : 1;
+
+		chance += chances[unheard] * (all_lost < 1 ? -expm1(lack * log1p(-all_lost)) : 1);
+	}
+	return chance;
+}
+
+/*
+ * Chance that a group is not done after n rounds of repair. In bursts a round works if none begins among its units: those
+ * of one group, and of the others that the same burst hit.
+ */
+static double not_done(const struct process *p, const double *counts, unsigned size, double alike,
+		       unsigned rounds)
+{
+	const struct loss_model *loss = &p->loss;
+	double chance = 0;
+
+	for (unsigned b = p->spare + 1;
+	     b <= size && (b <= p->spare + 2 || counts[b] > NEGLIGIBLE / size); b++) {
+		double lack = b - p->spare, fails = 1;
+
+		if (rounds > 0 && loss->burst > 1)
+			fails = pow(1 - (1 - p->request_loss) *
+						    exp(lack * alike * log1p(-loss->enter)),
+				    rounds);
+		else if (rounds > 0)
+			fails = not_mended(p, lack, rounds);
+		chance += counts[b] * fails;
+	}
+	return fmin(chance, 1);
+}
+
+/*
+ * How many groups fare alike, because one burst hits them. It passes by groups smaller than itself, and what it has left
+ * after taking every spare unit of a block meets so many of the groups that take turns there.
+ */
+static double groups_alike(const struct process *p, unsigned size)
+{
+	double burst = p->loss.burst;
+
+	if (burst <= 1)
+		return 1;
+	return fmax(fmax(1, burst / size), burst * (1 - pow(1 - 1 / burst, p->spread)));
+}
+
+/* Of the first repairs that failed some were not asked for, and some lost: two batches where that differs. */
+static void split(struct batches *batches, const struct process *p, double unheard)
+{
+	struct batch *lost = &batches->list[batches->count - 1], *unasked = lost + 1;
+	double asked = (1 - unheard) * (1 - p->request_loss);
+	double share = (1 - asked) / (1 - asked + asked * p->loss.mean);
+
+	if (p->unheard_ns == p->again_ns || asked >= 1)
+		return;
+	assert(batches->count < BATCHES_MAX);
+	batches->count++;
+	*unasked = *lost;
+	unasked->again_ns = p->unheard_ns + p->unit_ns;
+	unasked->groups *= share;
+	unasked->weight *= share;
+	lost->groups *= 1 - share;
+	lost->weight *= 1 - share;
+}
+
+/* With this chance the first request is lost, and there is a round less. */
+static void add_batch(struct batches *batches, const struct process *p, unsigned size,
+		      double groups, double first_ns, double last_ns, double repair_ns,
+		      double unheard)
+{
+	double counts[LOSS_UNITS_MAX + 1], together = groups_alike(p, size), before = 1;
+	struct batch *batch;
+
+	if (groups <= 0)
+		return;
+	assert(batches->count < BATCHES_MAX);
+	batch = &batches->list[batches->count++];
+	/* At least one burst's worth, but no more groups than there are: a batch may have part of one. */
+	batch->groups = fmax(fmin(1, groups), groups / together);
+	batch->weight = groups;
+	batch->first_ns = first_ns;
+	batch->last_ns = last_ns;
+	batch->repair_ns = repair_ns + p->unit_ns;
+	batch->again_ns = p->again_ns + p->unit_ns;
+	batch->later_ns = p->later_ns + p->unit_ns;
+	batch->told = NULL;
+	batch->log_early = 0;
+	if (p->lead) {
+		loss_counts(&p->loss, size - p->turn, p->spread, counts);
+		batch->log_early = log(fmax(counts[0], 1e-16));
+	}
+	loss_counts(&p->loss, size, p->spread, counts);
+	for (batch->rounds = 0; batch->rounds < ROUNDS_MAX; batch->rounds++) {
+		double now = not_done(p, counts, size, together, batch->rounds);
+		double fails = batch->rounds ? (1 - unheard) * now + unheard * before : now;
+
+		before = now;
+		if (fails * batch->groups < NEGLIGIBLE && batch->rounds > 0)
+			break;
+		batch->log_done[batch->rounds] = log1p(-fmin(fails, 1 - 1e-16));
+	}
+	if (!p->lead)
+		batches->start_ns = fmax(batches->start_ns, last_ns);
+	split(batches, p, unheard);
+}
+
+/* Announcements and results: said at this time, and again until they are heard. */
+static void set_told(struct batch *batch, const struct process *p, double at_ns, double again_ns,
+		     bool result)
+{
+	double lost = p->control_loss;
+
+	*batch = (struct batch){
+		.first_ns = at_ns, .last_ns = at_ns, .groups = 1, .again_ns = again_ns, .told = p
+	};
+	while (lost > NEGLIGIBLE && batch->rounds < ROUNDS_MAX) {
+		batch->log_done[batch->rounds++] = log1p(-lost);
+		lost *= result ? process_result_loss(p, batch->rounds) : p->control_loss;
+	}
+}
+
+/* A receiver that was not told the length cannot know that it has everything. Weighs nothing: it is no data. */
+static void add_announcement(struct batches *batches, const struct process *p)
+{
+	if (p->control_loss <= 0 || p->announce_ns <= 0)
+		return;
+	assert(batches->count < BATCHES_MAX);
+	set_told(&batches->list[batches->count++], p, 0, p->announce_ns, false);
+}
+
+/*
+ * The result may be lost and is repeated. Its delay adds to that of the groups; for the quantiles it is taken as one more
+ * group, right but where both are late. The mean is exact.
+ */
+static void add_result(struct batches *batches, const struct process *p)
+{
+	double clean = 0, last_ns = batches->start_ns, at_ns;
+
+	for (unsigned i = 0; i < batches->count; i++) {
+		clean += batches->list[i].groups * batches->list[i].log_early;
+		last_ns = fmax(last_ns, batches->list[i].last_ns);
+	}
+	/* On average; where parity is last it is either as the data ends or when the parity does. */
+	at_ns = last_ns - exp(clean) * (last_ns - batches->start_ns);
+	set_told(&batches->result, p, at_ns, p->result_ns, true);
+	batches->result.log_early =
+		batches->result.log_done[0]; /* it may be lost whenever it is said */
+}
+
+double batches_mean_result_ns(const struct process *p)
+{
+	double lost = p->control_loss, sum = 0;
+
+	for (unsigned n = 1; lost > NEGLIGIBLE && n < ROUNDS_MAX; n++) {
+		sum += lost * (process_told_ns(p, p->result_ns, n) -
+			       process_told_ns(p, p->result_ns, n - 1));
+		lost *= process_result_loss(p, n);
+	}
+	return sum;
+}
+
+double batches_group_fails(const struct process *p)
+{
+	double counts[LOSS_UNITS_MAX + 1];
+
+	loss_counts(&p->loss, p->size, p->spread, counts);
+	return not_done(p, counts, p->size, 1, 0);
+}
+
+/* Units of repair for each fresh one. */
+static double repair_load(const struct process *p)
+{
+	double counts[LOSS_UNITS_MAX + 1], lack = 0;
+
+	loss_counts(&p->loss, p->size, p->spread, counts);
+	for (unsigned b = p->spare + 1; b <= p->size; b++)
+		lack += counts[b] * (b - p->spare);
+	return lack / p->turn / (1 - p->loss.mean);
+}
+
+double batches_no_repair(const struct batches *batches)
+{
+	double sum = 0;
+
+	for (unsigned i = 0; i < batches->count; i++)
+		if (batches->list[i].weight > 0)
+			sum += batches->list[i].groups * batches->list[i].log_done[0];
+	return exp(sum);
+}
+
+/*
+ * Once the first repairs are asked for they take their share of the wire, and fresh units take as much longer. Groups are
+ * then two batches of different density, and a last one for the message's end.
+ */
+void batches_make(const struct process *p, struct batches *batches)
+{
+	uint64_t tail = p->tail < p->groups ? p->tail : p->groups;
+	double body = (double)(p->groups - tail), step = p->turn * p->unit_ns;
+	double lead_ns = (double)p->lead * p->unit_ns;
+	double body_ns = body * step, load = repair_load(p);
+	/* All of a block are looked at when it ends. */
+	double spread_ns = fmin(p->spread - 1, body) * step;
+	double quiet_ns = fmin(body_ns, p->first_ns), end_ns, quiet = body, mended;
+
+	batches->count = 0;
+	batches->start_ns = lead_ns;
+	if (body_ns > p->first_ns)
+		quiet = body * quiet_ns / body_ns;
+	end_ns = quiet_ns + (body_ns - quiet_ns) * (1 + load);
+	add_batch(batches, p, p->size, quiet, lead_ns + fmin(spread_ns, quiet_ns),
+		  lead_ns + quiet_ns, p->first_ns, 0);
+	add_batch(batches, p, p->size, body - quiet, lead_ns + quiet_ns, lead_ns + end_ns,
+		  p->first_ns, 0);
+	end_ns += lead_ns + (double)tail * step;
+	/* The sender asks about the tail when it has nothing to send: in so many messages that is behind repairs. */
+	mended = 1 - batches_no_repair(batches);
+	add_batch(batches, p, p->size, (double)tail * (1 - mended), end_ns, end_ns, p->tail_ns,
+		  p->request_loss);
+	add_batch(batches, p, p->size, (double)tail * mended, end_ns, end_ns,
+		  p->tail_ns + p->first_ns, p->request_loss);
+	if (p->last_groups > 0) {
+		end_ns += p->last_groups * (p->lead ? p->turn : p->last_size) * p->unit_ns;
+		add_batch(batches, p, p->last_size, p->last_groups, end_ns, end_ns, p->first_ns, 0);
+	}
+	add_announcement(batches, p);
+	add_result(batches, p);
+}
