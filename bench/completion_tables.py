@@ -112,11 +112,30 @@ def outliers(kept):
     return table(rows)
 
 
+def auto(kept):
+    """Where the choice is furthest from the best of the other schemes, in the mean."""
+    rows = [["sweep of", "worst at", "auto", "best of the others", "", "auto over that"]]
+    for sweep, field, label in (("loss", "loss", "loss"), ("size", "size", "size"), ("rtt", "rtt-ns", "round trip"),
+                                ("rate", "rate-bps", "rate")):
+        worst = None
+        for value in values(kept["result"][sweep], field):
+            here = of(kept["result"][sweep], **{field: value})
+            chosen = of(here, scheme="auto")
+            best = min((one for one in here if one["scheme"] != "auto"), key=lambda one: one["simulated"]["mean"][0])
+            if not chosen:
+                return "This build has no automatic choice."
+            ratio = chosen[0]["simulated"]["mean"][0] / best["simulated"]["mean"][0]
+            if worst is None or ratio > worst[0]:
+                worst = (ratio, [label, TEXTS[field](value), average(chosen[0]), average(best), shown(best["scheme"]), f"{ratio:.3f}"])
+        rows.append(worst[1])
+    return f"{table(rows)}\n\n" + source(kept, "means")
+
+
 TABLES = {
     "completion.loss-mean": loss_mean, "completion.loss-tail": loss_tail,
     "completion.data-loss": lambda kept: swept(kept, "data_loss", "loss", "loss", "p99.9"),
     "completion.size": lambda kept: swept(kept, "size", "size", "size"),
     "completion.rtt": lambda kept: swept(kept, "rtt", "rtt-ns", "round trip"),
     "completion.rate": lambda kept: swept(kept, "rate", "rate-bps", "rate"),
-    "completion.grid": grid, "completion.outliers": outliers,
+    "completion.auto": auto, "completion.grid": grid, "completion.outliers": outliers,
 }
