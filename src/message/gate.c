@@ -38,8 +38,12 @@ void gate_report(struct gw_qp *qp, uint64_t rtt_ns)
 					 .payload = qp->tx_payload,
 					 .idle = f->idle };
 
+	uint32_t excused;
+
 	if (!qp->gate || !qp->gate->report)
 		return;
+	excused = lanes_excused(qp);
+	report.lost_packets -= excused < report.lost_packets ? excused : report.lost_packets;
 	/* What landed beyond the order of sending was counted as lost before, or will be passed later: carried over. */
 	f->told_sequence = f->echoed - (landed > passed ? landed - passed : 0);
 	f->told_landed = f->peer_landed;

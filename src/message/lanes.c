@@ -56,6 +56,11 @@ static void announce(struct gw_qp *qp, uint32_t lane, enum path_news news)
 	}
 }
 
+uint32_t lanes_excused(struct gw_qp *qp)
+{
+	return qp->path ? path_excused(qp->path, qp->feedback.rtt_ns, qp->ctx->now) : 0;
+}
+
 void lanes_told(struct gw_qp *qp, const struct control_message *message)
 {
 	uint32_t lanes = message->report.lane_count;

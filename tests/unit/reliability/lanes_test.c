@@ -124,11 +124,11 @@ static void losing(void **state)
 	assert_int_equal(lane.retired, 1);
 	assert_int_equal(duo_counter(&duo, 0, "lanes_retired"), 1);
 	/* Out of use after some hundreds of packets, and tried with few. */
-	assert_in_range(lane.sent, 64, 1000);
+	assert_in_range(lane.sent, 64, PACKETS / LANES - 100);
 	for (uint32_t i = 0; i < LANES; i++)
 		assert_int_equal(lane_of(&duo, i).retired, i == 1);
 	/* Repeats do not take the lane that lost them. */
-	assert_in_range(repeated(&duo), 3, 60);
+	assert_in_range(repeated(&duo), 3, 120);
 	/* And it comes back when it is well. */
 	sim_lane(duo.world.sim, 0, 1)->attr.loss = 0;
 	move(&duo, 12);
