@@ -138,6 +138,29 @@ static void losing(void **state)
 	duo_close(&duo);
 }
 
+static bool lose_one(struct duo *duo, uint32_t packet, bool again)
+{
+	(void)duo;
+	return packet == 1000 && !again;
+}
+
+/* A hole on another lane is proved and mended long before the message ends. */
+static void mended_soon(struct duo *duo)
+{
+	struct duo_transfer transfer;
+	struct gw_recv_status status;
+	struct gw_run hole;
+
+	duo->lose_data = lose_one;
+	duo_start(duo, LENGTH, &transfer);
+	duo_until(duo, S,
+		  !gw_recv_status(transfer.recv, &status) && status.highest > 1000 &&
+			  gw_recv_next_hole(transfer.recv, 1000, 1001, &hole) == 0);
+	assert_true(status.highest < PACKETS - 500);
+	duo_finish(&transfer, 10 * S);
+	duo->lose_data = NULL;
+}
+
 static void dead(void **state)
 {
 	static const struct link_attr lanes[LANES];
@@ -154,6 +177,7 @@ static void dead(void **state)
 	/* A window of packets until it is known, and then a few a try. */
 	assert_in_range(lane_of(&duo, 2).sent - before, 16, 700);
 	assert_in_range(repeated(&duo), 16, 700);
+	mended_soon(&duo);
 	sim_lane(duo.world.sim, 0, 2)->down = false;
 	move(&duo, 24);
 	assert_int_equal(lane_of(&duo, 2).retired, 0);
