@@ -9,6 +9,7 @@
 #include <string.h>
 
 #define LANES	 4u
+#define SEEDS	 2u
 #define SENDS	 16u
 #define BYTES	 (UINT64_C(6) << 20)
 #define RATE_BPS UINT64_C(1000000000)
@@ -24,7 +25,7 @@ static const struct world_of near = { "swift", 200 * US, 400000 };
 
 /* Bytes a second, of those that were received within ten times as long as they should take. A lane begins to lose so much
  * when a few have been. */
-static double goodput(const struct world_of *w, uint32_t lanes, double loss)
+static double goodput_of(const struct world_of *w, uint32_t lanes, double loss, uint64_t seed)
 {
 	static const struct link_attr well[LANES];
 	struct two_attr attr = { .link = { .rate_bps = RATE_BPS,
@@ -32,6 +33,7 @@ static double goodput(const struct world_of *w, uint32_t lanes, double loss)
 					   .queue_bytes = w->queue_bytes },
 				 .host = { .lanes = lanes, .queue = 16384 },
 				 .lanes = well,
+				 .seed = seed,
 				 .channel = { { .congestion = w->controller },
 					      { .congestion = w->controller } } };
 	uint64_t limit = SENDS * BYTES * 8 * S / RATE_BPS * 10;
@@ -84,12 +86,22 @@ static double goodput(const struct world_of *w, uint32_t lanes, double loss)
 	return (double)bytes / ((double)(bytes == SENDS * BYTES ? ended - began : limit) / 1e9);
 }
 
+/* How a controller starts is a matter of luck: the mean of a few. */
+static double goodput(const struct world_of *w, uint32_t lanes, double loss)
+{
+	double sum = 0;
+
+	for (uint64_t seed = 0; seed < SEEDS; seed++)
+		sum += goodput_of(w, lanes, loss, seed);
+	return sum / SEEDS;
+}
+
 static void one_of_four(const struct world_of *w)
 {
 	double healthy = goodput(w, LANES, 0);
 
 	/* Not far from the line's rate, or there would be nothing to lose. */
-	assert_true(healthy > 0.6 * RATE_BPS / 8);
+	assert_true(healthy > 0.5 * RATE_BPS / 8);
 	assert_true(goodput(w, LANES, 0.05) > 0.9 * healthy);
 	assert_true(goodput(w, LANES, 1) > 0.9 * healthy);
 }
@@ -118,7 +130,7 @@ static void long_haul_alone(void **state)
 {
 	(void)state;
 	/* Loss by chance costs it little more than what is lost; but that it does. */
-	one_alone(&far, 0.95);
+	one_alone(&far, 0.97);
 }
 
 static void swift_alone(void **state)
