@@ -132,6 +132,18 @@ void explain_end(struct gw_channel *ch, int status)
 		log_error("channel: %s", ch->why);
 }
 
+static void say_lanes(struct text *text, const struct gw_channel *ch)
+{
+	struct gw_lane lane;
+
+	for (uint32_t i = 0; !gw_qp_lane(ch->qp[BULK], i, &lane); i++)
+		if (lane.retired && lane.landed)
+			say(text, "; lane %" PRIu32 " is out of use: it lost %.1f %%", i,
+			    100 * lane.loss);
+		else if (lane.retired)
+			say(text, "; lane %" PRIu32 " is out of use: nothing arrives on it", i);
+}
+
 int gw_channel_explain(const struct gw_channel *ch, char *out, size_t size)
 {
 	struct text text = { .at = out, .left = size };
@@ -154,6 +166,7 @@ int gw_channel_explain(const struct gw_channel *ch, char *out, size_t size)
 			say(&text, "; small sends wait for the peer to post receives");
 		if (!ch->cap_bps)
 			say(&text, "; stopped: the rate is set to 0");
+		say_lanes(&text, ch);
 		cc_explain(&ch->governor.cc, control, sizeof(control));
 		say(&text, "; %s", control);
 	}

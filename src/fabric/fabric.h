@@ -220,6 +220,8 @@ struct fabric_ops {
 		     const struct fabric_write *writes, unsigned count);
 	/* -EAGAIN when there is no room now. */
 	int (*control)(struct fabric_qp *qp, const void *data, size_t length);
+	/* Control leaves by this lane from now on, in place of the first. Null where it takes no lanes. */
+	void (*control_by)(struct fabric_qp *qp, unsigned lane);
 
 	/* Fills events, at most FABRIC_EVENTS; returns how many. */
 	int (*poll)(struct fabric *fabric, struct fabric_event *events);

@@ -301,8 +301,11 @@ static int show_progress(struct gw_context *ctx)
 
 		list_del(item);
 		shown++;
-		if (recv->handler && recv->handler->progress)
+		if (recv->handler && recv->handler->progress) {
+			ctx->shown = recv;
 			recv->handler->progress(recv, recv->arg, ctx->now);
+			ctx->shown = NULL;
+		}
 	}
 	return shown;
 }

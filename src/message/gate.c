@@ -29,23 +29,25 @@ void gate_left(struct gw_qp *qp, uint32_t packets, uint64_t bytes)
 void gate_report(struct gw_qp *qp, uint64_t rtt_ns)
 {
 	struct feedback *f = &qp->feedback;
-	/* Behind, where what was under way does not count: feedback_ended(). */
-	bool behind = serial_before(f->echoed, f->told_sequence);
-	uint32_t passed = behind ? 0 : f->echoed - f->told_sequence;
-	uint32_t landed = f->peer_landed - f->told_landed;
-	struct gw_path_report report = { .delivered_packets = landed,
-					 .lost_packets = passed > landed ? passed - landed : 0,
+	struct gw_path_report report = { .delivered_packets = f->peer_landed - f->told_landed,
 					 .marked_packets = f->peer_ce - f->told_ce,
 					 .rtt_ns = rtt_ns,
 					 .in_flight_packets = f->sequence - f->echoed,
 					 .payload = qp->tx_payload,
 					 .idle = f->idle };
+	uint32_t excused;
 
 	if (!qp->gate || !qp->gate->report)
 		return;
-	/* What landed beyond the order of sending was counted as lost before, or will be passed later: carried over. */
-	if (!behind)
-		f->told_sequence = f->echoed - (landed > passed ? landed - passed : 0);
+	/* What landed out of order was passed, and counted as lost, before, or will be passed later: the balance knows. */
+	f->missing += (int32_t)(f->echoed - f->told_sequence) - (int32_t)report.delivered_packets;
+	if (f->missing > 0) {
+		report.lost_packets = (uint32_t)f->missing;
+		f->missing = 0;
+	}
+	excused = lanes_excused(qp);
+	report.lost_packets -= excused < report.lost_packets ? excused : report.lost_packets;
+	f->told_sequence = f->echoed;
 	f->told_landed = f->peer_landed;
 	f->told_ce = f->peer_ce;
 	f->idle = list_empty(&qp->sends_ready);
@@ -58,6 +60,7 @@ void gate_timeout(struct gw_qp *qp)
 
 	f->told_sequence = f->echoed;
 	f->told_landed = f->peer_landed;
+	f->missing = 0;
 	if (qp->gate && qp->gate->timeout)
 		qp->gate->timeout(qp->gate_arg, qp->ctx->now);
 }

@@ -212,6 +212,9 @@ static bool hear_probe(struct gw_qp *qp, const struct control_message *message)
 	if (elapsed >= body->hold_ns)
 		feedback_rtt(qp, elapsed - body->hold_ns);
 	reach_probed(qp);
+	/* A question may overtake the packets that it was asked about: whoever still waits for the gate asks again. */
+	if (qp->gate)
+		feedback_reopen(qp);
 	return true;
 }
 

@@ -14,7 +14,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "message/state.h"
+#include "message/info.h"
 #include "wire/bytes.h"
 
 #define INFO_VERSION 1

@@ -22,6 +22,16 @@ void lanes_close(struct gw_qp *qp)
 	qp->path = NULL;
 }
 
+void lanes_turn_control(struct gw_qp *qp)
+{
+	const struct fabric_ops *ops = qp->ctx->fabric->ops;
+
+	if (!qp->path || !ops->control_by)
+		return;
+	qp->control_lane = (uint8_t)path_repeat(qp->path, qp->control_lane);
+	ops->control_by(qp->fabric_qp, qp->control_lane);
+}
+
 static void announce(struct gw_qp *qp, uint32_t lane, enum path_news news)
 {
 	double loss = 100.0 * (double)qp->path->lane[lane].loss;
@@ -29,6 +39,8 @@ static void announce(struct gw_qp *qp, uint32_t lane, enum path_news news)
 
 	if (news == PATH_NO_NEWS)
 		return;
+	if (qp->path->lane[lane].state != PATH_USED && lane == qp->control_lane)
+		lanes_turn_control(qp);
 	if (gw_qp_peer(qp, peer, sizeof(peer)) <= 0)
 		peer[0] = '?', peer[1] = '\0';
 	switch (news) {
@@ -54,6 +66,11 @@ static void announce(struct gw_qp *qp, uint32_t lane, enum path_news news)
 	case PATH_NO_NEWS:
 		break;
 	}
+}
+
+uint32_t lanes_excused(struct gw_qp *qp)
+{
+	return qp->path ? path_excused(qp->path, qp->feedback.rtt_ns, qp->ctx->now) : 0;
 }
 
 void lanes_told(struct gw_qp *qp, const struct control_message *message)

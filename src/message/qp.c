@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "message/state.h"
+#include "message/info.h"
 
 #define DEFAULT_CHUNK_PACKETS	16
 #define DEFAULT_SLOTS		64
@@ -381,6 +381,7 @@ void qp_timer(struct gw_qp *qp)
 	if (now >= qp->repeat_at) {
 		if (qp->repeats < MAX_BACKOFF)
 			qp->repeats++;
+		lanes_turn_control(qp);
 		qp->repeat_at = NEVER;
 		qp->grants_told = qp->grants_acked;
 		qp->announce_told = qp->announce_acked;

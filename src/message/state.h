@@ -33,6 +33,7 @@
 #include "base/pool.h"
 #include "fabric/fabric.h"
 #include "message/estimate.h"
+#include "message/order.h"
 #include "path/path.h"
 #include "wire/control.h"
 
@@ -100,6 +101,7 @@ struct gw_context {
 	struct fabric *fabric;
 	bool busy; /* inside gw_progress() */
 	uint64_t now;
+	const struct gw_recv *shown; /* whose `progress` is running */
 	uint64_t arrived; /* when the event that is handled came in: at `now` or before */
 	struct pool qps;
 	struct pool sends;
@@ -159,39 +161,6 @@ struct slot {
 
 struct sent_record; /* feedback.c */
 
-/* How far the first pass of the peer's packets has come on one lane; order.c. Positions count packets, with the message in
- * the high 32 bits. */
-struct lane_order {
-	uint64_t front;	 /* one past the furthest that landed */
-	uint64_t recent; /* the same a while ago */
-	uint64_t old;	 /* and a while before that */
-};
-
-/* Only where the peer has several lanes. */
-struct order_lanes {
-	uint32_t count;
-	uint32_t alive; /* a bit a lane that proves something */
-	uint64_t landed_ns;
-	uint64_t resumed_ns; /* when packets came again after a pause */
-	uint64_t grace_ns;   /* that lanes were seen to need before they are called silent */
-	uint64_t heard_ns[FABRIC_LANES_MAX];
-	uint32_t heard_at[FABRIC_LANES_MAX]; /* packets landed until then, on all */
-	uint32_t landed[FABRIC_LANES_MAX];   /* as reported; repeats included */
-	uint32_t ce[FABRIC_LANES_MAX];
-	struct lane_order lane[FABRIC_LANES_MAX];
-};
-
-struct order {
-	struct lane_order one; /* where there is one lane */
-	struct order_lanes *lanes;
-	uint64_t turned_ns;
-	struct list watchers; /* receives that wait for the first pass to get somewhere */
-	uint64_t watch;	      /* the nearest of those places */
-	uint32_t looked_at;   /* packets landed when slack was last looked at */
-	uint16_t slack;
-	uint16_t seen; /* the farthest a packet was overtaken since */
-};
-
 /* Whether it is known that full packets arrive. */
 enum { REACH_UNTRIED, REACH_SEEKING, REACH_SETTLED, REACH_DOUBT };
 
@@ -211,6 +180,7 @@ struct feedback {
 	struct path_estimate path;
 	uint32_t peer_ce;			      /* marks that the peer has seen */
 	uint32_t told_landed, told_sequence, told_ce; /* to the gate */
+	int32_t missing; /* packets passed and not landed, since then; below zero: landed and not passed yet */
 	bool idle;	  /* there was nothing to send since it was last told */
 	uint64_t gate_at; /* when to ask it again */
 	uint32_t cnps;
@@ -267,6 +237,7 @@ struct gw_qp {
 	bool grants_fresh;	 /* `granted` is still to be called */
 	uint8_t generation_bits; /* of the user bits; the rest carry the immediate's fragments */
 	uint8_t fragment_bits;
+	uint8_t control_lane; /* that control leaves by */
 	int status;
 	const struct gw_gate *gate;
 	void *gate_arg;
@@ -509,22 +480,6 @@ void feedback_stalled(struct gw_qp *qp);
 void feedback_reporting(struct gw_qp *qp);
 void feedback_credit(struct gw_qp *qp, uint32_t window);
 
-/* order.c */
-int order_open(struct gw_qp *qp, uint32_t lanes);
-void order_close(struct gw_qp *qp);
-/* `fresh`: not seen before. */
-void order_landed(struct gw_qp *qp, const struct gw_recv *recv, uint32_t packet,
-		  const struct fabric_event *event, bool fresh);
-void order_unwatch(struct gw_recv *recv);
-/* The sender's side: its position after the packet. */
-void order_sent(struct gw_qp *qp, const struct gw_send *send, uint32_t packet);
-
-/* lanes.c */
-int lanes_open(struct gw_qp *qp);
-void lanes_close(struct gw_qp *qp);
-void lanes_told(struct gw_qp *qp, const struct control_message *message);
-void lanes_echoed(struct gw_qp *qp, uint32_t lane, uint32_t number, uint64_t rtt_ns);
-
 /* window.c */
 void window_used(struct gw_qp *qp);
 /* What each of those may have in flight that are receiving; and what one may have that has just come. */
@@ -540,20 +495,6 @@ void gate_report(struct gw_qp *qp, uint64_t rtt_ns);
 void gate_timeout(struct gw_qp *qp);
 void gate_credit(struct gw_qp *qp);
 void gate_cnp(struct gw_qp *qp);
-
-/* info.c */
-struct peer_info {
-	struct fabric_split split;
-	uint8_t generation_bits;
-	bool reaches;  /* answers REACH, and takes smaller packets if need be */
-	uint8_t lanes; /* that it sends on; 0: it does not say */
-	uint32_t payload, slots, token, first_msn, window, control_max;
-	uint8_t address[FABRIC_ADDRESS_MAX];
-	uint32_t address_length;
-	char fabric[8];
-};
-void info_encode(const struct peer_info *info, struct gw_qp_info *out);
-int info_decode(const struct gw_qp_info *bytes, struct peer_info *out);
 
 static inline void count(struct gw_context *ctx, enum message_counter counter)
 {

@@ -131,6 +131,7 @@ static enum path_news restore(struct path *path, struct path_lane *lane)
 	lane->loss = 0;
 	lane->seen = lane->seen_lost = 0;
 	lane->samples = 0;
+	lane->suspect = 0;
 	path->restored++;
 	return PATH_BACK;
 }
@@ -172,17 +173,38 @@ void path_stalled(struct path *path)
 			restore(path, &path->lane[i]);
 }
 
-/* What was sent on it some time ago should have landed, as other lanes' packets did. */
+/* Nothing is known of what was sent on it some time ago. */
+static bool is_silent(const struct path_lane *lane, uint64_t limit_ns, uint64_t now)
+{
+	return lane->waits_ns && now - lane->waits_ns > limit_ns && lane->sent != lane->told_at;
+}
+
+/* What was sent on it should have landed, as other lanes' packets did. */
 static bool is_dead(const struct path *path, const struct path_lane *lane, uint64_t trip_ns,
 		    uint64_t now)
 {
-	if (lane->state != PATH_USED || !lane->waits_ns || now - lane->waits_ns <= 2 * trip_ns ||
+	if (lane->state != PATH_USED || !is_silent(lane, 2 * trip_ns, now) ||
 	    lane->sent - lane->told_at < DEAD_LEAST)
 		return false;
 	for (uint32_t i = 0; i < path->count; i++)
 		if (path->lane[i].state == PATH_USED && path->lane[i].heard_ns > lane->waits_ns)
 			return true;
 	return false;
+}
+
+uint32_t path_excused(struct path *path, uint64_t trip_ns, uint64_t now)
+{
+	uint32_t silent = 0, more;
+
+	for (uint32_t i = 0; i < path->count; i++) {
+		const struct path_lane *lane = &path->lane[i];
+
+		if (lane->state != PATH_USED || is_silent(lane, trip_ns, now))
+			silent += lane->sent - lane->told_at;
+	}
+	more = silent > path->excused ? silent - path->excused : 0;
+	path->excused = silent;
+	return more;
 }
 
 enum path_news path_told(struct path *path, uint32_t lane, uint32_t landed, uint32_t marked,
@@ -241,12 +263,18 @@ enum path_news path_echoed(struct path *path, uint32_t lane, uint32_t number, ui
 	l->seen = span;
 	l->seen_lost = (uint32_t)l->lowest;
 	l->loss = (float)l->lowest / (float)span;
-	if (is_bad(path, l))
-		return retire(path, l, PATH_LOSES, trip_ns, now);
-	if (span >= SPAN) {
+	if (is_bad(path, l)) {
+		if (l->suspect)
+			return retire(path, l, PATH_LOSES, trip_ns, now);
+		/* A queue that overflows hits whoever has its turn. It has to be seen twice, of packets that come after. */
+		l->suspect = 1;
+		l->span_sent += span;
+		l->span_lost += l->lowest;
+	} else if (span >= SPAN) {
 		/* The older half is forgotten. A lane that held out so long is none the worse for its past. */
 		l->span_sent += span / 2;
 		l->span_lost += l->lowest / 2;
+		l->suspect = 0;
 		if (l->state == PATH_USED)
 			l->pauses = 0;
 	}

@@ -48,6 +48,7 @@ struct path_lane {
 	float loss;
 	uint8_t state;
 	uint8_t pauses;	   /* in a row */
+	uint8_t suspect;   /* was found bad once */
 	uint8_t tried;	   /* packets sent on trial */
 	uint32_t tried_at; /* landed when the trial began */
 };
@@ -56,6 +57,7 @@ struct path {
 	uint32_t count;
 	uint32_t current;
 	uint32_t left; /* of its turn */
+	uint32_t excused;
 	uint64_t retired;
 	uint64_t restored;
 	struct path_lane lane[PATH_LANES_MAX];
@@ -72,9 +74,12 @@ uint32_t path_repeat(struct path *path, uint32_t lost);
 /* Returns the number of the last of them among all that were sent on the lane. */
 uint32_t path_sent(struct path *path, uint32_t lane, uint32_t packets, uint64_t now);
 
+/* How many packets more than at the last call were given to lanes from which nothing is heard: where they went says nothing
+ * about congestion. */
+uint32_t path_excused(struct path *path, uint64_t trip_ns, uint64_t now);
 /* Nothing arrives at all: any lane may be better than those in use. */
 void path_stalled(struct path *path);
-/* The receiver's totals of a lane. `trip_ns` is how long a round trip takes at the most, on any lane. */
+/* The receiver's totals of a lane. `trip_ns` is how long a round trip takes on the connection, at the most. */
 enum path_news path_told(struct path *path, uint32_t lane, uint32_t landed, uint32_t marked,
 			 uint64_t trip_ns, uint64_t now);
 /* The `number`-th packet that was sent on the lane has landed, and it was the last of those that did. `rtt_ns` is 0 where

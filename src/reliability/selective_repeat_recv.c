@@ -27,6 +27,7 @@ struct receiving {
 	uint64_t took_ns;   /* the last answer */
 	uint64_t passed;    /* when last looked at */
 	uint64_t flowed_ns; /* when that was last seen to move */
+	int timed;	    /* a clock runs */
 	int tail;	    /* the sender says that it has sent everything */
 };
 
@@ -108,7 +109,7 @@ static void name_new(struct gw_recv *recv, uint32_t below, uint64_t now)
 static void wait(struct gw_recv *recv, const struct gw_recv_status *status)
 {
 	struct receiving *r = gw_recv_state(recv);
-	uint64_t patience = answer_ns(recv);
+	uint64_t patience = r->rounds.count ? answer_ns(recv) : 0;
 	uint64_t at = 0, place = UINT64_MAX;
 
 	for (uint32_t i = 0; i < r->rounds.count; i++) {
@@ -123,7 +124,10 @@ static void wait(struct gw_recv *recv, const struct gw_recv_status *status)
 	if (place > GW_POSITION_END &&
 	    (!(status->flags & GW_RECV_ANNOUNCED) || rounds_end(&r->rounds) < status->packets))
 		place = GW_POSITION_END;
-	gw_recv_timer(recv, at);
+	/* Where nothing is lost there is none, packet by packet. */
+	if (at || r->timed)
+		gw_recv_timer(recv, at);
+	r->timed = at != 0;
 	gw_recv_watch(recv, place == UINT64_MAX ? 0 : place);
 }
 

@@ -12,7 +12,7 @@
 
 #include <godwit/scheme.h>
 
-#include "message/state.h"
+#include "message/info.h"
 #include "message_fabric.h"
 #include "message_input.h"
 

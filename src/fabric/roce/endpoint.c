@@ -121,6 +121,7 @@ static const struct fabric_ops roce_ops = {
 	.fence = roce_fence,
 	.write = roce_write,
 	.control = roce_control,
+	.control_by = roce_control_by,
 	.poll = roce_poll,
 	.deadline_ns = roce_deadline_ns,
 	.wait = roce_wait,

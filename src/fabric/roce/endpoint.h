@@ -67,6 +67,7 @@ struct roce_qp {
 	uint32_t peer_control_qpn;
 	uint32_t peer_qkey;
 	uint32_t peer_max_id;		       /* the largest IPv4 identification the peer sends */
+	uint8_t control_lane;		       /* that control leaves by */
 	uint16_t peer_ports[FABRIC_LANES_MAX]; /* that it sends from, by lane; 0: no such lane */
 	bool skip_icrc;
 	uint64_t cnp_ns; /* when the last notice of marks left */
@@ -168,6 +169,7 @@ int roce_fence(struct fabric_qp *qp, uint32_t slot);
 int roce_write(struct fabric_qp *qp, unsigned lane, const struct fabric_target *target,
 	       const struct fabric_write *writes, unsigned count);
 int roce_control(struct fabric_qp *qp, const void *data, size_t length);
+void roce_control_by(struct fabric_qp *qp, unsigned lane);
 /* Tells the peer that its packets arrive marked. */
 void send_cnp(struct roce_qp *qp);
 

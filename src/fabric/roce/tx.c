@@ -290,6 +290,13 @@ int roce_write(struct fabric_qp *fabric_qp, unsigned lane, const struct fabric_t
 	return (int)done;
 }
 
+void roce_control_by(struct fabric_qp *fabric_qp, unsigned lane)
+{
+	struct roce_qp *qp = roce_qp(fabric_qp);
+
+	qp->control_lane = lane < qp->endpoint->lanes ? (uint8_t)lane : 0;
+}
+
 int roce_control(struct fabric_qp *fabric_qp, const void *data, size_t length)
 {
 	struct roce_qp *qp = roce_qp(fabric_qp);
@@ -299,7 +306,7 @@ int roce_control(struct fabric_qp *fabric_qp, const void *data, size_t length)
 	struct frame frame;
 	struct way way;
 
-	take_way(qp, 0, &way);
+	take_way(qp, qp->control_lane, &way);
 	roce_ud_send(&packet, qp->peer_control_qpn, qp->control_psn, qp->peer_qkey, qp->qpn, data,
 		     (uint32_t)length);
 	build(&frame, &way, &packet, 0);

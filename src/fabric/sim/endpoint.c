@@ -311,6 +311,13 @@ static int sim_write(struct fabric_qp *fabric_qp, unsigned lane, const struct fa
 	return (int)done;
 }
 
+static void sim_control_by(struct fabric_qp *fabric_qp, unsigned lane)
+{
+	struct sim_qp *qp = sim_qp(fabric_qp);
+
+	qp->control_lane = (uint8_t)(lane % qp->endpoint->attr.lanes);
+}
+
 static int sim_control(struct fabric_qp *fabric_qp, const void *data, size_t length)
 {
 	struct sim_qp *qp = sim_qp(fabric_qp);
@@ -319,6 +326,7 @@ static int sim_control(struct fabric_qp *fabric_qp, const void *data, size_t len
 
 	if (!packet)
 		return -EAGAIN;
+	packet->lane = qp->control_lane;
 	memcpy(packet->payload, data, length);
 	endpoint->fabric.counters[FABRIC_TX_CONTROL]++;
 	endpoint->fabric.counters[FABRIC_TX_BYTES] += packet->bytes;
@@ -353,6 +361,7 @@ static const struct fabric_ops sim_ops = {
 	.fence = sim_fence,
 	.write = sim_write,
 	.control = sim_control,
+	.control_by = sim_control_by,
 	.poll = sim_poll,
 	.deadline_ns = sim_deadline_ns,
 	.wait = sim_wait,

@@ -72,6 +72,7 @@ struct sim_qp {
 	uint32_t payload;
 	uint32_t peer_host;
 	uint32_t peer_qpn;
+	uint8_t control_lane;
 	uint32_t flushed; /* NIC: writes whose memory was read, not yet told */
 	struct list flushed_link;
 	struct window **windows; /* by slot */

@@ -37,6 +37,9 @@ void two_open(struct two *two, const struct two_attr *attr)
 	struct gw_channel_info info[2];
 
 	memset(two, 0, sizeof(*two));
+	for (uint32_t i = 0; attr->lanes && i < attr->host.lanes; i++)
+		shape.lane[i] = attr->lanes[i];
+	shape.uneven = attr->lanes != NULL;
 	assert_int_equal(world_open(&two->world, &sim, &shape, &attr->host, &ctx), 0);
 	for (int end = 0; end < 2; end++) {
 		struct gw_channel_attr channel = attr->channel[end];

@@ -124,11 +124,11 @@ static void losing(void **state)
 	assert_int_equal(lane.retired, 1);
 	assert_int_equal(duo_counter(&duo, 0, "lanes_retired"), 1);
 	/* Out of use after some hundreds of packets, and tried with few. */
-	assert_in_range(lane.sent, 64, 1000);
+	assert_in_range(lane.sent, 64, PACKETS / LANES - 100);
 	for (uint32_t i = 0; i < LANES; i++)
 		assert_int_equal(lane_of(&duo, i).retired, i == 1);
 	/* Repeats do not take the lane that lost them. */
-	assert_in_range(repeated(&duo), 3, 60);
+	assert_in_range(repeated(&duo), 3, 120);
 	/* And it comes back when it is well. */
 	sim_lane(duo.world.sim, 0, 1)->attr.loss = 0;
 	move(&duo, 12);
@@ -136,6 +136,29 @@ static void losing(void **state)
 	assert_int_equal(duo_counter(&duo, 0, "lanes_restored"), 1);
 	assert_true(lane_of(&duo, 1).sent > PACKETS);
 	duo_close(&duo);
+}
+
+static bool lose_one(struct duo *duo, uint32_t packet, bool again)
+{
+	(void)duo;
+	return packet == 1000 && !again;
+}
+
+/* A hole on another lane is proved and mended long before the message ends. */
+static void mended_soon(struct duo *duo)
+{
+	struct duo_transfer transfer;
+	struct gw_recv_status status;
+	struct gw_run hole;
+
+	duo->lose_data = lose_one;
+	duo_start(duo, LENGTH, &transfer);
+	duo_until(duo, S,
+		  !gw_recv_status(transfer.recv, &status) && status.highest > 1000 &&
+			  gw_recv_next_hole(transfer.recv, 1000, 1001, &hole) == 0);
+	assert_true(status.highest < PACKETS - 500);
+	duo_finish(&transfer, 10 * S);
+	duo->lose_data = NULL;
 }
 
 static void dead(void **state)
@@ -154,6 +177,7 @@ static void dead(void **state)
 	/* A window of packets until it is known, and then a few a try. */
 	assert_in_range(lane_of(&duo, 2).sent - before, 16, 700);
 	assert_in_range(repeated(&duo), 16, 700);
+	mended_soon(&duo);
 	sim_lane(duo.world.sim, 0, 2)->down = false;
 	move(&duo, 24);
 	assert_int_equal(lane_of(&duo, 2).retired, 0);

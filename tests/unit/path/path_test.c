@@ -1,0 +1,188 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Lanes without a network: whose turn it is, and what it takes to be put out of use and to come back. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "path/path.h"
+
+#define TRIP_NS UINT64_C(1000000)
+
+static struct path *path;
+static uint64_t now;
+
+static int open_path(void **state)
+{
+	(void)state;
+	now = 1;
+	path = path_open(4);
+	return path ? 0 : -1;
+}
+
+static int close_path(void **state)
+{
+	(void)state;
+	path_close(path);
+	return 0;
+}
+
+/* A turn of the lane that has it: `lost` of its packets do not arrive, and a round trip later all of that is known. */
+static enum path_news turn(uint32_t lane, uint32_t packets, uint32_t lost)
+{
+	uint32_t number = path_sent(path, lane, packets, now);
+	enum path_news news;
+
+	now += TRIP_NS + 1;
+	news = path_told(path, lane, path->lane[lane].landed + packets - lost, 0, TRIP_NS, now);
+	if (news != PATH_NO_NEWS || lost == packets)
+		return news;
+	return path_echoed(path, lane, number, TRIP_NS, TRIP_NS, now);
+}
+
+static enum path_news turns(uint32_t count, uint32_t bad, uint32_t lost)
+{
+	for (uint32_t i = 0; i < count; i++)
+		for (uint32_t lane = 0; lane < 4; lane++) {
+			enum path_news news;
+
+			if (path->lane[lane].state != PATH_USED)
+				continue;
+			news = turn(lane, PATH_TURN, lane == bad ? lost : 0);
+			if (news != PATH_NO_NEWS)
+				return news;
+		}
+	return PATH_NO_NEWS;
+}
+
+static void take_turns(void **state)
+{
+	uint32_t most;
+
+	(void)state;
+	for (uint32_t i = 0; i < 8; i++) {
+		uint32_t lane = path_spray(path, now, &most);
+
+		assert_int_equal(lane, i % 4);
+		assert_int_equal(most, PATH_TURN);
+		path_sent(path, lane, 10, now);
+		/* It is not over, and repairs in between do not end it. */
+		assert_int_equal(path_repeat(path, lane), (lane + 1) % 4);
+		path_sent(path, (lane + 1) % 4, 1, now);
+		assert_int_equal(path_spray(path, now, &most), lane);
+		assert_int_equal(most, PATH_TURN - 10);
+		path_sent(path, lane, most, now);
+	}
+}
+
+static void loses(void **state)
+{
+	(void)state;
+	assert_int_equal(turns(100, 1, 1), PATH_LOSES);
+	assert_int_equal(path->lane[1].state, PATH_RETIRED);
+	assert_int_equal(path->retired, 1);
+	assert_in_range(path->lane[1].sent, 128, 1024);
+	/* Nobody is given to it any more. */
+	assert_int_equal(path_repeat(path, 0), 2);
+}
+
+/* All lose alike: three times what the others lose is needed, and more. */
+static void alike(void **state)
+{
+	(void)state;
+	for (int i = 0; i < 200; i++)
+		for (uint32_t lane = 0; lane < 4; lane++)
+			assert_int_equal(turn(lane, PATH_TURN, lane == 2 ? 2 : 1), PATH_NO_NEWS);
+}
+
+/* One burst of loss is no habit. */
+static void once(void **state)
+{
+	(void)state;
+	assert_int_equal(turns(10, 4, 0), PATH_NO_NEWS);
+	assert_int_equal(turn(3, PATH_TURN, PATH_TURN - 1), PATH_NO_NEWS);
+	assert_int_equal(turns(100, 4, 0), PATH_NO_NEWS);
+	assert_int_equal(path->retired, 0);
+}
+
+static void dead(void **state)
+{
+	(void)state;
+	turns(2, 4, 0);
+	assert_int_equal(turns(10, 2, PATH_TURN), PATH_DEAD);
+	assert_in_range(path->lane[2].sent, 2 * PATH_TURN, 8 * PATH_TURN);
+}
+
+/* When all are, nobody is better than the others. */
+static void all_dead(void **state)
+{
+	(void)state;
+	for (int i = 0; i < 20; i++)
+		for (uint32_t lane = 0; lane < 4; lane++)
+			assert_int_equal(turn(lane, PATH_TURN, PATH_TURN), PATH_NO_NEWS);
+}
+
+/* A pause, a few packets, more of them, and then it is back; in vain the next pause is longer. */
+static void tried(void **state)
+{
+	uint64_t first_pause;
+	uint32_t most, lane;
+
+	(void)state;
+	assert_int_equal(turns(100, 1, 1), PATH_LOSES);
+	first_pause = path->lane[1].until_ns - now;
+	now = path->lane[1].until_ns;
+	turns(1, 4, 0);
+	do {
+		lane = path_spray(path, now, &most);
+		if (lane != 1)
+			turn(lane, most, 0);
+	} while (lane != 1);
+	assert_int_equal(path->lane[1].state, PATH_TRIED);
+	assert_true(most < PATH_TURN);
+	assert_int_equal(turn(1, most, most), PATH_NO_NEWS);
+	now += 2 * TRIP_NS;
+	assert_int_equal(path_told(path, 1, path->lane[1].landed, 0, TRIP_NS, now),
+			 PATH_STAYS_AWAY);
+	assert_true(path->lane[1].until_ns - now >= 2 * first_pause);
+	now = path->lane[1].until_ns;
+	for (int i = 0; i < 100 && path->lane[1].state != PATH_USED; i++) {
+		lane = path_spray(path, now, &most);
+		turn(lane, most, 0);
+	}
+	assert_int_equal(path->lane[1].state, PATH_USED);
+	assert_int_equal(path->restored, 1);
+}
+
+/* What a silent lane swallows says nothing about congestion. */
+static void excused(void **state)
+{
+	(void)state;
+	turns(2, 4, 0);
+	assert_int_equal(path_excused(path, TRIP_NS, now), 0);
+	path_sent(path, 2, 20, now);
+	assert_int_equal(path_excused(path, TRIP_NS, now), 0);
+	now += TRIP_NS + 1;
+	assert_int_equal(path_excused(path, TRIP_NS, now), 20);
+	assert_int_equal(path_excused(path, TRIP_NS, now), 0);
+	path_sent(path, 2, 5, now);
+	assert_int_equal(path_excused(path, TRIP_NS, now), 5);
+}
+
+int main(void)
+{
+	static const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(take_turns, open_path, close_path),
+		cmocka_unit_test_setup_teardown(loses, open_path, close_path),
+		cmocka_unit_test_setup_teardown(alike, open_path, close_path),
+		cmocka_unit_test_setup_teardown(once, open_path, close_path),
+		cmocka_unit_test_setup_teardown(dead, open_path, close_path),
+		cmocka_unit_test_setup_teardown(all_dead, open_path, close_path),
+		cmocka_unit_test_setup_teardown(tried, open_path, close_path),
+		cmocka_unit_test_setup_teardown(excused, open_path, close_path),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
