@@ -71,6 +71,8 @@ struct roce_qp {
 	bool skip_icrc;
 	uint64_t cnp_ns; /* when the last notice of marks left */
 	bool peer_nic;	 /* one packet a datagram, for it checks the identification too */
+	bool peer_ud;	 /* and it takes data as datagrams (datagram.c) */
+	uint32_t peer_lanes[FABRIC_LANES_MAX]; /* that those come from; 0: no such lane */
 	union address peer;
 	struct icrc_flow to_peer;
 	struct icrc_flow from_peer; /* from its usual port */
@@ -166,6 +168,13 @@ int roce_write(struct fabric_qp *qp, unsigned lane, const struct fabric_target *
 int roce_control(struct fabric_qp *qp, const void *data, size_t length);
 /* Tells the peer that its packets arrive marked. */
 void send_cnp(struct roce_qp *qp);
+
+/* datagram.c */
+int datagram_write(struct roce_qp *qp, unsigned lane, const struct fabric_target *target,
+		   const struct fabric_write *writes, unsigned count);
+/* True when the packet made an event. */
+bool datagram_take(struct roce_qp *qp, const struct roce_packet *packet,
+		   struct fabric_event *event);
 
 /* rx.c */
 int roce_poll(struct fabric *fabric, struct fabric_event *events);

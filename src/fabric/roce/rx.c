@@ -164,6 +164,11 @@ static bool take(struct endpoint *endpoint, const struct incoming *in, struct fa
 	}
 	if (packet.kind == ROCE_UD_SEND)
 		return take_control(qp, &packet, event);
+	if (packet.kind == ROCE_UD_SEND_IMM && qp->peer_ud) {
+		if (in->ce)
+			marked(qp);
+		return datagram_take(qp, &packet, event);
+	}
 	drop(endpoint, opcode_reason(&packet));
 	return false;
 }

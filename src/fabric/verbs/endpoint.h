@@ -27,7 +27,7 @@
 #define BATCHES	     128 /* of writes outstanding on a queue pair; a power of two */
 #define GRH_SIZE     40	 /* what a UD queue pair puts before each datagram */
 #define CONTROL_CELL 2048u
-#define KEY_SIZE     4 /* a UD data packet opens with its window's key: no NIC checks it */
+#define KEY_SIZE     ADDRESS_UD_KEY_SIZE
 
 /* ---- completion queues (cq.c) --------------------------------------------------------------------------------- */
 
