@@ -79,8 +79,8 @@ struct gw_context_attr {
  */
 GW_API int gw_context_open(const struct gw_context_attr *attr, struct gw_context **out);
 
-/* Closes it and everything in it: nothing lands afterwards, every handle is gone. Peers are told. -EBUSY from inside
- * a callback. */
+/* Closes it and everything in it: nothing lands afterwards, every handle is gone, memory is registered no more. Peers
+ * are told. -EBUSY from inside a callback. */
 GW_API int gw_context_close(struct gw_context *ctx);
 
 /* Registers memory that data may be sent from or land in. It must outlive every request that names it. -EBUSY from
