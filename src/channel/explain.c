@@ -158,7 +158,7 @@ int gw_channel_stats(const struct gw_channel *ch, struct gw_channel_stats *out)
 	out->receives_open = open_in(ch->recvs, ch->mask, ch->recv_oldest, ch->recv_next);
 	if (ch->status)
 		return 0;
-	out->rate_bps = ch->pacer.rate_bps;
+	out->rate_bps = ch->pacer.bucket.rate_bps;
 	out->window_bytes = cc_limits(&ch->cc).window_bytes;
 	out->in_flight_bytes = ch->side[BULK].in_flight_bytes + ch->side[SMALL].in_flight_bytes;
 	if (!gw_qp_estimate(ch->qp[BULK], &bulk) && !gw_qp_estimate(ch->qp[SMALL], &small)) {

@@ -12,7 +12,6 @@
 /* Bulk waits for so many tokens at once, as far as the bucket holds them: batches are cheap. */
 #define GROUP_BYTES	 (32u << 10)
 #define PACKETS_A_SECOND 10 /* at least */
-#define TOKENS_A_BYTE	 8000000000
 
 static uint64_t least(uint64_t a, uint64_t b)
 {
@@ -76,7 +75,7 @@ static uint32_t allow(void *arg, uint32_t in_flight, uint32_t payload, uint64_t 
 {
 	struct side *side = arg;
 	struct pacer *pacer = &side->ch->pacer;
-	uint64_t wanted = least((uint64_t)pacer->depth / TOKENS_A_BYTE / 2, GROUP_BYTES);
+	uint64_t wanted = least(bucket_depth_bytes(&pacer->bucket) / 2, GROUP_BYTES);
 	uint64_t bytes;
 	uint32_t packets;
 
