@@ -11,7 +11,6 @@
 #include "fabric/verbs/verbs.h"
 
 #define VERBS_NAME_MAX 256
-#define SYSFS	       "/sys"
 
 static const char *const names[FABRIC_COUNTERS] = {
 	[FABRIC_TX_DATA] = "tx_data_packets",

@@ -257,6 +257,8 @@ static void take(const struct fabric_event *event)
 	case FABRIC_FENCED:
 		recv_fenced(qp, event->slot);
 		break;
+	case FABRIC_GROUP: /* no queue pair's, and nobody joins a group yet */
+		break;
 	case FABRIC_CNP:
 		gate_cnp(qp);
 		break;

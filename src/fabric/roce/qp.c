@@ -90,8 +90,7 @@ static int table_grow(struct endpoint *endpoint)
 	return 0;
 }
 
-/* Random, unused, and none of those with a meaning of their own: 0, 1 and the multicast number. */
-static uint32_t choose_number(struct endpoint *endpoint)
+uint32_t qp_choose_number(struct endpoint *endpoint)
 {
 	uint32_t qpn;
 
@@ -116,7 +115,7 @@ int roce_qp_create(struct fabric *fabric, const struct fabric_qp_attr *attr, str
 	qp->user = attr->user;
 	qp->split = attr->split;
 	qp->slots = attr->slots;
-	qp->qpn = choose_number(endpoint);
+	qp->qpn = qp_choose_number(endpoint);
 	qp->qkey = random_u32(endpoint) & 0x7fffffff; /* bit 31 would ask for a privileged key */
 	qp->psn = random_u32(endpoint) & ROCE_PSN_MASK;
 	table_insert(endpoint, qp);

@@ -355,6 +355,8 @@ int roce_poll(struct fabric *fabric, struct fabric_event *events)
 		endpoint->others_due = others;
 		n += others;
 	}
+	if (endpoint->groups)
+		n += groups_poll(endpoint, events + n, FABRIC_EVENTS - n);
 	steer_tick(endpoint, now_ns, drained);
 	return n;
 }
