@@ -26,12 +26,17 @@ static void destroy_lanes(struct verbs_qp *qp)
 static int create_queues(struct endpoint *endpoint, struct verbs_qp *qp)
 {
 	enum queue_kind kind = endpoint->ud ? QUEUE_UD : QUEUE_UC;
-	int error = 0;
+	int error;
 
-	for (unsigned i = 0; i < endpoint->name.lanes && !error; i++)
-		error = queue_create(endpoint, qp, kind, i, qp->cq, &qp->lane[i]);
+	for (unsigned i = 0; i < endpoint->name.lanes; i++) {
+		error = queue_create(endpoint, kind, i, qp->qkey, qp->cq, &qp->lane[i]);
+		if (error)
+			return error;
+		qp->lane[i]->owner = qp;
+	}
+	error = queue_create(endpoint, QUEUE_CONTROL, 0, qp->qkey, qp->cq, &qp->control);
 	if (!error)
-		error = queue_create(endpoint, qp, QUEUE_CONTROL, 0, qp->cq, &qp->control);
+		qp->control->owner = qp;
 	return error;
 }
 
