@@ -61,7 +61,7 @@ static uint64_t verbs_deadline_ns(const struct fabric *fabric)
 	struct list *item;
 
 	if (!list_empty(&endpoint->windows_tell) || !list_empty(&endpoint->windows_draining) ||
-	    !list_empty(&endpoint->flushed))
+	    !list_empty(&endpoint->flushed) || groups_have_sent(endpoint))
 		return 0;
 	for (uint32_t i = 0; i < endpoint->cq_count; i++)
 		if (endpoint->cqs[i]->next < endpoint->cqs[i]->count)

@@ -378,6 +378,8 @@ void group_done(struct group *group, uint32_t count);
 /* Its queue was reset: whatever it had is done with, one way or another. */
 void group_abandon(struct group *group);
 bool group_take(struct queue *queue, const struct ibv_wc *wc, struct fabric_event *event);
+/* Whether there is something to tell still. */
+bool groups_have_sent(const struct endpoint *endpoint);
 int groups_poll_sent(struct endpoint *endpoint, struct fabric_event *events, int most);
 
 /* ---- poll.c --------------------------------------------------------------------------------------------------- */

@@ -308,6 +308,16 @@ int groups_poll_sent(struct endpoint *endpoint, struct fabric_event *events, int
 	return n;
 }
 
+bool groups_have_sent(const struct endpoint *endpoint)
+{
+	struct list *item;
+
+	list_for_each (item, &endpoint->groups)
+		if (container_of(item, struct group, link)->flushed)
+			return true;
+	return false;
+}
+
 const struct fabric_group_ops verbs_group_ops = {
 	.join = verbs_group_join,
 	.leave = verbs_group_leave,

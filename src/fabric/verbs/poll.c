@@ -179,8 +179,8 @@ int verbs_poll(struct fabric *fabric, struct fabric_event *events)
 		leavers_see_off(endpoint, verbs_now_ns(fabric));
 	poll_binder(endpoint);
 	n = poll_flushed(endpoint, events, SHARE_FLUSHED);
-	n += groups_poll_sent(endpoint, events + n, SHARE_FLUSHED);
 	n += poll_cqs(endpoint, events + n, FABRIC_EVENTS - SHARE_WINDOWS - n);
+	n += groups_poll_sent(endpoint, events + n, SHARE_WINDOWS / 2);
 	n += windows_poll(endpoint, events + n, FABRIC_EVENTS - n);
 	return n;
 }
