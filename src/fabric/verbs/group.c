@@ -4,8 +4,8 @@
  * until the next poll; those that leave are read where they are, the last of a batch asks for a completion, and its
  * request says how many it answers for.
  *
- * A NIC's driver listens to the group's frames, if that; nobody tells the switches. Soft-RoCE moreover listens to the
- * wrong frames where the group is an IPv4 one. So the host joins as well, through a socket that is only held open.
+ * A NIC's driver listens to the group's frames, if that, and nobody tells the switches; with soft-RoCE nothing would arrive
+ * at all. So the host joins as well, through a socket that is only held open.
  */
 #include <arpa/inet.h>
 #include <errno.h>
