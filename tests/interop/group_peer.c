@@ -21,8 +21,9 @@
 #define BATCH	    16
 #define QKEY	    0x0600d317u
 #define DEADLINE_S  30
-#define ROUND_NS    UINT64_C(30000000) /* for stragglers, before all is sent again */
-#define QUIET_NS    UINT64_C(200000000)
+#define ROUND_NS                                                                                   \
+	UINT64_C(300000000) /* for stragglers, and word of them, before all is sent again */
+#define QUIET_NS UINT64_C(200000000)
 
 struct peer {
 	const char *label, *directory, *own, *other;
