@@ -58,7 +58,7 @@ struct peer {
 	uint32_t qps;
 	uint8_t *memory;
 	size_t memory_size, stride;
-	uint32_t payload, places, messages, slots, break_after, limit_s,
+	uint32_t payload, places, sends, recvs, slots, break_after, limit_s,
 		seconds; /* places for messages, used in turn */
 	uint32_t sends_posted, recvs_posted, sends_done, recvs_done;
 	uint32_t bad_status, bad_length, bad_bytes, touched;
@@ -150,7 +150,7 @@ static void received(void *arg, const struct gw_transfer_result *result, uint64_
 
 static void post(struct peer *peer)
 {
-	while (peer->recvs_posted < peer->messages &&
+	while (peer->recvs_posted < peer->recvs &&
 	       peer->recvs_posted - peer->recvs_done < IN_FLIGHT) {
 		struct message *message = &peer->in[peer->recvs_posted % peer->places];
 		struct gw_transfer_attr attr = { .addr = message->memory,
@@ -171,7 +171,7 @@ static void post(struct peer *peer)
 			report_fatal("%s: cannot post a receive", peer->label);
 		peer->recvs_posted++;
 	}
-	while (peer->sends_posted < peer->messages &&
+	while (peer->sends_posted < peer->sends &&
 	       peer->sends_posted - peer->sends_done < IN_FLIGHT) {
 		struct message *message = &peer->out[peer->sends_posted % peer->places];
 		struct gw_transfer_attr attr = { .addr = message->memory,
@@ -292,13 +292,15 @@ static int only_open(const char *fabric)
 static bool settle(struct peer *peer, time_t left_s)
 {
 	bool first = strcmp(peer->own, peer->other) < 0;
-	uint32_t messages = peer->recvs_posted + AHEAD;
+	/* Sends and receives: either direction has its own pace. */
+	uint32_t ends[2] = { peer->sends_posted + AHEAD, peer->recvs_posted + AHEAD };
 
 	if (first && left_s <= 0)
-		leave(peer, "stop", &messages, sizeof(messages));
-	else if (first || !find(peer, "stop", &messages, sizeof(messages)))
+		leave(peer, "stop", ends, sizeof(ends));
+	else if (first || !find(peer, "stop", ends, sizeof(ends)))
 		return false;
-	peer->messages = messages;
+	peer->sends = ends[!first];
+	peer->recvs = ends[first];
 	return true;
 }
 
@@ -307,7 +309,7 @@ static void transfer(struct peer *peer)
 	time_t begun = time(NULL), looked = begun, until = begun + peer->limit_s;
 	bool settled = !peer->seconds;
 
-	while ((peer->sends_done < peer->messages || peer->recvs_done < peer->messages) &&
+	while ((peer->sends_done < peer->sends || peer->recvs_done < peer->recvs) &&
 	       time(NULL) < until) {
 		post(peer);
 		gw_wait(peer->ctx, WAIT_NS);
@@ -370,11 +372,11 @@ static void tell(const struct peer *peer)
 
 static void judge(struct peer *peer, uint32_t breaks)
 {
-	report(peer->sends_done == peer->messages && !peer->bad_status,
-	       "%s: %u of %u messages sent", peer->label, peer->sends_done, peer->messages);
-	report(peer->recvs_done == peer->messages && !peer->bad_length && !peer->bad_bytes,
+	report(peer->sends_done == peer->sends && !peer->bad_status, "%s: %u of %u messages sent",
+	       peer->label, peer->sends_done, peer->sends);
+	report(peer->recvs_done == peer->recvs && !peer->bad_length && !peer->bad_bytes,
 	       "%s: %u of %u messages received, %u of wrong length, %u with wrong bytes",
-	       peer->label, peer->recvs_done, peer->messages, peer->bad_length, peer->bad_bytes);
+	       peer->label, peer->recvs_done, peer->recvs, peer->bad_length, peer->bad_bytes);
 	report(!peer->touched, "%s: %u released buffers or their guards were touched", peer->label,
 	       peer->touched);
 	if (breaks)
@@ -411,10 +413,10 @@ int main(int argc, char **argv)
 	peer.places = option(argc, argv, "messages", 100);
 	if (peer.places < IN_FLIGHT)
 		report_fatal("%s: fewer messages than are in flight", label);
-	peer.messages = peer.places * option(argc, argv, "rounds", 1);
+	peer.sends = peer.recvs = peer.places * option(argc, argv, "rounds", 1);
 	peer.seconds = option(argc, argv, "seconds", 0);
 	if (peer.seconds)
-		peer.messages = UINT32_MAX;
+		peer.sends = peer.recvs = UINT32_MAX;
 	peer.qps = option(argc, argv, "qps", 1);
 	if (!peer.qps || peer.qps > QPS_MAX)
 		report_fatal("%s: 1 to %d queue pairs", label, QPS_MAX);
