@@ -54,11 +54,15 @@ unsigned qualify_cases(const struct qualify_means *own, unsigned peer_devices, i
 			add(&list, QUALIFY_UD, QUALIFY_UD, family, i);
 		}
 		/* User space takes port 4791, which a host's own device would hold. */
-		if (!peer_devices && gid_of(&own->devices[i], user_family) >= 0)
+		if (!peer_devices && gid_of(&own->devices[i], user_family) >= 0) {
 			add(&list, QUALIFY_UC, QUALIFY_USER, user_family, i);
+			add(&list, QUALIFY_UD, QUALIFY_USER, user_family, i);
+		}
 	}
-	if (!own->count && (user_family == 4 ? peer_ipv4 : peer_ipv6))
+	if (!own->count && (user_family == 4 ? peer_ipv4 : peer_ipv6)) {
 		add(&list, QUALIFY_USER, QUALIFY_UC, user_family, 0);
+		add(&list, QUALIFY_USER, QUALIFY_UD, user_family, 0);
+	}
 	add(&list, QUALIFY_USER, QUALIFY_USER, user_family, 0);
 	return list.count;
 }

@@ -48,7 +48,8 @@ struct gw_context_attr {
 	 * "verbs:DEVICE[/PORT][@GIDINDEX][,OPTION...]": an RDMA NIC, or the kernel's soft-RoCE, through libibverbs. The port
 	 * is the first that is up, the GID a routable RoCE v2 one unless given. Options: "ud" has software place datagrams
 	 * where the device could do more; "srq" shares receive requests among queue pairs, for thousands of them; "lanes=N"
-	 * (to 8) queue pairs to a peer; "tc=N" the IP header's traffic class; "sl=N" the service level. Faults cannot be asked for.
+	 * (to 8) queue pairs to a peer; "tc=N" the IP header's traffic class; "sl=N" the service level; "rate=N"
+	 * (bits a second, with K, M or G) holds datagrams to less than the port's rate. Faults cannot be asked for.
 	 * "auto": verbs where a device is ready, else user space; the log says which and why. */
 	const char *fabric;
 	uint32_t max_qps;   /* queue pairs open at once; default 16384 */
@@ -79,8 +80,8 @@ struct gw_context_attr {
  */
 GW_API int gw_context_open(const struct gw_context_attr *attr, struct gw_context **out);
 
-/* Closes it and everything in it: nothing lands afterwards, every handle is gone. Peers are told. -EBUSY from inside
- * a callback. */
+/* Closes it and everything in it: nothing lands afterwards, every handle is gone, memory is registered no more. Peers
+ * are told. -EBUSY from inside a callback. */
 GW_API int gw_context_close(struct gw_context *ctx);
 
 /* Registers memory that data may be sent from or land in. It must outlive every request that names it. -EBUSY from

@@ -184,7 +184,7 @@ int gw_channel_stats(const struct gw_channel *ch, struct gw_channel_stats *out)
 	out->receives_open = open_in(ch->recvs, ch->mask, ch->recv_oldest, ch->recv_next);
 	if (ch->status)
 		return 0;
-	out->rate_bps = ch->governor.pacer.rate_bps;
+	out->rate_bps = ch->governor.pacer.bucket.rate_bps;
 	out->window_bytes = cc_limits(&ch->governor.cc).window_bytes;
 	out->in_flight_bytes = governor_in_flight(&ch->governor);
 	if (!gw_qp_estimate(ch->qp[BULK], &bulk) && !gw_qp_estimate(ch->qp[SMALL], &small)) {

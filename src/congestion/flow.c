@@ -66,7 +66,7 @@ int gw_flow_stats(const struct gw_flow *flow, struct gw_flow_stats *out)
 	if (!flow || !out)
 		return -EINVAL;
 	*out = (struct gw_flow_stats){
-		.rate_bps = flow->governor.pacer.rate_bps,
+		.rate_bps = flow->governor.pacer.bucket.rate_bps,
 		.window_bytes = cc_limits(&flow->governor.cc).window_bytes,
 		.in_flight_bytes = governor_in_flight(&flow->governor),
 	};

@@ -10,8 +10,7 @@
 #define GROUP_LEAST_NS	 50000
 #define GROUP_BPS	 UINT64_C(10000000000) /* from here on it is GROUP_BYTES in any case */
 #define PACKETS_A_SECOND 10		       /* at least */
-#define TOKENS_A_BYTE	 8000000000
-#define BURST_SHARE	 8 /* of a round trip: an eighth */
+#define BURST_SHARE	 8		       /* of a round trip: an eighth */
 #define BURST_LEAST_NS	 1000000
 #define BURST_MOST_NS	 4000000
 #define LATE_SHARE	 2
@@ -80,9 +79,10 @@ static uint64_t group_bytes(const struct governor *g)
 
 	if (time_ns < GROUP_LEAST_NS)
 		time_ns = GROUP_LEAST_NS;
-	bytes = pacer->rate_bps < GROUP_BPS ? pacer->rate_bps * time_ns / TOKENS_A_BYTE
-					    : GROUP_BYTES;
-	return least(least(bytes, GROUP_BYTES), (uint64_t)pacer->depth / TOKENS_A_BYTE / 2);
+	bytes = pacer->bucket.rate_bps < GROUP_BPS
+			? bucket_bytes_in(pacer->bucket.rate_bps, time_ns)
+			: GROUP_BYTES;
+	return least(least(bytes, GROUP_BYTES), bucket_depth_bytes(&pacer->bucket) / 2);
 }
 
 static uint32_t allow(void *arg, uint32_t in_flight, uint32_t payload, uint64_t now,

@@ -32,8 +32,12 @@
 #define ADDRESS_LANES		8
 #define ADDRESS_PORT		4791 /* the only one NICs know */
 
-/* A user-space end would go without the ICRC. */
+/* What a user-space end says of itself: it would go without the ICRC; it speaks to ends that use UD for data. */
 #define ADDRESS_SKIPS_ICRC 1
+#define ADDRESS_TAKES_UD   2
+
+/* A UD data packet opens with its window's key: no NIC checks it, so that the peer's software has to see it. */
+#define ADDRESS_UD_KEY_SIZE 4
 
 /* How a NIC takes data. */
 enum address_mode {

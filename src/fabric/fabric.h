@@ -20,6 +20,7 @@
 struct fabric;
 struct fabric_qp;
 struct fabric_mr;
+struct fabric_group;
 
 /* The longest address blob any fabric needs: it has to fit a struct gw_qp_info beside the message layer's part. */
 #define FABRIC_ADDRESS_MAX 64
@@ -76,8 +77,9 @@ struct fabric_caps {
 	uint32_t rungs[FABRIC_RUNGS];
 	uint32_t
 		probe_extra; /* what a control datagram lacks, on the wire, to a data packet of its length */
-	uint32_t lanes; /* ways to one peer; 0 counts as 1 */
-	bool copies;	/* write() is done with the memory when it returns */
+	uint32_t lanes;	    /* ways to one peer; 0 counts as 1 */
+	uint32_t max_group; /* largest multicast packet; 0: there is none */
+	bool copies;	    /* write() is done with the memory when it returns */
 	/* User bits of the immediate to spend on the generation: for fabrics whose events cannot tell it otherwise. */
 	uint8_t generation_bits;
 };
@@ -112,13 +114,14 @@ enum fabric_event_type {
 	FABRIC_FENCED,	/* nothing lands there any more */
 	FABRIC_CNP,	/* the peer sees marks on our packets */
 	FABRIC_SENT,	/* `count` more writes are done with their memory (where !caps.copies) */
+	FABRIC_GROUP,	/* a member's packet arrived; its bytes live until the next poll */
 };
 
 struct fabric_event {
 	enum fabric_event_type type;
 	uint8_t lane;
 	bool ce;
-	void *user; /* of the queue pair */
+	void *user; /* of the queue pair, or the group */
 	uint64_t
 		at_ns; /* when it arrived, where that is known better than by when it was polled; else 0 */
 	uint32_t slot;
@@ -137,8 +140,40 @@ struct fabric_event {
 			uint64_t va;
 			uint32_t rkey;
 		} exposed;
+		struct {
+			const uint8_t *bytes;
+			uint32_t length;
+			uint32_t packet;
+			uint32_t user_bits;
+			uint32_t source; /* the number that its sender sends under */
+		} group;
 		uint32_t count;
 	};
+};
+
+/*
+ * Multicast: one packet for all members of a group. Nobody places such packets: each member is told what arrived, and
+ * copies. Nothing is promised, as ever; what a member sends itself it does not hear.
+ */
+struct fabric_group_attr {
+	void *user;	/* comes back in every event */
+	uint8_t family; /* 4 or 6 */
+	uint8_t ip[16]; /* a multicast address, 4 bytes of it when the family is 4 */
+	uint16_t port;	/* 0: 4791, the only one NICs know */
+	uint32_t qkey;	/* that all members have in common; bit 31 is not theirs to set */
+	struct fabric_split split;
+};
+
+struct fabric_group_ops {
+	/* -EINVAL: no such group can be; -EAFNOSUPPORT: not of this end's address family; -ENOBUFS: too many. */
+	int (*join)(struct fabric *fabric, const struct fabric_group_attr *attr,
+		    struct fabric_group **out);
+	/* No event follows; memory that was being read is not any more. */
+	void (*leave)(struct fabric_group *group);
+	/* Sends some of the packets, in order: slot, packet and user bits make the immediate; va is not used. Returns how
+	 * many were taken, 0 when there is no room now or the rate allows no more yet; deadline_ns() tells. */
+	int (*send)(struct fabric_group *group, uint32_t slot, const struct fabric_write *writes,
+		    unsigned count);
 };
 
 /* Names for the counters a fabric keeps; see fabric_counter_name(). */
@@ -229,6 +264,7 @@ struct fabric_ops {
 	uint64_t (*deadline_ns)(const struct fabric *fabric);
 	/* Sleeps until there is something to poll or until the time; 0, or -EINTR. */
 	int (*wait)(struct fabric *fabric, uint64_t until_ns);
+	const struct fabric_group_ops *group; /* null where there is no multicast */
 };
 
 struct fabric {

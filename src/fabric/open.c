@@ -11,7 +11,6 @@
 #include "fabric/verbs/verbs.h"
 
 #define VERBS_NAME_MAX 256
-#define SYSFS	       "/sys"
 
 static const char *const names[FABRIC_COUNTERS] = {
 	[FABRIC_TX_DATA] = "tx_data_packets",
@@ -94,7 +93,7 @@ static int open_verbs(const char *where, const struct fabric_options *options, s
 		return -ENOTSUP;
 	}
 	/* What the name itself says holds. */
-	if (strlen(where) + 32 > sizeof(name))
+	if (strlen(where) + 64 > sizeof(name))
 		return -EINVAL;
 	snprintf(name, sizeof(name), "%s", where);
 	if (options->lanes && !strstr(where, ",lanes="))
@@ -103,6 +102,9 @@ static int open_verbs(const char *where, const struct fabric_options *options, s
 	if (options->traffic_class && !strstr(where, ",tc="))
 		snprintf(name + strlen(name), sizeof(name) - strlen(name), ",tc=%u",
 			 options->traffic_class);
+	if (options->rate_bps && !strstr(where, ",rate="))
+		snprintf(name + strlen(name), sizeof(name) - strlen(name), ",rate=%lluK",
+			 (unsigned long long)(options->rate_bps + 999) / 1000);
 	return verbs_open(name, out);
 }
 

@@ -23,6 +23,7 @@ struct fabric_options {
 	uint32_t lanes;			    /* ways to each peer; 0 counts as 1 */
 	uint8_t traffic_class;		    /* of what is sent, without the two bits of ECN */
 	bool skip_icrc;			    /* where the peer does too */
+	uint64_t rate_bps; /* what datagrams and multicast are held to; 0: the port's own */
 };
 
 /* "roce:ADDRESS[@PORT]", "roce:INTERFACE[@PORT]", "verbs:DEVICE..." (verbs.h) or "auto". Says why it failed in the log; -EINVAL, or as gw_context_open(). Options may be

@@ -116,6 +116,19 @@ close_fabric:
 	return error;
 }
 
+/* A NIC keeps memory, and itself, for as long as a registration holds them. */
+static void deregister_all(struct gw_context *ctx)
+{
+	for (uint32_t i = 0; pool_used(&ctx->mrs); i++) {
+		struct gw_mr *mr = pool_at(&ctx->mrs, i);
+
+		if (!pool_owns_live(&ctx->mrs, mr))
+			continue;
+		ctx->fabric->ops->mr_deregister(ctx->fabric, mr->fabric_mr);
+		pool_put(&ctx->mrs, mr);
+	}
+}
+
 int gw_context_close(struct gw_context *ctx)
 {
 	struct list *item;
@@ -132,6 +145,7 @@ int gw_context_close(struct gw_context *ctx)
 		if (list_first(&ctx->all_qps) == item)
 			gw_qp_close(qp);
 	}
+	deregister_all(ctx);
 	ctx->fabric->ops->close(ctx->fabric);
 	free_all(ctx);
 	return 0;
@@ -244,6 +258,8 @@ static void take(const struct fabric_event *event)
 		break;
 	case FABRIC_FENCED:
 		recv_fenced(qp, event->slot);
+		break;
+	case FABRIC_GROUP: /* no queue pair's, and nobody joins a group yet */
 		break;
 	case FABRIC_CNP:
 		gate_cnp(qp);

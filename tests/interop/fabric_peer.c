@@ -3,6 +3,7 @@
  * One end of the matrix: the whole message layer and Selective Repeat on any fabric, by its name.
  *
  *	fabric_peer FABRIC DIRECTORY OWN PEER [payload=N] [messages=N] [slots=N] [break=N] [rounds=N] [limit=SECONDS] [qps=N]
+ *		[seconds=N]
  *	fabric_peer FABRIC
  *
  * Two of these find each other by files DIRECTORY/OWN and DIRECTORY/PEER, then send each other the same number of
@@ -11,7 +12,8 @@
  * all is quiet: nothing may have landed there since. With break=N the end pushes its own data queue pairs into error
  * after N messages, verbs only: they have to come back. With rounds=N the same memory serves N times over: then what is
  * late would land in a later round's receive, and show as a wrong byte there. With qps=N messages go over N queue pairs
- * in turn. With nothing but a fabric it is opened and closed: the log says what became of it.
+ * in turn. With seconds=N messages go on for that long: the end whose name comes first then says how many there are to be,
+ * which is well ahead of both. With nothing but a fabric it is opened and closed: the log says what became of it.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -33,6 +35,7 @@
 #define QUIET_NS      UINT64_C(200000000)
 #define LENGTHS	      10
 #define QPS_MAX	      64
+#define AHEAD	      4096u /* messages; the other end looks every second */
 
 struct peer;
 
@@ -55,8 +58,8 @@ struct peer {
 	uint32_t qps;
 	uint8_t *memory;
 	size_t memory_size, stride;
-	uint32_t payload, places, messages, slots, break_after,
-		limit_s; /* places for messages, used in turn */
+	uint32_t payload, places, sends, recvs, slots, break_after, limit_s,
+		seconds; /* places for messages, used in turn */
 	uint32_t sends_posted, recvs_posted, sends_done, recvs_done;
 	uint32_t bad_status, bad_length, bad_bytes, touched;
 	uint64_t bytes;
@@ -147,7 +150,7 @@ static void received(void *arg, const struct gw_transfer_result *result, uint64_
 
 static void post(struct peer *peer)
 {
-	while (peer->recvs_posted < peer->messages &&
+	while (peer->recvs_posted < peer->recvs &&
 	       peer->recvs_posted - peer->recvs_done < IN_FLIGHT) {
 		struct message *message = &peer->in[peer->recvs_posted % peer->places];
 		struct gw_transfer_attr attr = { .addr = message->memory,
@@ -168,7 +171,7 @@ static void post(struct peer *peer)
 			report_fatal("%s: cannot post a receive", peer->label);
 		peer->recvs_posted++;
 	}
-	while (peer->sends_posted < peer->messages &&
+	while (peer->sends_posted < peer->sends &&
 	       peer->sends_posted - peer->sends_done < IN_FLIGHT) {
 		struct message *message = &peer->out[peer->sends_posted % peer->places];
 		struct gw_transfer_attr attr = { .addr = message->memory,
@@ -222,29 +225,12 @@ static void prepare_memory(struct peer *peer)
 
 static void leave(const struct peer *peer, const char *what, const void *bytes, size_t size)
 {
-	char hidden[512], name[512];
-	FILE *file;
-
-	snprintf(hidden, sizeof(hidden), "%s/.%s.%s", peer->directory, peer->own, what);
-	snprintf(name, sizeof(name), "%s/%s.%s", peer->directory, peer->own, what);
-	file = fopen(hidden, "wb");
-	if (!file || fwrite(bytes, 1, size, file) != size || fclose(file) || rename(hidden, name))
-		report_fatal("%s: cannot write %s", peer->label, name);
+	meet_leave(peer->directory, peer->own, what, bytes, size);
 }
 
 static bool find(const struct peer *peer, const char *what, void *bytes, size_t size)
 {
-	char name[512];
-	FILE *file;
-	bool good;
-
-	snprintf(name, sizeof(name), "%s/%s.%s", peer->directory, peer->other, what);
-	file = fopen(name, "rb");
-	if (!file)
-		return false;
-	good = fread(bytes, 1, size, file) == size;
-	fclose(file);
-	return good;
+	return meet_find(peer->directory, peer->other, what, bytes, size);
 }
 
 static void create_qps(struct peer *peer, struct gw_qp_info *infos)
@@ -302,14 +288,35 @@ static int only_open(const char *fabric)
 	return error ? EXIT_FAILURE : EXIT_SUCCESS;
 }
 
+/* Whether the number of messages is settled; `left_s` is what is left of the time for them. */
+static bool settle(struct peer *peer, time_t left_s)
+{
+	bool first = strcmp(peer->own, peer->other) < 0;
+	/* Sends and receives: either direction has its own pace. */
+	uint32_t ends[2] = { peer->sends_posted + AHEAD, peer->recvs_posted + AHEAD };
+
+	if (first && left_s <= 0)
+		leave(peer, "stop", ends, sizeof(ends));
+	else if (first || !find(peer, "stop", ends, sizeof(ends)))
+		return false;
+	peer->sends = ends[!first];
+	peer->recvs = ends[first];
+	return true;
+}
+
 static void transfer(struct peer *peer)
 {
-	time_t until = time(NULL) + peer->limit_s;
+	time_t begun = time(NULL), looked = begun, until = begun + peer->limit_s;
+	bool settled = !peer->seconds;
 
-	while ((peer->sends_done < peer->messages || peer->recvs_done < peer->messages) &&
+	while ((peer->sends_done < peer->sends || peer->recvs_done < peer->recvs) &&
 	       time(NULL) < until) {
 		post(peer);
 		gw_wait(peer->ctx, WAIT_NS);
+		if (!settled && time(NULL) != looked) {
+			looked = time(NULL);
+			settled = settle(peer, begun + (time_t)peer->seconds - looked);
+		}
 		if (peer->break_after && peer->recvs_done >= peer->break_after) {
 			peer->break_after = 0;
 			break_lanes(peer->qp[0]);
@@ -365,11 +372,11 @@ static void tell(const struct peer *peer)
 
 static void judge(struct peer *peer, uint32_t breaks)
 {
-	report(peer->sends_done == peer->messages && !peer->bad_status,
-	       "%s: %u of %u messages sent", peer->label, peer->sends_done, peer->messages);
-	report(peer->recvs_done == peer->messages && !peer->bad_length && !peer->bad_bytes,
+	report(peer->sends_done == peer->sends && !peer->bad_status, "%s: %u of %u messages sent",
+	       peer->label, peer->sends_done, peer->sends);
+	report(peer->recvs_done == peer->recvs && !peer->bad_length && !peer->bad_bytes,
 	       "%s: %u of %u messages received, %u of wrong length, %u with wrong bytes",
-	       peer->label, peer->recvs_done, peer->messages, peer->bad_length, peer->bad_bytes);
+	       peer->label, peer->recvs_done, peer->recvs, peer->bad_length, peer->bad_bytes);
 	report(!peer->touched, "%s: %u released buffers or their guards were touched", peer->label,
 	       peer->touched);
 	if (breaks)
@@ -406,7 +413,10 @@ int main(int argc, char **argv)
 	peer.places = option(argc, argv, "messages", 100);
 	if (peer.places < IN_FLIGHT)
 		report_fatal("%s: fewer messages than are in flight", label);
-	peer.messages = peer.places * option(argc, argv, "rounds", 1);
+	peer.sends = peer.recvs = peer.places * option(argc, argv, "rounds", 1);
+	peer.seconds = option(argc, argv, "seconds", 0);
+	if (peer.seconds)
+		peer.sends = peer.recvs = UINT32_MAX;
 	peer.qps = option(argc, argv, "qps", 1);
 	if (!peer.qps || peer.qps > QPS_MAX)
 		report_fatal("%s: 1 to %d queue pairs", label, QPS_MAX);

@@ -90,3 +90,30 @@ void meet_await(const char *dir, const char *name, struct meet_end *out)
 		report_fatal("cannot read %s", path);
 	*out = end;
 }
+
+void meet_leave(const char *dir, const char *name, const char *what, const void *bytes, size_t size)
+{
+	char hidden[512], path[512];
+	FILE *file;
+
+	snprintf(hidden, sizeof(hidden), "%s/.%s.%s", dir, name, what);
+	snprintf(path, sizeof(path), "%s/%s.%s", dir, name, what);
+	file = fopen(hidden, "wb");
+	if (!file || fwrite(bytes, 1, size, file) != size || fclose(file) || rename(hidden, path))
+		report_fatal("cannot write %s: %s", path, strerror(errno));
+}
+
+bool meet_find(const char *dir, const char *name, const char *what, void *bytes, size_t size)
+{
+	char path[512];
+	FILE *file;
+	bool good;
+
+	snprintf(path, sizeof(path), "%s/%s.%s", dir, name, what);
+	file = fopen(path, "rb");
+	if (!file)
+		return false;
+	good = fread(bytes, 1, size, file) == size;
+	fclose(file);
+	return good;
+}

@@ -8,6 +8,7 @@
 #define INTEROP_MEET_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 struct meet_end {
@@ -25,6 +26,11 @@ void meet_publish(const char *dir, const char *name, const struct meet_end *end)
 
 /* Waits for dir/name, 20 s at most; exits the program if it does not come. */
 void meet_await(const char *dir, const char *name, struct meet_end *out);
+
+/* The same for any bytes, in dir/name.what; the finder does not wait, and tells whether they are there. */
+void meet_leave(const char *dir, const char *name, const char *what, const void *bytes,
+		size_t size);
+bool meet_find(const char *dir, const char *name, const char *what, void *bytes, size_t size);
 
 /* Prints one line, `ok` or `FAIL` and what was looked at, and remembers a failure. */
 void report(bool ok, const char *format, ...) __attribute__((format(printf, 2, 3)));

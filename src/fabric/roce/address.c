@@ -77,16 +77,16 @@ int address_parse(const char *where, union address *out)
 	return 0;
 }
 
-uint32_t address_mtu(int fd, const union address *local)
+/* The name of the interface that has the address. */
+static bool interface_name(const union address *local, char name[IF_NAMESIZE])
 {
 	struct ifaddrs *all, *item;
-	uint32_t mtu = DEFAULT_MTU;
+	bool found = false;
 
 	if (getifaddrs(&all))
-		return mtu;
-	for (item = all; item; item = item->ifa_next) {
+		return false;
+	for (item = all; item && !found; item = item->ifa_next) {
 		union address address;
-		struct ifreq request;
 
 		if (!item->ifa_addr ||
 		    (item->ifa_addr->sa_family != AF_INET && item->ifa_addr->sa_family != AF_INET6))
@@ -95,16 +95,30 @@ uint32_t address_mtu(int fd, const union address *local)
 		memcpy(&address, item->ifa_addr,
 		       item->ifa_addr->sa_family == AF_INET ? sizeof(address.v4)
 							    : sizeof(address.v6));
-		memset(&request, 0, sizeof(request));
-		strncpy(request.ifr_name, item->ifa_name, sizeof(request.ifr_name) - 1);
-		if (same_host(&address, local) && !ioctl(fd, SIOCGIFMTU, &request) &&
-		    request.ifr_mtu > 0) {
-			mtu = (uint32_t)request.ifr_mtu;
-			break;
-		}
+		found = same_host(&address, local);
+		if (found)
+			snprintf(name, IF_NAMESIZE, "%s", item->ifa_name);
 	}
 	freeifaddrs(all);
-	return mtu;
+	return found;
+}
+
+uint32_t address_mtu(int fd, const union address *local)
+{
+	struct ifreq request;
+
+	memset(&request, 0, sizeof(request));
+	if (!interface_name(local, request.ifr_name) || ioctl(fd, SIOCGIFMTU, &request) ||
+	    request.ifr_mtu <= 0)
+		return DEFAULT_MTU;
+	return (uint32_t)request.ifr_mtu;
+}
+
+unsigned address_interface(const union address *local)
+{
+	char name[IF_NAMESIZE];
+
+	return interface_name(local, name) ? if_nametoindex(name) : 0;
 }
 
 /* As a fabric string has it: ADDRESS@PORT. */

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Opening and closing an endpoint, sleeping on it, and its ops table. */
 #include <errno.h>
-#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -31,6 +30,7 @@ static void roce_close(struct fabric *fabric)
 {
 	struct endpoint *endpoint = endpoint_of(fabric);
 
+	groups_close(endpoint);
 	faults_close(endpoint->faults);
 	share_leave(endpoint);
 	sockets_close(endpoint);
@@ -71,24 +71,28 @@ static void roce_mr_deregister(struct fabric *fabric, struct fabric_mr *mr)
 	(void)mr;
 }
 
+static uint64_t earlier(uint64_t a, uint64_t b)
+{
+	return a < b ? a : b;
+}
+
 static uint64_t roce_deadline_ns(const struct fabric *fabric)
 {
 	const struct endpoint *endpoint = endpoint_of(fabric);
-	uint64_t faults_ns, steer_ns;
+	uint64_t at;
 
 	if (!list_empty(&endpoint->events))
 		return 0;
-	faults_ns = faults_deadline_ns(endpoint->faults);
-	steer_ns = steer_deadline_ns(endpoint);
-	return faults_ns < steer_ns ? faults_ns : steer_ns;
+	at = earlier(faults_deadline_ns(endpoint->faults), steer_deadline_ns(endpoint));
+	return earlier(at, groups_deadline_ns(endpoint));
 }
 
 static int roce_wait(struct fabric *fabric, uint64_t until_ns)
 {
 	struct endpoint *endpoint = endpoint_of(fabric);
-	struct pollfd fds[3] = { { .fd = endpoint->fd, .events = POLLIN },
-				 { .fd = share_fd(endpoint), .events = POLLIN },
-				 { .fd = -1 } };
+	struct pollfd fds[3 + ROCE_GROUPS_MAX] = { { .fd = endpoint->fd, .events = POLLIN },
+						   { .fd = share_fd(endpoint), .events = POLLIN },
+						   { .fd = -1 } };
 	uint64_t now = roce_now_ns(fabric);
 	uint64_t left = until_ns > now ? until_ns - now : 0;
 	struct timespec timeout = { .tv_sec = (time_t)(left / 1000000000),
@@ -98,7 +102,8 @@ static int roce_wait(struct fabric *fabric, uint64_t until_ns)
 		fds[0].events |= POLLOUT;
 	else
 		fds[2] = (struct pollfd){ .fd = endpoint->blocked_fd, .events = POLLOUT };
-	if (ppoll(fds, 3, until_ns == UINT64_MAX ? NULL : &timeout, NULL) < 0)
+	if (ppoll(fds, 3 + groups_watch(endpoint, fds + 3),
+		  until_ns == UINT64_MAX ? NULL : &timeout, NULL) < 0)
 		return -errno;
 	endpoint->others_due |= fds[1].revents != 0;
 	return 0;
@@ -125,6 +130,7 @@ static const struct fabric_ops roce_ops = {
 	.poll = roce_poll,
 	.deadline_ns = roce_deadline_ns,
 	.wait = roce_wait,
+	.group = &roce_group_ops,
 };
 
 int roce_open(const char *where, const struct fabric_options *options, struct fabric **out)
@@ -137,6 +143,7 @@ int roce_open(const char *where, const struct fabric_options *options, struct fa
 	endpoint->fabric.ops = &roce_ops;
 	endpoint->fd = endpoint->blocked_fd = -1;
 	endpoint->skip_icrc = options->skip_icrc;
+	endpoint->rate_bps = options->rate_bps;
 	list_init(&endpoint->events);
 	error = address_parse(where, &endpoint->local);
 	if (error) {

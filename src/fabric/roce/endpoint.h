@@ -10,12 +10,14 @@
 #define FABRIC_ROCE_ENDPOINT_H
 
 #include <netinet/in.h>
+#include <poll.h>
 #include <sys/socket.h>
 
 #include "base/list.h"
 #include "base/pool.h"
 #include "fabric/fabric.h"
 #include "fabric/open.h"
+#include "fabric/pace.h"
 #include "wire/icrc.h"
 #include "wire/roce.h"
 
@@ -25,8 +27,9 @@
 #define RX_BATCH_MERGED	 4 /* where each holds many packets */
 #define RX_DATAGRAM                                                                                \
 	65536 /* what the kernel hands over at once: many packets of one size, where it merges */
-#define RX_PACKET    (ROCE_MAX_PAYLOAD + 128)
-#define RX_FORWARDED 32
+#define RX_PACKET	(ROCE_MAX_PAYLOAD + 128)
+#define RX_FORWARDED	32
+#define ROCE_GROUPS_MAX 16
 /* A queue pair number: the process's class in the high bits (share.c), random below. */
 #define CLASS_BITS  6
 #define CLASS_SHIFT (24 - CLASS_BITS)
@@ -72,6 +75,8 @@ struct roce_qp {
 	bool skip_icrc;
 	uint64_t cnp_ns; /* when the last notice of marks left */
 	bool peer_nic;	 /* one packet a datagram, for it checks the identification too */
+	bool peer_ud;	 /* and it takes data as datagrams (datagram.c) */
+	uint32_t peer_lanes[FABRIC_LANES_MAX]; /* that those come from; 0: no such lane */
 	union address peer;
 	struct icrc_flow to_peer;
 	struct icrc_flow from_peer; /* from its usual port */
@@ -104,6 +109,7 @@ struct inbox {
 
 struct share; /* share.c */
 struct faults;
+struct groups; /* group.c */
 
 struct endpoint {
 	struct fabric fabric;
@@ -116,6 +122,8 @@ struct endpoint {
 	socklen_t local_length;
 	struct share *share;
 	struct faults *faults;
+	struct groups *groups; /* null until one is joined */
+	uint64_t rate_bps;     /* that multicast is held to, where one was asked for */
 	uint32_t class;
 	struct roce_qp **table; /* by number, open addressing */
 	uint32_t table_mask;
@@ -147,12 +155,16 @@ socklen_t address_length(const union address *address);
 int address_parse(const char *where, union address *out);
 /* The MTU of the interface that has the address; an ordinary Ethernet's when that cannot be told. */
 uint32_t address_mtu(int fd, const union address *local);
+/* Its index; 0 when that cannot be told. */
+unsigned address_interface(const union address *local);
 
 /* socket.c */
 int sockets_open(struct endpoint *endpoint, const struct fabric_options *options);
 void sockets_close(struct endpoint *endpoint);
 
 /* qp.c */
+/* Random, unused, and none of those with a meaning of their own: 0, 1 and the multicast number. */
+uint32_t qp_choose_number(struct endpoint *endpoint);
 struct roce_qp *qp_lookup(const struct endpoint *endpoint, uint32_t qpn);
 int roce_qp_create(struct fabric *fabric, const struct fabric_qp_attr *attr,
 		   struct fabric_qp **out);
@@ -173,11 +185,27 @@ void roce_control_by(struct fabric_qp *qp, unsigned lane);
 /* Tells the peer that its packets arrive marked. */
 void send_cnp(struct roce_qp *qp);
 
+/* datagram.c */
+int datagram_write(struct roce_qp *qp, unsigned lane, const struct fabric_target *target,
+		   const struct fabric_write *writes, unsigned count);
+/* True when the packet made an event. */
+bool datagram_take(struct roce_qp *qp, const struct roce_packet *packet,
+		   struct fabric_event *event);
+
 /* rx.c */
 int roce_poll(struct fabric *fabric, struct fabric_event *events);
 void rx_prepare(struct endpoint *endpoint);
 /* Takes what waits in the socket for this end, and hands on what waits for others. */
 void rx_drain(struct endpoint *endpoint);
+
+/* group.c */
+extern const struct fabric_group_ops roce_group_ops;
+void groups_close(struct endpoint *endpoint);
+/* Where there are any. */
+int groups_poll(struct endpoint *endpoint, struct fabric_event *events, int most);
+uint64_t groups_deadline_ns(const struct endpoint *endpoint);
+/* Fills in what to sleep on, at most ROCE_GROUPS_MAX; returns how many. */
+unsigned groups_watch(const struct endpoint *endpoint, struct pollfd *fds);
 
 /* share.c */
 int share_join(struct endpoint *endpoint);

@@ -13,6 +13,7 @@
 #include <net/if.h>
 #include <netinet/in.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "fabric/roce/interface.h"
@@ -189,4 +190,16 @@ bool interface_owner(const char *sysfs, const char *address, char *device, size_
 	if (directory)
 		closedir(directory);
 	return found;
+}
+
+uint64_t interface_rate_bps(const char *sysfs, const char *name)
+{
+	char path[PATH_SIZE], line[32];
+	long megabits;
+
+	snprintf(path, sizeof(path), "%s/class/net/%.15s/speed", sysfs, name);
+	if (!read_line(path, line, sizeof(line)))
+		return 0;
+	megabits = strtol(line, NULL, 10); /* -1 where there is no telling */
+	return megabits > 0 ? (uint64_t)megabits * 1000000 : 0;
 }

@@ -9,7 +9,9 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
+#define SYSFS		      "/sys"
 #define INTERFACE_ADDRESS_MAX 96 /* a port behind it included */
 
 /* The address of an interface, IPv4 before IPv6, link-local IPv6 (with its scope) last. -ENODEV: no such interface;
@@ -24,5 +26,8 @@ int interface_usual(const char *sysfs, char out[INTERFACE_ADDRESS_MAX]);
 
 /* The RDMA device that takes UDP port 4791 of ADDRESS[@PORT], by the GID tables under `sysfs` ("/sys"). */
 bool interface_owner(const char *sysfs, const char *address, char *device, size_t size);
+
+/* How fast an interface says it is, in bits a second; 0 where it does not say. */
+uint64_t interface_rate_bps(const char *sysfs, const char *name);
 
 #endif

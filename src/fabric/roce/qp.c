@@ -90,8 +90,7 @@ static int table_grow(struct endpoint *endpoint)
 	return 0;
 }
 
-/* Random, unused, and none of those with a meaning of their own: 0, 1 and the multicast number. */
-static uint32_t choose_number(struct endpoint *endpoint)
+uint32_t qp_choose_number(struct endpoint *endpoint)
 {
 	uint32_t qpn;
 
@@ -116,7 +115,7 @@ int roce_qp_create(struct fabric *fabric, const struct fabric_qp_attr *attr, str
 	qp->user = attr->user;
 	qp->split = attr->split;
 	qp->slots = attr->slots;
-	qp->qpn = choose_number(endpoint);
+	qp->qpn = qp_choose_number(endpoint);
 	qp->qkey = random_u32(endpoint) & 0x7fffffff; /* bit 31 would ask for a privileged key */
 	qp->psn = random_u32(endpoint) & ROCE_PSN_MASK;
 	table_insert(endpoint, qp);
@@ -175,8 +174,10 @@ size_t roce_qp_address(const struct fabric_qp *fabric_qp, uint8_t *out)
 					.qpn = { qp->qpn },
 					.control_qpn = qp->qpn,
 					.qkey = qp->qkey,
-					.flags = endpoint->skip_icrc ? ADDRESS_SKIPS_ICRC : 0 };
+					.flags = ADDRESS_TAKES_UD };
 
+	if (endpoint->skip_icrc)
+		address.flags |= ADDRESS_SKIPS_ICRC;
 	if (address.family == 4)
 		memcpy(address.ip, &local->v4.sin_addr, 4);
 	else
@@ -189,15 +190,12 @@ size_t roce_qp_address(const struct fabric_qp *fabric_qp, uint8_t *out)
 /* A NIC at the other end knows one port, and sends no UDP checksums, which IPv6 sockets have to be told to accept. */
 static int accept_nic(struct endpoint *endpoint, const struct roce_address *peer)
 {
-	const char *why = NULL;
 	int on = 1;
 
-	if (address_port(&endpoint->local) != ADDRESS_PORT)
-		why = "the peer is a NIC, which sends to UDP port 4791 only: open this end on that port";
-	else if (peer->mode != ADDRESS_UC)
-		why = "the peer's NIC uses UD datagrams for data, which a user-space end does not speak";
-	if (why) {
-		snprintf(endpoint->fabric.error, sizeof(endpoint->fabric.error), "%s", why);
+	if (address_port(&endpoint->local) != ADDRESS_PORT) {
+		snprintf(
+			endpoint->fabric.error, sizeof(endpoint->fabric.error),
+			"the peer is a NIC, which sends to UDP port 4791 only: open this end on that port");
 		return -EPROTONOSUPPORT;
 	}
 	if (peer->family == 6 &&
@@ -248,6 +246,8 @@ int roce_qp_connect(struct fabric_qp *fabric_qp, const uint8_t *bytes, size_t le
 	memcpy(qp->peer_ports, address.lane_ports, sizeof(qp->peer_ports));
 	qp->peer_ports[0] = address.port;
 	qp->payload = payload;
+	qp->peer_ud = address.mode == ADDRESS_UD;
+	memcpy(qp->peer_lanes, address.qpn, sizeof(qp->peer_lanes));
 	qp->endpoint->fabric.counters[FABRIC_UNGUARDED] += qp->skip_icrc;
 	return 0;
 }

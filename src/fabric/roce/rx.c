@@ -169,6 +169,11 @@ static bool take(struct endpoint *endpoint, const struct incoming *in, struct fa
 	}
 	if (packet.kind == ROCE_UD_SEND)
 		return take_control(qp, &packet, event);
+	if (packet.kind == ROCE_UD_SEND_IMM && qp->peer_ud) {
+		if (in->ce)
+			marked(qp);
+		return datagram_take(qp, &packet, event);
+	}
 	drop(endpoint, opcode_reason(&packet));
 	return false;
 }
@@ -386,6 +391,8 @@ int roce_poll(struct fabric *fabric, struct fabric_event *events)
 		endpoint->others_due = others;
 		n += others;
 	}
+	if (endpoint->groups)
+		n += groups_poll(endpoint, events + n, FABRIC_EVENTS - n);
 	steer_tick(endpoint, now_ns, drained);
 	return n;
 }

@@ -55,6 +55,7 @@ static void size_up(struct endpoint *endpoint)
 	caps->window = (uint32_t)receive / (2 * caps->max_payload + SKB_OVERHEAD);
 	if (caps->window < WINDOW_MIN)
 		caps->window = WINDOW_MIN;
+	caps->max_group = caps->max_payload;
 	caps->copies = true;
 	caps->probe_extra = ROCE_DATA_OVERHEAD - ROCE_CONTROL_OVERHEAD;
 	for (size_t i = 0, n = 0; i < sizeof(mtus) / sizeof(mtus[0]); i++) {

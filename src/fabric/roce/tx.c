@@ -11,19 +11,10 @@
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "fabric/roce/endpoint.h"
+#include "fabric/roce/tx.h"
 
-#define TX_BATCH       64
 #define SEGMENTS_BYTES 65000 /* an IP packet holds a little more; headers come off */
 #define SEGMENTS_MAX   64 /* the kernel's limit, and what a peer's check of the ICRC allows for */
-#define PAD_MAX	       3
-#define TRAILER	       (PAD_MAX + ROCE_ICRC_SIZE)
-
-struct frame {
-	uint8_t headers[ROCE_HEADERS_MAX];
-	uint8_t trailer[TRAILER];
-	struct iovec parts[3];
-};
 
 /* A lane of a queue pair: the socket that packets leave by, and what the ICRC covers of that. */
 struct way {
@@ -32,24 +23,43 @@ struct way {
 	struct icrc_flow flow;
 };
 
-static void take_way(struct roce_qp *qp, unsigned lane, struct way *out)
+int lane_flow(const struct roce_qp *qp, unsigned lane, struct icrc_flow *out)
 {
 	const struct endpoint *endpoint = qp->endpoint;
 
-	*out = (struct way){ qp, endpoint->lane_fds[lane], qp->to_peer };
+	*out = qp->to_peer;
 	if (lane)
-		icrc_flow_from_port(&out->flow, endpoint->lane_ports[lane]);
+		icrc_flow_from_port(out, endpoint->lane_ports[lane]);
+	return endpoint->lane_fds[lane];
 }
 
-static void seal(struct frame *frame, const struct way *way, const struct roce_packet *packet,
-		 size_t headers, uint16_t ip_id)
+static void take_way(struct roce_qp *qp, unsigned lane, struct way *out)
+{
+	*out = (struct way){ .qp = qp };
+	out->fd = lane_flow(qp, lane, &out->flow);
+}
+
+static void seal(struct frame *frame, const struct icrc_flow *flow,
+		 const struct roce_packet *packet, size_t headers, uint16_t ip_id)
 {
 	size_t length = headers + packet->payload_length + packet->pad + ROCE_ICRC_SIZE;
-	uint32_t crc = icrc_begin(&way->flow, length, ip_id, true, frame->headers, headers);
+	uint32_t crc = icrc_begin(flow, length, ip_id, true, frame->headers, headers);
 
 	crc = icrc_update(crc, packet->payload, packet->payload_length);
 	crc = icrc_update(crc, frame->trailer, packet->pad);
 	icrc_final(crc, frame->trailer + packet->pad);
+}
+
+void frame_finish(struct frame *frame, size_t headers, const struct icrc_flow *flow,
+		  const struct roce_packet *packet, uint16_t ip_id)
+{
+	memset(frame->trailer, 0, sizeof(frame->trailer));
+	if (flow)
+		seal(frame, flow, packet, headers, ip_id);
+	frame->parts[0] = (struct iovec){ frame->headers, headers };
+	frame->parts[1] =
+		(struct iovec){ (void *)(uintptr_t)packet->payload, packet->payload_length };
+	frame->parts[2] = (struct iovec){ frame->trailer, packet->pad + ROCE_ICRC_SIZE };
 }
 
 static void build(struct frame *frame, const struct way *way, const struct roce_packet *packet,
@@ -57,22 +67,21 @@ static void build(struct frame *frame, const struct way *way, const struct roce_
 {
 	size_t headers = roce_encode(packet, frame->headers, sizeof(frame->headers));
 
-	memset(frame->trailer, 0, sizeof(frame->trailer));
-	if (!way->qp->skip_icrc)
-		seal(frame, way, packet, headers, ip_id);
-	frame->parts[0] = (struct iovec){ frame->headers, headers };
-	frame->parts[1] =
-		(struct iovec){ (void *)(uintptr_t)packet->payload, packet->payload_length };
-	frame->parts[2] = (struct iovec){ frame->trailer, packet->pad + ROCE_ICRC_SIZE };
+	frame_finish(frame, headers, way->qp->skip_icrc ? NULL : &way->flow, packet, ip_id);
+}
+
+void frame_address(struct frame *frame, union address *to, struct msghdr *out)
+{
+	memset(out, 0, sizeof(*out));
+	out->msg_name = to;
+	out->msg_namelen = address_length(to);
+	out->msg_iov = frame->parts;
+	out->msg_iovlen = 3;
 }
 
 static void address_message(struct msghdr *message, struct roce_qp *qp, struct frame *frame)
 {
-	memset(message, 0, sizeof(*message));
-	message->msg_name = &qp->peer;
-	message->msg_namelen = address_length(&qp->peer);
-	message->msg_iov = frame->parts;
-	message->msg_iovlen = 3;
+	frame_address(frame, &qp->peer, message);
 }
 
 static size_t length_of(const struct msghdr *message)
@@ -89,8 +98,7 @@ static bool full(int error)
 	return error == EAGAIN || error == EWOULDBLOCK || error == ENOBUFS || error == EINTR;
 }
 
-/* Sends what it can; returns how many messages are gone, one way or another. */
-static unsigned push(struct endpoint *endpoint, int fd, struct mmsghdr *messages, unsigned count)
+unsigned frames_push(struct endpoint *endpoint, int fd, struct mmsghdr *messages, unsigned count)
 {
 	unsigned done = 0;
 
@@ -230,7 +238,7 @@ static unsigned send_singly(const struct way *way, const struct fabric_target *t
 		build_data(&frames[i], way, target, &writes[i], psn + i, 0);
 		address_message(&messages[i].msg_hdr, way->qp, &frames[i]);
 	}
-	return push(way->qp->endpoint, way->fd, messages, count);
+	return frames_push(way->qp->endpoint, way->fd, messages, count);
 }
 
 /* How many of a group are gone: all, or none. */
@@ -254,7 +262,7 @@ static unsigned send_together(const struct way *way, const struct fabric_target 
 		endpoint->blocked_fd = way->fd;
 		endpoint->fabric.counters[FABRIC_TX_BUSY]++;
 	} else {
-		/* Not every device can: a packet at a time then, and if that fails too push() says why. */
+		/* Not every device can: a packet at a time then, and if that fails too frames_push() says why. */
 		endpoint->segments = false;
 	}
 	return 0;
@@ -268,8 +276,10 @@ int roce_write(struct fabric_qp *fabric_qp, unsigned lane, const struct fabric_t
 	unsigned done = 0;
 	struct way way;
 
-	take_way(qp, lane < endpoint->lanes ? lane : 0, &way);
 	endpoint->blocked_fd = -1;
+	if (qp->peer_ud)
+		return datagram_write(qp, lane, target, writes, count);
+	take_way(qp, lane < endpoint->lanes ? lane : 0, &way);
 	count = count < TX_BATCH ? count : TX_BATCH;
 	while (done < count && endpoint->blocked_fd < 0) {
 		/* A device that cuts batches itself may number them otherwise, and a NIC would drop them. */
@@ -311,7 +321,7 @@ int roce_control(struct fabric_qp *fabric_qp, const void *data, size_t length)
 		     (uint32_t)length);
 	build(&frame, &way, &packet, 0);
 	address_message(&message.msg_hdr, qp, &frame);
-	if (!push(endpoint, way.fd, &message, 1))
+	if (!frames_push(endpoint, way.fd, &message, 1))
 		return -EAGAIN;
 	qp->control_psn++;
 	endpoint->fabric.counters[FABRIC_TX_CONTROL]++;
@@ -329,5 +339,6 @@ void send_cnp(struct roce_qp *qp)
 	roce_cnp(&packet, qp->peer_qpn);
 	build(&frame, &way, &packet, 0);
 	address_message(&message.msg_hdr, qp, &frame);
-	qp->endpoint->fabric.counters[FABRIC_TX_CNP] += push(qp->endpoint, way.fd, &message, 1);
+	qp->endpoint->fabric.counters[FABRIC_TX_CNP] +=
+		frames_push(qp->endpoint, way.fd, &message, 1);
 }

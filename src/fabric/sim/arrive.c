@@ -120,6 +120,22 @@ static bool arrive_control(struct endpoint *endpoint, struct sim_qp *qp, struct 
 	return true;
 }
 
+static bool arrive_group(struct endpoint *endpoint, struct packet *packet)
+{
+	struct arrival seen = { 0 }, *arrival;
+
+	if (!multicast_arrive(endpoint, packet, &seen))
+		return false;
+	arrival = append(endpoint, &endpoint->queues[endpoint->attr.lanes]);
+	if (!arrival)
+		return false;
+	endpoint->fabric.counters[FABRIC_RX_DATA]++;
+	seen.visible_ns = arrival->visible_ns;
+	seen.packet = packet;
+	*arrival = seen;
+	return true;
+}
+
 void endpoint_arrive(struct endpoint *endpoint, struct packet *packet)
 {
 	struct sim_qp *qp = packet->qpn < endpoint->qp_count ? endpoint->qps[packet->qpn] : NULL;
@@ -132,6 +148,8 @@ void endpoint_arrive(struct endpoint *endpoint, struct packet *packet)
 	endpoint->fabric.counters[FABRIC_RX_BYTES] += packet->bytes;
 	if (packet->corrupt)
 		endpoint->fabric.counters[FABRIC_DROP_ICRC]++;
+	else if (packet->kind == PACKET_GROUP)
+		kept = arrive_group(endpoint, packet);
 	else if (!qp || !qp->payload)
 		endpoint->fabric.counters[FABRIC_DROP_QPN]++;
 	else if (packet->from != qp->peer_host)
@@ -248,7 +266,9 @@ static int poll_queue(struct endpoint *endpoint, struct queue *queue, struct fab
 			arrival->packet->next = endpoint->holding;
 			endpoint->holding = arrival->packet;
 		}
-		if (endpoint->qps[arrival->qpn]) /* else closed since it arrived */
+		/* Else closed, or left, since it arrived. */
+		if (arrival->member ? member_stays(endpoint, arrival->member)
+				    : endpoint->qps[arrival->qpn] != NULL)
 			events[n++] = arrival->event;
 	}
 	return n;
@@ -290,6 +310,8 @@ int sim_poll(struct fabric *fabric, struct fabric_event *events)
 		return 0;
 	/* Fences last: poll order is what keeps a slot's old completions before its fence. */
 	n = poll_flushed(endpoint, events, share / 2);
+	if (!list_empty(&endpoint->sim->members))
+		n += members_poll(endpoint, events + n, share / 2 - n);
 	for (uint32_t i = 0; i <= endpoint->attr.lanes; i++)
 		n += poll_queue(endpoint, &endpoint->queues[i], events + n, share);
 	n += poll_windows(endpoint, events + n, share / 2);
@@ -304,7 +326,7 @@ uint64_t sim_deadline_ns(const struct fabric *fabric)
 
 	if (endpoint->dead)
 		return at;
-	if (!list_empty(&endpoint->flushed))
+	if (!list_empty(&endpoint->flushed) || members_have_sent(endpoint))
 		return 0;
 	for (uint32_t i = 0; i <= endpoint->attr.lanes; i++) {
 		const struct queue *queue = &endpoint->queues[i];

@@ -365,6 +365,7 @@ static const struct fabric_ops sim_ops = {
 	.poll = sim_poll,
 	.deadline_ns = sim_deadline_ns,
 	.wait = sim_wait,
+	.group = &sim_group_ops,
 };
 
 static int open_queues(struct endpoint *endpoint)
@@ -411,6 +412,7 @@ int endpoint_open(struct sim *sim, uint32_t host, uint32_t node, const struct si
 	caps = &endpoint->fabric.caps;
 	caps->max_payload = sim->attr.payload;
 	caps->max_control = CONTROL_MAX;
+	caps->max_group = sim->attr.payload;
 	memcpy(caps->rungs, sim->attr.rungs, sizeof(caps->rungs));
 	caps->window = endpoint->attr.queue / 2;
 	caps->lanes = endpoint->attr.lanes;
@@ -424,6 +426,7 @@ int endpoint_open(struct sim *sim, uint32_t host, uint32_t node, const struct si
 
 void endpoint_free(struct endpoint *endpoint)
 {
+	members_forget(endpoint);
 	for (uint32_t i = 0; i < endpoint->qp_count; i++)
 		if (endpoint->qps[i])
 			sim_qp_destroy((struct fabric_qp *)endpoint->qps[i]);

@@ -33,6 +33,7 @@ int sim_create(const struct sim_attr *attr, struct sim **out)
 	rng_seed(&sim->rng, attr->seed);
 	heap_init(&sim->due);
 	list_init(&sim->woken);
+	list_init(&sim->members);
 	if (pool_init(&sim->packets, sizeof(struct packet), packets) ||
 	    pool_init(&sim->payloads, payload, packets) ||
 	    pool_init(&sim->windows, sizeof(struct window), PACKETS_TEST)) {
@@ -79,7 +80,7 @@ void packet_free(struct sim *sim, struct packet *packet)
 	pool_put(&sim->packets, packet);
 }
 
-static struct packet *packet_copy(struct sim *sim, const struct packet *packet)
+struct packet *packet_copy(struct sim *sim, const struct packet *packet)
 {
 	struct packet *copy = packet_new(sim, packet->payload != NULL);
 	uint8_t *payload;
@@ -133,28 +134,15 @@ static void enqueue(struct sim *sim, struct wire *wire, struct packet *packet, u
 	wire->tail = packet;
 }
 
-/* What a switch's hash over addresses and ports comes to. */
-static uint32_t flow_entropy(const struct packet *packet)
+uint32_t packet_entropy(const struct packet *packet)
 {
 	uint32_t value = packet->from * 0x9e3779b1u ^ packet->to * 0x85ebca6bu;
 
 	return (value >> 16) + packet->qpn * 31 + packet->lane;
 }
 
-static struct wire *first_wire(struct sim *sim, struct packet *packet, uint32_t node)
+void packet_enter(struct sim *sim, struct packet *packet, struct wire *wire)
 {
-	struct wire *wire = NULL;
-
-	if (packet->kind == PACKET_DATA && !packet->on_lane)
-		wire = lane_wire(sim, packet->from, packet->lane);
-	packet->on_lane = true;
-	return wire ? wire : route(sim, node, packet->to, flow_entropy(packet));
-}
-
-/* Sends a packet out of a node: onto the wire towards its host, if the wire lets it. */
-void packet_launch(struct sim *sim, struct packet *packet, uint32_t node)
-{
-	struct wire *wire = first_wire(sim, packet, node);
 	struct link_verdict verdict = link_enter(&wire->link, sim->now_ns, packet->bytes);
 	struct packet *copy;
 
@@ -169,6 +157,22 @@ void packet_launch(struct sim *sim, struct packet *packet, uint32_t node)
 	if (verdict.copies == 2 && (copy = packet_copy(sim, packet)))
 		enqueue(sim, wire, copy, verdict.at_ns[1]);
 	enqueue(sim, wire, packet, verdict.at_ns[0]);
+}
+
+static struct wire *first_wire(struct sim *sim, struct packet *packet, uint32_t node)
+{
+	struct wire *wire = NULL;
+
+	if (packet->kind == PACKET_DATA && !packet->on_lane)
+		wire = lane_wire(sim, packet->from, packet->lane);
+	packet->on_lane = true;
+	return wire ? wire : route(sim, node, packet->to, packet_entropy(packet));
+}
+
+/* Sends a packet out of a node: onto the wire towards its host, if the wire lets it. */
+void packet_launch(struct sim *sim, struct packet *packet, uint32_t node)
+{
+	packet_enter(sim, packet, first_wire(sim, packet, node));
 }
 
 void endpoint_wake(struct endpoint *endpoint)
@@ -206,8 +210,10 @@ static void arrive(struct sim *sim, struct packet *packet)
 {
 	sim->events++;
 	mix(sim, packet);
-	if (packet->node == packet->to)
-		endpoint_arrive(sim->hosts[packet->to], packet);
+	if (packet->kind == PACKET_GROUP && packet->node >= sim->host_count)
+		multicast_launch(sim, packet, packet->node);
+	else if (packet->kind == PACKET_GROUP || packet->node == packet->to)
+		endpoint_arrive(sim->hosts[packet->node], packet);
 	else
 		packet_launch(sim, packet, packet->node);
 }

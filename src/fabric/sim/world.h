@@ -12,14 +12,14 @@
 #define SIM_LANES_MAX	  FABRIC_LANES_MAX
 #define SIM_BUSY_RETRY_NS 1000
 
-enum packet_kind { PACKET_DATA, PACKET_CONTROL };
+enum packet_kind { PACKET_DATA, PACKET_CONTROL, PACKET_GROUP };
 
 struct packet {
 	struct packet *next;	/* on a link, in order */
 	struct heap_node loose; /* overtaken or overtaking: on its own in the heap */
 	uint64_t at_ns;
 	uint32_t from;
-	uint32_t to;
+	uint32_t to;   /* a host, or the number of a group */
 	uint32_t node; /* where it arrives next */
 	uint32_t qpn;
 	uint32_t bytes; /* on the wire */
@@ -46,6 +46,7 @@ struct wire {
 	struct packet *head;
 	struct packet *tail;
 	struct heap_node due;
+	uint64_t stamp; /* of the last multicast packet that took it */
 };
 
 struct window {
@@ -84,6 +85,7 @@ struct arrival {
 	struct fabric_event event;
 	struct packet *packet; /* of a control datagram, whose bytes live until the poll after */
 	uint32_t qpn;
+	uint32_t member; /* of a group, if not 0 */
 };
 
 struct queue {
@@ -133,6 +135,10 @@ struct sim {
 	uint32_t wire_count;
 	struct sim_shape_attr shape;
 	struct list woken;
+	struct list members; /* of multicast groups (group.c) */
+	uint32_t groups;
+	uint32_t member_numbers;
+	uint64_t stamp;
 	sim_observer *observer;
 	void *observer_arg;
 };
@@ -146,7 +152,12 @@ uint32_t topology_nodes(const struct sim_shape_attr *shape);
 /* world.c */
 struct packet *packet_new(struct sim *sim, bool payload);
 void packet_free(struct sim *sim, struct packet *packet);
+struct packet *packet_copy(struct sim *sim, const struct packet *packet);
 void packet_launch(struct sim *sim, struct packet *packet, uint32_t node);
+/* Onto this wire, if it lets it. */
+void packet_enter(struct sim *sim, struct packet *packet, struct wire *wire);
+/* What a switch's hash over addresses and ports comes to. */
+uint32_t packet_entropy(const struct packet *packet);
 void endpoint_wake(struct endpoint *endpoint);
 void observe(struct sim *sim, enum sim_sight what, const struct packet *packet);
 
@@ -154,6 +165,18 @@ void observe(struct sim *sim, enum sim_sight what, const struct packet *packet);
 int endpoint_open(struct sim *sim, uint32_t host, uint32_t node, const struct sim_host_attr *attr);
 void endpoint_free(struct endpoint *endpoint);
 void endpoint_read(struct endpoint *endpoint);
+
+/* group.c */
+extern const struct fabric_group_ops sim_group_ops;
+/* Out of a node, a copy onto every wire that leads to a member. */
+void multicast_launch(struct sim *sim, struct packet *packet, uint32_t node);
+/* Fills in what a member is to see; false, and the reason counted, if none is. */
+bool multicast_arrive(struct endpoint *endpoint, const struct packet *packet, struct arrival *out);
+/* Whether the member has not left. */
+bool member_stays(const struct endpoint *endpoint, uint32_t number);
+int members_poll(struct endpoint *endpoint, struct fabric_event *events, int most);
+bool members_have_sent(const struct endpoint *endpoint);
+void members_forget(struct endpoint *endpoint);
 
 /* arrive.c */
 void endpoint_arrive(struct endpoint *endpoint, struct packet *packet);

@@ -57,6 +57,14 @@ void control_done(struct queue *queue, uint32_t count)
 		queue->send_room = queue->sends; /* in error single ones complete too */
 }
 
+void lend(const struct supply *supply, uint32_t cell)
+{
+	struct endpoint *endpoint = supply->endpoint;
+
+	endpoint->lent[endpoint->lent_count++] =
+		(struct lent_cell){ supply->seat, cell, endpoint->seats[supply->seat].epoch };
+}
+
 bool control_take(struct queue *queue, const struct ibv_wc *wc, struct fabric_event *event)
 {
 	struct endpoint *endpoint = queue->endpoint;
@@ -74,9 +82,7 @@ bool control_take(struct queue *queue, const struct ibv_wc *wc, struct fabric_ev
 		supply_spend(queue->supply, cell);
 		return false;
 	}
-	endpoint->lent[endpoint->lent_count++] =
-		(struct lent_cell){ queue->supply->seat, cell,
-				    endpoint->seats[queue->supply->seat].epoch };
+	lend(queue->supply, cell);
 	memset(event, 0, sizeof(*event));
 	event->type = FABRIC_CONTROL;
 	event->user = qp->user;

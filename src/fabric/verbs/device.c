@@ -101,6 +101,7 @@ static int choose_gid(struct endpoint *endpoint)
 			    sizeof(endpoint->gid_why));
 	if (chosen >= 0) {
 		endpoint->gid_index = (uint8_t)entries[chosen].index;
+		endpoint->interface = if_nametoindex(entries[chosen].interface);
 		memcpy(endpoint->gid.raw, entries[chosen].bytes, sizeof(endpoint->gid.raw));
 	}
 	free(entries);
@@ -156,6 +157,9 @@ int device_open(struct endpoint *endpoint)
 	if (error)
 		return fail(endpoint, error, endpoint->gid_why);
 	endpoint->path_mtu = 128u << port.active_mtu;
+	endpoint->rate_bps = endpoint->name.rate_bps
+				     ? endpoint->name.rate_bps
+				     : size_port_rate_bps(port.active_speed, port.active_width);
 	sizes_choose(&(struct size_limits){ (uint32_t)device.max_qp_wr, (uint32_t)device.max_cqe,
 					    (uint32_t)device.max_srq_wr },
 		     endpoint->name.srq, &endpoint->sizes);

@@ -11,9 +11,13 @@
 #include "base/entropy.h"
 #include "base/log.h"
 #include "fabric/verbs/endpoint.h"
+#include "fabric/verbs/gid.h"
 
 #define MAX_CONTROL	1408 /* as user-space ends: it fits an Ethernet frame under IPv6 */
 #define GENERATION_BITS 2
+/* What a datagram has on the wire beyond its data: frame and gap 38, IP 20 or 40, UDP 8, transport 28, key 4. */
+#define WIRE_IPV4 98
+#define WIRE_IPV6 118
 /* The rest of a slot. Keys tell stale packets; this is for completions that a device hands over late. */
 #define LIFETIME_NS UINT64_C(1000000)
 
@@ -57,7 +61,7 @@ static uint64_t verbs_deadline_ns(const struct fabric *fabric)
 	struct list *item;
 
 	if (!list_empty(&endpoint->windows_tell) || !list_empty(&endpoint->windows_draining) ||
-	    !list_empty(&endpoint->flushed))
+	    !list_empty(&endpoint->flushed) || groups_have_sent(endpoint))
 		return 0;
 	for (uint32_t i = 0; i < endpoint->cq_count; i++)
 		if (endpoint->cqs[i]->next < endpoint->cqs[i]->count)
@@ -66,7 +70,7 @@ static uint64_t verbs_deadline_ns(const struct fabric *fabric)
 		at = earlier(at, container_of(item, struct queue, broken)->heal_at);
 	list_for_each (item, &endpoint->leavers)
 		at = earlier(at, container_of(item, struct leaver, link)->until_ns);
-	return at;
+	return earlier(at, endpoint->pace.again_ns);
 }
 
 static int verbs_wait(struct fabric *fabric, uint64_t until_ns)
@@ -113,6 +117,7 @@ static void verbs_close(struct fabric *fabric)
 	struct endpoint *endpoint = endpoint_of(fabric);
 	struct list *item;
 
+	groups_leave(endpoint);
 	while ((item = list_first(&endpoint->qps)))
 		verbs_qp_destroy((struct fabric_qp *)container_of(item, struct verbs_qp, link));
 	say_goodbye(endpoint);
@@ -147,6 +152,7 @@ static const struct fabric_ops verbs_ops = {
 	.poll = verbs_poll,
 	.deadline_ns = verbs_deadline_ns,
 	.wait = verbs_wait,
+	.group = &verbs_group_ops,
 };
 
 static void fill_caps(struct endpoint *endpoint)
@@ -159,8 +165,24 @@ static void fill_caps(struct endpoint *endpoint)
 	if (endpoint->name.srq)
 		caps->window = endpoint->sizes.shared_data;
 	caps->lanes = endpoint->name.lanes;
+	caps->max_group = endpoint->path_mtu;
 	caps->generation_bits = GENERATION_BITS;
 	caps->lifetime_ns = endpoint->ud ? 0 : LIFETIME_NS;
+}
+
+/* The time is that of the first poll, or of the first group: none has passed before. */
+static void open_pace(struct endpoint *endpoint)
+{
+	endpoint->now_ns = verbs_now_ns(&endpoint->fabric);
+	pace_init(&endpoint->pace, endpoint->rate_bps,
+		  gid_is_ipv4(endpoint->gid.raw) ? WIRE_IPV4 : WIRE_IPV6, endpoint->now_ns);
+	if (endpoint->ud && endpoint->rate_bps)
+		log_info("verbs:%s: datagrams leave at up to %.1f Gbit/s%s", endpoint->name.device,
+			 (double)endpoint->rate_bps / 1e9,
+			 endpoint->name.rate_bps ? ", as asked" : ", the port's rate");
+	else if (endpoint->ud)
+		log_info("verbs:%s: the port does not say how fast it is: datagrams are not paced",
+			 endpoint->name.device);
 }
 
 int verbs_open(const char *where, struct fabric **out)
@@ -174,6 +196,7 @@ int verbs_open(const char *where, struct fabric **out)
 	list_init(&endpoint->qps);
 	list_init(&endpoint->broken);
 	list_init(&endpoint->leavers);
+	list_init(&endpoint->groups);
 	list_init(&endpoint->flushed);
 	list_init(&endpoint->windows_free);
 	list_init(&endpoint->windows_queued);
@@ -182,7 +205,7 @@ int verbs_open(const char *where, struct fabric **out)
 	error = verbs_name_parse(where, &endpoint->name);
 	if (error) {
 		log_error(
-			"\"verbs:%s\": use verbs:DEVICE[/PORT][@GIDINDEX][,ud][,srq][,lanes=N][,tc=N][,sl=N]",
+			"\"verbs:%s\": use verbs:DEVICE[/PORT][@GIDINDEX][,ud][,srq][,lanes=N][,tc=N][,sl=N][,rate=N[K|M|G]]",
 			where);
 		goto close_endpoint;
 	}
@@ -199,6 +222,7 @@ int verbs_open(const char *where, struct fabric **out)
 		goto close_endpoint;
 	}
 	fill_caps(endpoint);
+	open_pace(endpoint);
 	log_info("verbs:%s port %u: %s, path MTU %u, %s", endpoint->name.device, endpoint->port,
 		 endpoint->gid_why, endpoint->path_mtu, endpoint->mode_why);
 	*out = &endpoint->fabric;

@@ -18,6 +18,7 @@
 #include "base/pool.h"
 #include "fabric/address.h"
 #include "fabric/fabric.h"
+#include "fabric/pace.h"
 #include "fabric/verbs/size.h"
 #include "fabric/verbs/verbs.h"
 
@@ -27,7 +28,7 @@
 #define BATCHES	     128 /* of writes outstanding on a queue pair; a power of two */
 #define GRH_SIZE     40	 /* what a UD queue pair puts before each datagram */
 #define CONTROL_CELL 2048u
-#define KEY_SIZE     4 /* a UD data packet opens with its window's key: no NIC checks it */
+#define KEY_SIZE     ADDRESS_UD_KEY_SIZE
 
 /* ---- completion queues (cq.c) --------------------------------------------------------------------------------- */
 
@@ -45,9 +46,9 @@ struct cq {
 
 /* ---- queues (queue.c) ----------------------------------------------------------------------------------------- */
 
-enum request { REQUEST_RECEIVE, REQUEST_WRITE, REQUEST_CONTROL, REQUEST_BIND };
+enum request { REQUEST_RECEIVE, REQUEST_WRITE, REQUEST_CONTROL, REQUEST_BIND, REQUEST_GROUP };
 
-enum queue_kind { QUEUE_UC, QUEUE_UD, QUEUE_CONTROL, QUEUE_BINDER };
+enum queue_kind { QUEUE_UC, QUEUE_UD, QUEUE_CONTROL, QUEUE_BINDER, QUEUE_GROUP };
 
 /* Receive requests (supply.c). */
 struct supply {
@@ -65,13 +66,15 @@ struct supply {
 
 struct queue {
 	struct endpoint *endpoint;
-	struct verbs_qp *owner; /* null: the binder, or its owner is gone */
+	struct verbs_qp *owner; /* null: the binder, a group's, or its owner is gone */
+	struct group *group;	/* whose it is, if it is one's */
 	struct ibv_qp *qp;
 	struct cq *cq;
 	struct list broken; /* among those to be healed */
 	enum queue_kind kind;
 	uint8_t lane;
 	uint32_t seat;
+	uint32_t qkey;
 	uint32_t sends;	       /* depth */
 	uint32_t send_room;    /* requests that may be posted now */
 	struct supply *supply; /* of receive requests, its own or shared */
@@ -188,6 +191,10 @@ struct endpoint {
 	uint8_t gid_index;
 	union ibv_gid gid;
 	uint32_t path_mtu;
+	unsigned interface; /* of the GID; 0: not known */
+	uint64_t rate_bps;  /* of the port, or as asked; 0: not known */
+	struct pace pace;   /* of datagrams with data, and multicast */
+	uint64_t now_ns;    /* of the last poll, where something is paced */
 	bool ud;
 	bool dead; /* the device is gone */
 	enum stale_answer stale;
@@ -208,6 +215,7 @@ struct endpoint {
 	struct list qps;
 	struct list broken;  /* queues to heal */
 	struct list leavers; /* control queues with something still to say */
+	struct list groups;
 	struct list flushed; /* queue pairs with writes to report done */
 	struct pool windows;
 	struct list windows_free; /* with a memory window, longest unused first */
@@ -286,8 +294,9 @@ bool cqs_arm(struct endpoint *endpoint);
 void cqs_take_events(struct endpoint *endpoint);
 
 /* ---- queue.c -------------------------------------------------------------------------------------------------- */
-int queue_create(struct endpoint *endpoint, struct verbs_qp *owner, enum queue_kind kind,
-		 unsigned lane, struct cq *cq, struct queue **out);
+/* Whose it is the caller writes into it. */
+int queue_create(struct endpoint *endpoint, enum queue_kind kind, unsigned lane, uint32_t qkey,
+		 struct cq *cq, struct queue **out);
 void queue_destroy(struct queue *queue);
 /* As far as it can go without a peer: datagrams all the way, the rest to where they take receive requests. */
 int queue_prepare(struct queue *queue);
@@ -354,11 +363,24 @@ void write_abandon(struct verbs_qp *qp, unsigned lane);
 int verbs_control(struct fabric_qp *qp, const void *data, size_t length);
 void control_done(struct queue *queue, uint32_t count);
 bool control_take(struct queue *queue, const struct ibv_wc *wc, struct fabric_event *event);
+/* A cell that an event of this poll points into. */
+void lend(const struct supply *supply, uint32_t cell);
 /* Cells that the last poll's events lent out go back. */
 void control_take_back(struct endpoint *endpoint);
 
 /* ---- ud.c ----------------------------------------------------------------------------------------------------- */
 bool ud_take(struct queue *queue, const struct ibv_wc *wc, struct fabric_event *event);
+
+/* ---- group.c -------------------------------------------------------------------------------------------------- */
+extern const struct fabric_group_ops verbs_group_ops;
+void groups_leave(struct endpoint *endpoint);
+void group_done(struct group *group, uint32_t count);
+/* Its queue was reset: whatever it had is done with, one way or another. */
+void group_abandon(struct group *group);
+bool group_take(struct queue *queue, const struct ibv_wc *wc, struct fabric_event *event);
+/* Whether there is something to tell still. */
+bool groups_have_sent(const struct endpoint *endpoint);
+int groups_poll_sent(struct endpoint *endpoint, struct fabric_event *events, int most);
 
 /* ---- poll.c --------------------------------------------------------------------------------------------------- */
 int verbs_poll(struct fabric *fabric, struct fabric_event *events);

@@ -6,6 +6,8 @@
 
 #include "fabric/verbs/verbs.h"
 
+#define RATE_MAX_BPS UINT64_C(10000000000000)
+
 /* Digits only, at most `most`; moves `text` behind them. */
 static bool number(const char **text, unsigned long most, unsigned *out)
 {
@@ -22,6 +24,23 @@ static bool number(const char **text, unsigned long most, unsigned *out)
 	return true;
 }
 
+/* Bits a second: a number from 1 on, with K, M or G for thousands of it or not. */
+static bool rate(const char **text, uint64_t *out)
+{
+	static const char units[] = "KMG";
+	unsigned value;
+	const char *unit;
+
+	if (!number(text, UINT32_MAX, &value) || !value)
+		return false;
+	*out = value;
+	unit = **text ? strchr(units, **text) : NULL;
+	for (const char *u = units; unit && u <= unit; u++)
+		*out *= 1000;
+	*text += unit != NULL;
+	return *out <= RATE_MAX_BPS;
+}
+
 static bool option(const char **text, struct verbs_name *name)
 {
 	if (!strncmp(*text, "lanes=", 6)) {
@@ -35,6 +54,10 @@ static bool option(const char **text, struct verbs_name *name)
 	if (!strncmp(*text, "sl=", 3)) {
 		*text += 3;
 		return number(text, 15, &name->service_level);
+	}
+	if (!strncmp(*text, "rate=", 5)) {
+		*text += 5;
+		return rate(text, &name->rate_bps);
 	}
 	if (!strncmp(*text, "srq", 3)) {
 		*text += 3;

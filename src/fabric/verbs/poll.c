@@ -43,6 +43,8 @@ static bool take_arrival(struct queue *queue, const struct ibv_wc *wc, struct fa
 
 	if (queue->kind == QUEUE_CONTROL)
 		return control_take(queue, wc, event);
+	if (queue->kind == QUEUE_GROUP)
+		return group_take(queue, wc, event);
 	if (queue->kind == QUEUE_UC)
 		made = take_write(queue, wc, event);
 	else if (queue->kind == QUEUE_UD)
@@ -99,6 +101,9 @@ static bool take(struct endpoint *endpoint, const struct ibv_wc *wc, struct fabr
 		break;
 	case REQUEST_BIND:
 		windows_bound(endpoint, wr_argument(wc->wr_id), good);
+		break;
+	case REQUEST_GROUP:
+		group_done(queue->group, wr_argument(wc->wr_id));
 		break;
 	}
 	if (!good)
@@ -163,6 +168,10 @@ int verbs_poll(struct fabric *fabric, struct fabric_event *events)
 	int n;
 
 	control_take_back(endpoint);
+	if (endpoint->ud || !list_empty(&endpoint->groups)) {
+		endpoint->now_ns = verbs_now_ns(fabric);
+		pace_poll(&endpoint->pace, endpoint->now_ns);
+	}
 	if (++endpoint->polls % LOOK_EVERY == 0)
 		device_events(endpoint);
 	queues_heal(endpoint);
@@ -171,6 +180,7 @@ int verbs_poll(struct fabric *fabric, struct fabric_event *events)
 	poll_binder(endpoint);
 	n = poll_flushed(endpoint, events, SHARE_FLUSHED);
 	n += poll_cqs(endpoint, events + n, FABRIC_EVENTS - SHARE_WINDOWS - n);
+	n += groups_poll_sent(endpoint, events + n, SHARE_WINDOWS / 2);
 	n += windows_poll(endpoint, events + n, FABRIC_EVENTS - n);
 	return n;
 }

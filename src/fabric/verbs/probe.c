@@ -177,7 +177,7 @@ static int open_binder(struct endpoint *endpoint)
 	struct ibv_ah_attr route;
 	int error;
 
-	error = queue_create(endpoint, NULL, QUEUE_BINDER, 0, endpoint->cqs[0], &endpoint->binder);
+	error = queue_create(endpoint, QUEUE_BINDER, 0, 0, endpoint->cqs[0], &endpoint->binder);
 	if (error)
 		return error;
 	memcpy(self.ip, endpoint->gid.raw, sizeof(self.ip));

@@ -26,12 +26,17 @@ static void destroy_lanes(struct verbs_qp *qp)
 static int create_queues(struct endpoint *endpoint, struct verbs_qp *qp)
 {
 	enum queue_kind kind = endpoint->ud ? QUEUE_UD : QUEUE_UC;
-	int error = 0;
+	int error;
 
-	for (unsigned i = 0; i < endpoint->name.lanes && !error; i++)
-		error = queue_create(endpoint, qp, kind, i, qp->cq, &qp->lane[i]);
+	for (unsigned i = 0; i < endpoint->name.lanes; i++) {
+		error = queue_create(endpoint, kind, i, qp->qkey, qp->cq, &qp->lane[i]);
+		if (error)
+			return error;
+		qp->lane[i]->owner = qp;
+	}
+	error = queue_create(endpoint, QUEUE_CONTROL, 0, qp->qkey, qp->cq, &qp->control);
 	if (!error)
-		error = queue_create(endpoint, qp, QUEUE_CONTROL, 0, qp->cq, &qp->control);
+		qp->control->owner = qp;
 	return error;
 }
 
@@ -150,8 +155,10 @@ static const char *obstacle(const struct endpoint *endpoint, const struct roce_a
 		return "one end has an IPv4 GID and the other an IPv6 one: choose with verbs:DEVICE@GIDINDEX";
 	if (peer->port != ADDRESS_PORT)
 		return "the peer listens on another UDP port than 4791, the only one a NIC sends to";
-	if (peer->kind == ADDRESS_USER_SPACE && endpoint->ud)
-		return "this end uses UD datagrams for data, which a user-space end does not take";
+	if (peer->kind == ADDRESS_USER_SPACE)
+		return !endpoint->ud || peer->flags & ADDRESS_TAKES_UD
+			       ? NULL
+			       : "this end uses UD datagrams for data, and the user-space end is of a version that takes none";
 	if (peer->mode != (endpoint->ud ? ADDRESS_UD : ADDRESS_UC))
 		return "one end's NIC uses UC writes and the other's UD datagrams: open both with verbs:DEVICE,ud";
 	return NULL;
@@ -163,14 +170,11 @@ static int connect_lanes(struct verbs_qp *qp, const struct roce_address *peer,
 	struct endpoint *endpoint = qp->endpoint;
 	int error = 0;
 
-	/* A user-space end takes whatever comes to its one number. */
 	qp->lanes = endpoint->name.lanes;
 	if (peer->kind == ADDRESS_NIC && peer->lanes < qp->lanes)
 		qp->lanes = peer->lanes;
 	for (unsigned i = 0; i < qp->lanes && !error && !endpoint->ud; i++)
-		error = queue_connect(qp->lane[i],
-				      peer->kind == ADDRESS_NIC ? peer->qpn[i] : peer->qpn[0],
-				      route, path_mtu);
+		error = queue_connect(qp->lane[i], peer->qpn[i], route, path_mtu);
 	return error;
 }
 
@@ -195,6 +199,9 @@ int verbs_qp_connect(struct fabric_qp *fabric_qp, const uint8_t *bytes, size_t l
 	if (!path_mtu || path_mtu > endpoint->path_mtu ||
 	    (peer.kind == ADDRESS_NIC && path_mtu > peer.path_mtu))
 		return -EMSGSIZE;
+	/* A user-space end has one number for all lanes. */
+	for (unsigned i = 1; peer.kind == ADDRESS_USER_SPACE && i < ADDRESS_LANES; i++)
+		peer.qpn[i] = peer.qpn[0];
 	route = route_to(endpoint, &peer);
 	if (!qp->ah) {
 		errno = EHOSTUNREACH;

@@ -24,7 +24,8 @@
 
 static bool is_datagram(const struct queue *queue)
 {
-	return queue->kind == QUEUE_UD || queue->kind == QUEUE_CONTROL;
+	return queue->kind == QUEUE_UD || queue->kind == QUEUE_CONTROL ||
+	       queue->kind == QUEUE_GROUP;
 }
 
 int seat_take(struct endpoint *endpoint, uint32_t *out)
@@ -83,6 +84,12 @@ static int equip(struct queue *queue)
 		cell_size = GRH_SIZE + CONTROL_CELL;
 		queue->supply = endpoint->shared_control;
 		break;
+	case QUEUE_GROUP:
+		/* Never shared: where data is written by UC the shared requests have no memory. */
+		queue->sends = sizes->sends;
+		receives = sizes->ud_receives;
+		cell_size = GRH_SIZE + endpoint->path_mtu;
+		break;
 	case QUEUE_BINDER:
 		queue->sends = sizes->binds;
 		receives = BINDER_RECEIVES;
@@ -121,8 +128,8 @@ static int make_qp(struct queue *queue)
 	return queue->qp ? 0 : -errno;
 }
 
-int queue_create(struct endpoint *endpoint, struct verbs_qp *owner, enum queue_kind kind,
-		 unsigned lane, struct cq *cq, struct queue **out)
+int queue_create(struct endpoint *endpoint, enum queue_kind kind, unsigned lane, uint32_t qkey,
+		 struct cq *cq, struct queue **out)
 {
 	struct queue *queue = calloc(1, sizeof(*queue));
 	int error;
@@ -130,9 +137,9 @@ int queue_create(struct endpoint *endpoint, struct verbs_qp *owner, enum queue_k
 	if (!queue)
 		return -ENOMEM;
 	queue->endpoint = endpoint;
-	queue->owner = owner;
 	queue->kind = kind;
 	queue->lane = (uint8_t)lane;
+	queue->qkey = qkey;
 	queue->cq = cq;
 	list_init(&queue->broken);
 	error = seat_take(endpoint, &queue->seat);
@@ -194,7 +201,7 @@ int queue_prepare(struct queue *queue)
 		.qp_state = IBV_QPS_INIT,
 		.port_num = queue->endpoint->port,
 		.qp_access_flags = IBV_ACCESS_REMOTE_WRITE,
-		.qkey = queue->owner ? queue->owner->qkey : 0,
+		.qkey = queue->qkey,
 	};
 	int mask = IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT;
 	int error;
@@ -312,6 +319,8 @@ static int heal(struct queue *queue)
 	endpoint->fabric.counters[FABRIC_QP_HEALED]++;
 	if (queue->kind == QUEUE_BINDER)
 		windows_repost(endpoint);
+	else if (queue->group)
+		group_abandon(queue->group);
 	else if (queue->owner && queue->kind != QUEUE_CONTROL)
 		write_abandon(queue->owner, queue->lane);
 	return 0;

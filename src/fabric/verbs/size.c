@@ -73,3 +73,22 @@ uint32_t size_path_mtu(uint32_t payload)
 		mtu *= 2;
 	return mtu >= payload ? mtu : 0;
 }
+
+uint64_t size_port_rate_bps(uint8_t speed, uint8_t width)
+{
+	/* A bit each: SDR, DDR, QDR, FDR10, FDR, EDR, HDR, NDR. */
+	static const uint32_t megabits[8] = {
+		2500, 5000, 10000, 10000, 14000, 25000, 50000, 100000
+	};
+	/* Likewise: 1, 4, 8, 12 and 2 lanes. */
+	static const uint8_t lanes[5] = { 1, 4, 8, 12, 2 };
+	uint64_t rate_bps = 0;
+
+	for (unsigned i = 0; i < 8; i++)
+		if (speed == 1u << i)
+			rate_bps = UINT64_C(1000000) * megabits[i];
+	for (unsigned i = 0; i < 5; i++)
+		if (width == 1u << i)
+			return rate_bps * lanes[i];
+	return 0;
+}

@@ -41,4 +41,8 @@ uint32_t sizes_completions(const struct sizes *sizes, unsigned lanes, bool ud);
 /* The smallest IB path MTU that holds a payload; 0 where none does. */
 uint32_t size_path_mtu(uint32_t payload);
 
+/* What a port's codes for speed and width come to, of all its lanes together; 0: not known. On Ethernet they stand for
+ * the net rate. */
+uint64_t size_port_rate_bps(uint8_t speed, uint8_t width);
+
 #endif

@@ -16,7 +16,7 @@
 #define VERBS_DEVICE_MAX 64
 #define VERBS_LANES_MAX	 8
 
-/* What a name means: DEVICE[/PORT][@GIDINDEX][,ud][,srq][,lanes=N][,tc=N][,sl=N] */
+/* What a name means: DEVICE[/PORT][@GIDINDEX][,ud][,srq][,lanes=N][,tc=N][,sl=N][,rate=N[K|M|G]] */
 struct verbs_name {
 	char device[VERBS_DEVICE_MAX];
 	unsigned port; /* 0: the first that is up */
@@ -26,6 +26,7 @@ struct verbs_name {
 	unsigned lanes;
 	unsigned traffic_class; /* of the IP header: DSCP and ECN bits */
 	unsigned service_level;
+	uint64_t rate_bps; /* that datagrams and multicast are held to; 0: the port's */
 };
 
 /* -EINVAL. */

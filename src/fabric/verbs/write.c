@@ -88,6 +88,8 @@ int verbs_write(struct fabric_qp *fabric_qp, unsigned lane, const struct fabric_
 		count = POST_BATCH;
 	if (count > queue->send_room)
 		count = queue->send_room;
+	if (endpoint->ud)
+		count = pace_allow(&endpoint->pace, writes, count, endpoint->now_ns);
 	if (!count || !list_empty(&queue->broken) || qp->batch_tail - qp->batch_head == BATCHES)
 		return busy(endpoint);
 	fill(qp, queue, target, writes, count, &posting);
@@ -103,6 +105,8 @@ int verbs_write(struct fabric_qp *fabric_qp, unsigned lane, const struct fabric_
 		(struct batch){ .count = (uint16_t)count, .lane = queue->lane };
 	qp->batch_tail++;
 	queue->send_room -= count;
+	if (endpoint->ud)
+		pace_left(&endpoint->pace, writes, count, endpoint->now_ns);
 	endpoint->fabric.counters[FABRIC_TX_DATA] += count;
 	for (unsigned i = 0; i < count; i++)
 		endpoint->fabric.counters[FABRIC_TX_BYTES] += writes[i].length;

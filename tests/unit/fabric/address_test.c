@@ -89,6 +89,7 @@ static void of_a_socket(void **state)
 	assert_int_equal(out.kind, ADDRESS_USER_SPACE);
 	assert_int_equal(out.mode, ADDRESS_UC);
 	assert_int_equal(out.lanes, 1);
+	assert_int_equal(out.flags, ADDRESS_TAKES_UD);
 	assert_int_equal(out.qpn[0], roce_qp(qp)->qpn);
 	assert_int_equal(out.control_qpn, roce_qp(qp)->qpn);
 	assert_int_equal(out.qkey, roce_qp(qp)->qkey);
@@ -134,11 +135,14 @@ static void socket_to_nic(void **state)
 	assert_int_equal(result, 0);
 	assert_true(seen.peer_nic);
 	assert_int_equal(seen.peer_max_id, 65535);
+	assert_false(seen.peer_ud);
 	assert_int_equal(seen.peer_qpn, 0x111111);
 	assert_int_equal(seen.peer_control_qpn, 0x345678);
 	peer.mode = ADDRESS_UD;
-	assert_int_equal(connect_to("roce:127.0.0.76", &peer, error, &seen), -EPROTONOSUPPORT);
-	assert_non_null(strstr(error, "UD"));
+	assert_int_equal(connect_to("roce:127.0.0.76", &peer, error, &seen), 0);
+	assert_true(seen.peer_ud);
+	assert_int_equal(seen.peer_lanes[2], 0x333333);
+	assert_int_equal(seen.peer_lanes[3], 0);
 }
 
 int main(void)

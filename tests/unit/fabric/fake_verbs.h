@@ -24,6 +24,8 @@ struct fake {
 	int max_cqe;
 	int max_qp_wr;
 	int max_srq_wr;
+	uint8_t speed, width; /* of its port, as codes */
+	bool no_multicast;    /* queue pairs cannot be attached */
 	uint8_t *
 		device_memory; /* behind every dma-buf: what the device reaches and the processor does not */
 	size_t device_length;

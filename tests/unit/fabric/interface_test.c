@@ -42,6 +42,8 @@ static int set_up(void **state)
 	entry("mlx5_0", 1, "0000:0000:0000:0000:0000:ffff:c000:0205", "IB/RoCE v1");
 	entry("mlx5_0", 2, "0000:0000:0000:0000:0000:0000:0000:0000", NULL);
 	entry("mlx5_1", 0, "0000:0000:0000:0000:0000:ffff:c000:0206", "RoCE v2");
+	make("%s/class/net/%s/speed", "eth0", 0, "25000");
+	make("%s/class/net/%s/speed", "tap0", 0, "-1");
 	entry("mlx5_1", 1, "2001:0db8:0000:0000:0000:0000:0000:0007", "RoCE v2");
 	return 0;
 }
@@ -53,6 +55,14 @@ static int tear_down(void **state)
 	(void)state;
 	snprintf(command, sizeof(command), "rm -rf %s", root);
 	return system(command);
+}
+
+static void rates(void **state)
+{
+	(void)state;
+	assert_int_equal(interface_rate_bps(root, "eth0"), UINT64_C(25000000000));
+	assert_int_equal(interface_rate_bps(root, "tap0"), 0);
+	assert_int_equal(interface_rate_bps(root, "eth1"), 0);
 }
 
 static void owners(void **state)
@@ -126,6 +136,7 @@ int main(void)
 {
 	static const struct CMUnitTest tests[] = {
 		cmocka_unit_test(owners),
+		cmocka_unit_test(rates),
 		cmocka_unit_test(by_name),
 		cmocka_unit_test(others),
 	};

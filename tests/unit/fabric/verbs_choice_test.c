@@ -34,6 +34,16 @@ static void names(void **state)
 	assert_int_equal(verbs_name_parse("rxe0,tc=106,sl=3", &name), 0);
 	assert_int_equal(name.traffic_class, 106);
 	assert_int_equal(name.service_level, 3);
+	assert_int_equal(name.rate_bps, 0);
+	assert_int_equal(verbs_name_parse("rxe0,rate=10G,ud", &name), 0);
+	assert_int_equal(name.rate_bps, UINT64_C(10000000000));
+	assert_true(name.ud);
+	assert_int_equal(verbs_name_parse("rxe0,rate=2500M", &name), 0);
+	assert_int_equal(name.rate_bps, UINT64_C(2500000000));
+	assert_int_equal(verbs_name_parse("rxe0,rate=9K", &name), 0);
+	assert_int_equal(name.rate_bps, 9000);
+	assert_int_equal(verbs_name_parse("rxe0,rate=123", &name), 0);
+	assert_int_equal(name.rate_bps, 123);
 	assert_int_equal(verbs_name_parse("rxe0@17", &name), 0);
 	assert_int_equal(name.gid_index, 17);
 }
@@ -63,6 +73,12 @@ static void bad_names(void **state)
 		"rxe0@65536",
 		"rxe0,tc=256",
 		"rxe0,sl=16",
+		"rxe0,rate=",
+		"rxe0,rate=0",
+		"rxe0,rate=G",
+		"rxe0,rate=1T",
+		"rxe0,rate=1GG",
+		"rxe0,rate=10001G",
 		"0123456789012345678901234567890123456789012345678901234567890123"
 	};
 	struct verbs_name name;

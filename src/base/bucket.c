@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The token bucket. One token is what a rate of one bit per second earns in one nanosecond, so that earning is a plain
+ * product of integers and a byte costs 8 x 10^9. A day at 100 Gbit/s is then off by nothing at all. The bucket's depth
+ * keeps the product within 63 bits: time beyond what fills the bucket is worth nothing, and is cut off before the
+ * multiplication.
+ */
+#include "base/bucket.h"
+
+#define TOKENS_A_BYTE  INT64_C(8000000000)
+#define BYTES_LIMIT    (UINT64_C(1) << 29) /* more in one call, or of debt, does not fit the counter */
+#define CATCH_UP       4		   /* of the rate */
+#define RATE_LIMIT_BPS UINT64_C(10000000000000)
+
+uint64_t bucket_bytes_in(uint64_t rate_bps, uint64_t time_ns)
+{
+	return (uint64_t)((unsigned __int128)rate_bps * time_ns / TOKENS_A_BYTE);
+}
+
+uint64_t bucket_depth_bytes(const struct bucket *bucket)
+{
+	return (uint64_t)(bucket->depth / TOKENS_A_BYTE);
+}
+
+static int64_t tokens_for(uint64_t bytes)
+{
+	return (int64_t)(bytes < BYTES_LIMIT ? bytes : BYTES_LIMIT) * TOKENS_A_BYTE;
+}
+
+static int64_t least(int64_t a, int64_t b)
+{
+	return a < b ? a : b;
+}
+
+/* The bucket ran over for so long. */
+static void note_arrears(struct bucket *bucket, uint64_t over_ns)
+{
+	uint64_t most = bucket_bytes_in(bucket->rate_bps, bucket->late_ns);
+
+	if (over_ns > bucket->late_ns)
+		over_ns = bucket->late_ns;
+	bucket->arrears =
+		least(bucket->arrears + tokens_for(bucket_bytes_in(bucket->rate_bps, over_ns)),
+		      tokens_for(most));
+	/* Once for each wait: who comes and takes nothing is not late, but idle or held by something else. */
+	bucket->due_ns = 0;
+}
+
+static void settle(struct bucket *bucket, uint64_t now_ns)
+{
+	uint64_t passed = now_ns > bucket->at_ns ? now_ns - bucket->at_ns : 0;
+	uint64_t missing = (uint64_t)(bucket->depth - bucket->tokens);
+	int64_t extra;
+
+	/* A clock that went back earns nothing, and is believed from here on. */
+	bucket->at_ns = now_ns;
+	if (!bucket->rate_bps || bucket->rate_bps == BUCKET_UNPACED)
+		return;
+	if (passed > missing / bucket->rate_bps) {
+		bucket->tokens = bucket->depth;
+		if (bucket->due_ns && bucket->late_ns)
+			note_arrears(bucket, passed - missing / bucket->rate_bps);
+		return;
+	}
+	bucket->tokens += (int64_t)(passed * bucket->rate_bps);
+	extra = least(least((int64_t)(passed * bucket->rate_bps / CATCH_UP), bucket->arrears),
+		      bucket->depth - bucket->tokens);
+	bucket->tokens += extra;
+	bucket->arrears -= extra;
+}
+
+void bucket_init(struct bucket *bucket, uint64_t depth_bytes, uint64_t now_ns)
+{
+	*bucket = (struct bucket){ .rate_bps = BUCKET_UNPACED, .at_ns = now_ns };
+	bucket->depth = bucket->tokens = tokens_for(depth_bytes);
+}
+
+void bucket_set(struct bucket *bucket, uint64_t rate_bps, uint64_t depth_bytes, uint64_t now_ns)
+{
+	settle(bucket, now_ns);
+	if (rate_bps > RATE_LIMIT_BPS)
+		rate_bps = BUCKET_UNPACED;
+	bucket->rate_bps = rate_bps;
+	if (rate_bps == BUCKET_UNPACED)
+		return;
+	bucket->depth = tokens_for(depth_bytes);
+	if (bucket->tokens > bucket->depth)
+		bucket->tokens = bucket->depth;
+}
+
+uint64_t bucket_allow(struct bucket *bucket, uint64_t now_ns)
+{
+	if (bucket->rate_bps == BUCKET_UNPACED)
+		return UINT64_MAX;
+	settle(bucket, now_ns);
+	return bucket->tokens > 0 ? (uint64_t)(bucket->tokens / TOKENS_A_BYTE) : 0;
+}
+
+void bucket_take(struct bucket *bucket, uint64_t bytes, uint64_t now_ns)
+{
+	int64_t worst = -tokens_for(BYTES_LIMIT);
+
+	if (bucket->rate_bps == BUCKET_UNPACED)
+		return;
+	settle(bucket, now_ns);
+	bucket->due_ns = 0;
+	bucket->tokens -= tokens_for(bytes);
+	if (bucket->tokens < worst)
+		bucket->tokens = worst;
+}
+
+uint64_t bucket_next_ns(struct bucket *bucket, uint64_t bytes, uint64_t now_ns)
+{
+	int64_t wanted;
+
+	if (bucket->rate_bps == BUCKET_UNPACED)
+		return now_ns;
+	settle(bucket, now_ns);
+	wanted = bytes > bucket_depth_bytes(bucket) ? bucket->depth : tokens_for(bytes);
+	if (bucket->tokens >= wanted)
+		return now_ns;
+	if (!bucket->rate_bps)
+		return UINT64_MAX;
+	/* Rounded up: whoever comes at that time finds them there. */
+	bucket->due_ns = now_ns + ((uint64_t)(wanted - bucket->tokens) + bucket->rate_bps - 1) /
+					  bucket->rate_bps;
+	return bucket->due_ns;
+}
+
+void bucket_make_up(struct bucket *bucket, uint64_t late_ns)
+{
+	bucket->late_ns = late_ns;
+}

@@ -1,0 +1,237 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Multicast in a simulated network. All members stand in one list, and groups are numbers that their addresses get. A
+ * switch sends one copy out of each wire that leads to a member: of those whose way from the sender comes past it, found by
+ * walking that way. So a packet crosses every link at most once, and what one link loses all behind it miss.
+ *
+ * Memory is read at once, also by a NIC host, which tells so at its next poll.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "fabric/group.h"
+#include "fabric/sim/world.h"
+
+#define WIRE_GROUP 56 /* headers, IP and UDP included */
+
+struct member {
+	struct list link;
+	struct endpoint *endpoint;
+	struct fabric_group_attr attr;
+	uint32_t group;
+	uint32_t number; /* that it sends under, and is known by: never used twice */
+	uint32_t flushed;
+};
+
+static struct member *member_of(const struct fabric_group *group)
+{
+	return (struct member *)(uintptr_t)group;
+}
+
+static struct member *to_member(struct list *item)
+{
+	return container_of(item, struct member, link);
+}
+
+static bool same_group(const struct fabric_group_attr *a, const struct fabric_group_attr *b)
+{
+	return a->family == b->family && a->port == b->port &&
+	       !memcmp(a->ip, b->ip, a->family == 4 ? 4 : 16);
+}
+
+static int sim_group_join(struct fabric *fabric, const struct fabric_group_attr *attr,
+			  struct fabric_group **out)
+{
+	struct endpoint *endpoint = endpoint_of(fabric);
+	struct sim *sim = endpoint->sim;
+	int error = group_check(attr, attr->family);
+	struct member *member;
+	uint32_t group = 0;
+	struct list *item;
+
+	if (error)
+		return error;
+	list_for_each (item, &sim->members) {
+		const struct member *other = to_member(item);
+
+		if (!same_group(&other->attr, attr))
+			continue;
+		if (other->endpoint == endpoint)
+			return -EBUSY;
+		group = other->group;
+	}
+	member = calloc(1, sizeof(*member));
+	if (!member)
+		return -ENOMEM;
+	member->endpoint = endpoint;
+	member->attr = *attr;
+	member->group = group ? group : ++sim->groups;
+	member->number = ++sim->member_numbers;
+	list_add_tail(&sim->members, &member->link);
+	*out = (struct fabric_group *)member;
+	return 0;
+}
+
+static void sim_group_leave(struct fabric_group *group)
+{
+	struct member *member = member_of(group);
+
+	list_del(&member->link);
+	free(member);
+}
+
+void members_forget(struct endpoint *endpoint)
+{
+	struct list *item, *after;
+
+	list_for_each_safe (item, after, &endpoint->sim->members)
+		if (to_member(item)->endpoint == endpoint)
+			sim_group_leave((struct fabric_group *)to_member(item));
+}
+
+static int sim_group_send(struct fabric_group *group, uint32_t slot,
+			  const struct fabric_write *writes, unsigned count)
+{
+	struct member *member = member_of(group);
+	struct endpoint *endpoint = member->endpoint;
+	struct sim *sim = endpoint->sim;
+	unsigned done;
+
+	endpoint->busy = false;
+	for (done = 0; done < count && !endpoint->dead; done++) {
+		const struct fabric_write *write = &writes[done];
+		struct packet *packet = packet_new(sim, !sim->attr.no_payload);
+
+		if (!packet) {
+			endpoint->busy = true;
+			endpoint->fabric.counters[FABRIC_TX_BUSY]++;
+			break;
+		}
+		packet->kind = PACKET_GROUP;
+		packet->from = endpoint->host;
+		packet->to = member->group;
+		packet->qpn = member->number;
+		packet->rkey = member->attr.qkey;
+		packet->imm = fabric_imm(&member->attr.split, slot, write->packet, write->user);
+		packet->again = write->again;
+		packet->length = write->length;
+		packet->bytes = write->length + WIRE_GROUP;
+		if (packet->payload)
+			memcpy(packet->payload, write->data, write->length);
+		endpoint->fabric.counters[FABRIC_TX_DATA]++;
+		endpoint->fabric.counters[FABRIC_TX_BYTES] += packet->bytes;
+		multicast_launch(sim, packet, endpoint->node);
+	}
+	member->flushed += endpoint->fabric.caps.copies ? 0 : done;
+	return (int)done;
+}
+
+/* Whether the way from the packet's sender to the host comes past the node. */
+static bool passes(struct sim *sim, const struct packet *packet, uint32_t node, uint32_t to)
+{
+	uint32_t at = packet->from;
+
+	while (at != node && at != to)
+		at = route(sim, at, to, packet_entropy(packet))->to_node;
+	return at == node;
+}
+
+void multicast_launch(struct sim *sim, struct packet *packet, uint32_t node)
+{
+	struct list *item;
+
+	sim->stamp++;
+	list_for_each (item, &sim->members) {
+		const struct member *member = to_member(item);
+		uint32_t to = member->endpoint->host;
+		struct packet *copy;
+		struct wire *wire;
+
+		if (member->group != packet->to || to == packet->from ||
+		    !passes(sim, packet, node, to))
+			continue;
+		wire = route(sim, node, to, packet_entropy(packet));
+		if (wire->stamp == sim->stamp)
+			continue;
+		wire->stamp = sim->stamp;
+		copy = packet_copy(sim, packet);
+		if (copy)
+			packet_enter(sim, copy, wire);
+	}
+	packet_free(sim, packet);
+}
+
+bool multicast_arrive(struct endpoint *endpoint, const struct packet *packet, struct arrival *out)
+{
+	struct list *item;
+
+	list_for_each (item, &endpoint->sim->members) {
+		const struct member *member = to_member(item);
+
+		if (member->endpoint != endpoint || member->group != packet->to)
+			continue;
+		if (member->attr.qkey != packet->rkey) {
+			endpoint->fabric.counters[FABRIC_DROP_QKEY]++;
+			return false;
+		}
+		out->member = member->number;
+		out->event.type = FABRIC_GROUP;
+		out->event.user = member->attr.user;
+		out->event.ce = packet->ce;
+		out->event.slot = fabric_imm_slot(&member->attr.split, packet->imm);
+		out->event.group.bytes = packet->payload;
+		out->event.group.length = packet->length;
+		out->event.group.packet = fabric_imm_packet(&member->attr.split, packet->imm);
+		out->event.group.user_bits = fabric_imm_user(&member->attr.split, packet->imm);
+		out->event.group.source = packet->qpn;
+		return true;
+	}
+	endpoint->fabric.counters[FABRIC_DROP_QPN]++;
+	return false;
+}
+
+bool member_stays(const struct endpoint *endpoint, uint32_t number)
+{
+	struct list *item;
+
+	list_for_each (item, &endpoint->sim->members)
+		if (to_member(item)->number == number)
+			return true;
+	return false;
+}
+
+int members_poll(struct endpoint *endpoint, struct fabric_event *events, int most)
+{
+	struct list *item;
+	int n = 0;
+
+	list_for_each (item, &endpoint->sim->members) {
+		struct member *member = to_member(item);
+
+		if (member->endpoint != endpoint || !member->flushed || n == most)
+			continue;
+		memset(&events[n], 0, sizeof(events[n]));
+		events[n].type = FABRIC_SENT;
+		events[n].user = member->attr.user;
+		events[n++].count = member->flushed;
+		member->flushed = 0;
+	}
+	return n;
+}
+
+bool members_have_sent(const struct endpoint *endpoint)
+{
+	struct list *item;
+
+	list_for_each (item, &endpoint->sim->members)
+		if (to_member(item)->endpoint == endpoint && to_member(item)->flushed)
+			return true;
+	return false;
+}
+
+const struct fabric_group_ops sim_group_ops = {
+	.join = sim_group_join,
+	.leave = sim_group_leave,
+	.send = sim_group_send,
+};

@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The token bucket by itself: what it holds, earns and names. Rates over time are looked at in the pacer's test. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "base/bucket.h"
+
+#define S    UINT64_C(1000000000)
+#define GBIT UINT64_C(1000000000)
+
+static void full_and_free_at_first(void **state)
+{
+	struct bucket bucket;
+
+	(void)state;
+	bucket_init(&bucket, 1000, 5);
+	assert_true(bucket_allow(&bucket, 5) == UINT64_MAX);
+	assert_int_equal(bucket_next_ns(&bucket, 1 << 20, 5), 5);
+	bucket_take(&bucket, 1 << 20, 5);
+	bucket_set(&bucket, GBIT, 1000, 5);
+	assert_int_equal(bucket_allow(&bucket, 5), 1000);
+}
+
+static void earns_its_rate_up_to_its_depth(void **state)
+{
+	struct bucket bucket;
+
+	(void)state;
+	bucket_init(&bucket, 4000, 0);
+	bucket_set(&bucket, 8 * GBIT, 4000, 0); /* a byte a nanosecond */
+	bucket_take(&bucket, 4000, 0);
+	assert_int_equal(bucket_allow(&bucket, 1500), 1500);
+	assert_int_equal(bucket_allow(&bucket, S), 4000);
+	assert_int_equal(bucket_depth_bytes(&bucket), 4000);
+	bucket_take(&bucket, 5000, S);
+	assert_int_equal(bucket_allow(&bucket, S + 999), 0);
+	assert_int_equal(bucket_next_ns(&bucket, 100, S + 999), S + 1100);
+	/* More than it holds: when it is full. */
+	assert_int_equal(bucket_next_ns(&bucket, 9999, S + 999), S + 5000);
+}
+
+static void a_smaller_bucket_spills(void **state)
+{
+	struct bucket bucket;
+
+	(void)state;
+	bucket_init(&bucket, 4000, 0);
+	bucket_set(&bucket, GBIT, 4000, 0);
+	bucket_set(&bucket, GBIT, 1500, 0);
+	assert_int_equal(bucket_allow(&bucket, 0), 1500);
+	bucket_set(&bucket, 0, 1500, 0);
+	bucket_take(&bucket, 1500, 0);
+	assert_true(bucket_next_ns(&bucket, 1, S) == UINT64_MAX);
+	bucket_set(&bucket, GBIT, UINT64_MAX, S);
+	assert_int_equal(bucket_depth_bytes(&bucket), 1 << 29);
+}
+
+static void bytes_in_a_time(void **state)
+{
+	(void)state;
+	assert_int_equal(bucket_bytes_in(8 * GBIT, S), GBIT);
+	assert_int_equal(bucket_bytes_in(GBIT, 7), 0);
+	assert_int_equal(bucket_bytes_in(400 * GBIT, 86400 * S), 50 * GBIT * 86400);
+}
+
+int main(void)
+{
+	static const struct CMUnitTest tests[] = {
+		cmocka_unit_test(full_and_free_at_first),
+		cmocka_unit_test(earns_its_rate_up_to_its_depth),
+		cmocka_unit_test(a_smaller_bucket_spills),
+		cmocka_unit_test(bytes_in_a_time),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
