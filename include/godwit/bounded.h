@@ -43,6 +43,18 @@ enum gw_bounded_reason {
 	GW_BOUNDED_DEADLINE, /* time was up */
 	GW_BOUNDED_FLOOR,    /* time was up, and repairs then brought it to the floor */
 	GW_BOUNDED_GAVE_UP,  /* not even the floor was reached: status -ETIMEDOUT */
+	GW_BOUNDED_PREEMPTED, /* a newer message of its line began; below its floor: status -ETIMEDOUT */
+};
+
+/*
+ * Receives of which the newest alone matters: those from one peer for one kind of operation. When a newer one
+ * begins to land, the older ends at once with what it has; one that has not been announced yet, as soon as it is. The caller
+ * keeps one for each peer and kind, zeroed at first; it must outlive its transfers.
+ */
+struct gw_line {
+	struct gw_recv *current; /* that has begun; private, as all of it */
+	uint32_t posted;
+	uint32_t begun;
 };
 
 /* How a receive ended; set before its `done`. Which packets are missing is in the receive's bitmap, until it is closed. */
@@ -68,7 +80,8 @@ struct gw_bounded_options {
 	uint32_t reserved32;
 	struct gw_pace *pace;		    /* fed with the outcome; must outlive the transfer */
 	struct gw_bounded_outcome *outcome; /* likewise */
-	uint64_t reserved[4];
+	struct gw_line *line; /* newer ones of it pre-empt this one; null: nothing does */
+	uint64_t reserved[3];
 };
 
 #ifdef __cplusplus

@@ -97,12 +97,15 @@ struct gw_op_attr {
 	void *addr;	  /* not written to when sending */
 	uint64_t length;  /* of a receive: the most that it takes */
 	struct gw_mr *mr; /* may be null up to small_bytes */
-	const struct gw_scheme
-		*scheme; /* of a large one; both ends name the same; default gw_selective_repeat */
+	const struct gw_scheme *
+		scheme; /* of a large one; both ends name the same, or the channel ends; default gw_selective_repeat */
 	uint64_t deadline_ns; /* in the context's clock: ends with -ETIMEDOUT then; 0: none */
 	gw_op_fn *done;	      /* may be null: ask gw_op_test() */
 	void *arg;
-	uint64_t reserved[4];
+	/* The scheme's, kept until the operation ended. A struct gw_erasure serves one part (part_bytes) at a time, and its
+	 * max_length must hold one. */
+	const void *options;
+	uint64_t reserved[3];
 };
 
 /*

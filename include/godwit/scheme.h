@@ -53,6 +53,7 @@ struct gw_transfer {
 	void *arg;
 	struct gw_transfer_result result;
 	int finished;
+	uint32_t tag; /* of a receive */
 	/* For `begin`. Afterwards it points at something only where the scheme has its callers keep it. */
 	const void *options;
 };

@@ -142,7 +142,8 @@ static int post_part(struct gw_op *op)
 					 .mr = op->mr,
 					 .done = part_over,
 					 .arg = part,
-					 .tag = op->seq << 1 | (length == left) };
+					 .tag = op->seq << 1 | (length == left),
+					 .options = op->options };
 	int error = -ENOBUFS;
 
 	if (!part)
@@ -173,7 +174,7 @@ void bulk_post(struct gw_channel *ch)
 		struct gw_op *op = container_of(item, struct gw_op, link);
 		int error = post_part(op);
 
-		if (error == -ENOBUFS) {
+		if (error == -ENOBUFS || error == -EBUSY) {
 			channel_retry(ch);
 			return;
 		}

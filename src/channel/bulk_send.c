@@ -16,9 +16,10 @@
 
 #include "channel/state.h"
 
-#define ASK_FIRST_NS UINT64_C(100000000)
-#define ASK_LIMIT_NS UINT64_C(5000000000)
-#define CRC_STEP     (UINT64_C(1) << 30)
+#define ASK_FIRST_NS   UINT64_C(100000000)
+#define ASK_LIMIT_NS   UINT64_C(5000000000)
+#define ASK_SPARING_NS UINT64_C(60000000000)
+#define CRC_STEP       (UINT64_C(1) << 30)
 
 uint32_t crc_of(uint32_t crc, const uint8_t *data, uint64_t length)
 {
@@ -87,6 +88,7 @@ static int send_part(struct gw_channel *ch, struct gw_op *op, uint64_t length, u
 		part->offset = op->bound;
 		attr.addr = op->addr + op->bound;
 		attr.mr = op->mr;
+		attr.options = op->options;
 	}
 	error = gw_transfer_send(ch->qp[BULK], op ? op->scheme : &gw_selective_repeat, &attr,
 				 &part->send);
@@ -126,7 +128,8 @@ static int bind_part(struct gw_op *op, const struct gw_grant *grant)
 	if (ch->flags & GW_CHANNEL_CRC)
 		imm |= PART_CRC;
 	error = send_part(ch, op, length, imm);
-	if (error && error != -ENOBUFS) {
+	/* Busy: the scheme's memory serves the part before. */
+	if (error && error != -ENOBUFS && error != -EBUSY) {
 		op_fail(op, error);
 		return 0;
 	}
@@ -172,6 +175,13 @@ void bulk_ask(struct gw_channel *ch, uint64_t now)
 
 	if (!item || now < ch->ask_at)
 		return;
+	/* One pack that waits for its receive holds up all that are SMALL_SLOTS behind it. Questions must not use those up:
+	 * the receive may be waiting for a notice. */
+	if (pack_span(ch) > SMALL_SLOTS / 2 && now - ch->asked_at < ASK_SPARING_NS) {
+		ch->ask_at = ch->asked_at + ASK_SPARING_NS;
+		return;
+	}
+	ch->asked_at = now;
 	pack_owe(container_of(item, struct gw_op, link), RECORD_ASK);
 	ch->ask_wait_ns = ch->ask_wait_ns < ASK_LIMIT_NS / 2 ? 2 * ch->ask_wait_ns : ASK_LIMIT_NS;
 	ch->ask_at = now + ch->ask_wait_ns;

@@ -104,7 +104,7 @@ static bool send_pack(struct gw_channel *ch, enum pack_group group)
 	}
 	ch->filling[group] = NULL;
 	ch->packs_out[group]++;
-	ch->stats.packs++;
+	pack->number = (uint32_t)ch->stats.packs++;
 	return true;
 }
 
@@ -176,6 +176,19 @@ void pack_fill(struct gw_channel *ch)
 		return;
 	fill_group(ch, GROUP_NOTICE);
 	fill_group(ch, GROUP_DATA);
+}
+
+uint32_t pack_span(const struct gw_channel *ch)
+{
+	uint32_t span = 0;
+
+	for (uint32_t i = 0; i < ch->pack_count; i++) {
+		uint32_t since = (uint32_t)ch->stats.packs - ch->packs[i].number;
+
+		if (ch->packs[i].send && since > span)
+			span = since;
+	}
+	return span;
 }
 
 /* The receiver of one of our sends says what became of it. */

@@ -49,6 +49,7 @@ static int make(struct gw_channel *ch, const struct gw_op_attr *attr, bool recei
 		return -ENOBUFS;
 	op->ch = ch;
 	op->scheme = scheme;
+	op->options = attr->options;
 	op->addr = attr->addr;
 	op->length = attr->length;
 	op->mr = attr->mr;

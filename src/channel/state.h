@@ -34,6 +34,7 @@
 #define NEVER		UINT64_MAX
 #define SCHEMES_MAX	8
 #define EXPLANATION_MAX 256
+#define SMALL_SLOTS	256
 
 /* The immediate of a part. */
 #define PART_MORE 1u /* as long as its receive, and another follows */
@@ -55,6 +56,7 @@ struct gw_op {
 	gw_op_fn *done;
 	void *arg;
 	const struct gw_scheme *scheme;
+	const void *options; /* the scheme's */
 	uint8_t *addr;
 	struct gw_mr *mr;
 	uint64_t length; /* capacity of a receive */
@@ -107,6 +109,7 @@ struct pack {
 	struct list records; /* operations */
 	uint8_t *addr;
 	uint32_t used;
+	uint32_t number; /* as it was sent */
 	uint8_t group;
 	bool busy;
 };
@@ -175,6 +178,7 @@ struct gw_channel {
 	uint32_t recv_parts;
 	uint64_t ask_at;
 	uint64_t ask_wait_ns;
+	uint64_t asked_at;
 	uint64_t retry_at; /* something did not fit the context's pools */
 
 	struct gw_scheme bouncing; /* Selective Repeat that reads before it finishes */
@@ -218,6 +222,8 @@ void settle(struct gw_channel *ch);
 /* pack.c */
 void pack_owe(struct gw_op *op, enum record_kind kind);
 void pack_fill(struct gw_channel *ch);
+/* How many were sent since the oldest that the peer has not taken. */
+uint32_t pack_span(const struct gw_channel *ch);
 void pack_heard(struct gw_channel *ch, const struct record *record);
 
 /* bounce.c */

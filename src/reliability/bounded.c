@@ -8,6 +8,9 @@
  * word. A message that has not reached its floor by then goes on as Selective Repeat would, naming its holes once a
  * patience, until it has, or until it is given up.
  *
+ * Receives may stand in a line, numbered as they were posted. Whichever begins ends the one before it that is still open,
+ * and one that begins, or is announced, when a newer has begun ends itself.
+ *
  * Holes are filled with zeros when the memory is released and not before: a late packet may land until then.
  */
 #include <errno.h>
@@ -33,6 +36,7 @@ struct receiving {
 	struct gw_transfer transfer;
 	struct gw_pace *pace;
 	struct gw_bounded_outcome *outcome;
+	struct gw_line *line;
 	uint64_t began;
 	uint64_t deadline; /* a duration until it began, then a time */
 	uint64_t give_up;  /* likewise */
@@ -42,6 +46,7 @@ struct receiving {
 	uint32_t floor_ppm;
 	uint32_t ceiling_ppm;
 	uint32_t round;
+	uint32_t place; /* in the line */
 	uint8_t flags;
 	uint8_t reason;
 	uint8_t repairing; /* time was up below the floor */
@@ -150,6 +155,9 @@ static void recv_begin(struct gw_recv *recv, uint64_t now)
 	(void)now;
 	r->pace = options->pace;
 	r->outcome = options->outcome;
+	r->line = options->line;
+	if (r->line)
+		r->place = ++r->line->posted;
 	r->deadline = options->deadline_ns;
 	if (!r->deadline && options->pace)
 		r->deadline = gw_pace_timeout_ns(options->pace, 1, r->transfer.length);
@@ -162,6 +170,22 @@ static void recv_begin(struct gw_recv *recv, uint64_t now)
 	r->flags = (uint8_t)options->flags;
 }
 
+static int reached_floor(const struct receiving *r, const struct gw_recv_status *status)
+{
+	if (!r->floor_ppm)
+		return 1;
+	return status->flags & GW_RECV_ANNOUNCED &&
+	       status->landed * PPM >= (uint64_t)r->floor_ppm * status->packets;
+}
+
+static void leave_line(struct gw_recv *recv)
+{
+	const struct receiving *r = gw_recv_state(recv);
+
+	if (r->line && r->line->current == recv)
+		r->line->current = NULL;
+}
+
 static void end(struct gw_recv *recv, const struct gw_recv_status *status,
 		enum gw_bounded_reason reason, uint64_t now)
 {
@@ -171,23 +195,17 @@ static void end(struct gw_recv *recv, const struct gw_recv_status *status,
 
 	r->reason = (uint8_t)reason;
 	r->elapsed_ns = now - r->began;
+	leave_line(recv);
 	if (!(status->flags & GW_RECV_ANNOUNCED)) {
 		error = -ETIMEDOUT; /* of unknown length: nobody can say what is missing */
 		missing = GW_MISSING_UNKNOWN;
-	} else if (reason == GW_BOUNDED_GAVE_UP) {
+	} else if (reason == GW_BOUNDED_GAVE_UP ||
+		   (reason == GW_BOUNDED_PREEMPTED && !reached_floor(r, status))) {
 		error = -ETIMEDOUT;
 	} else if (missing * PPM > (uint64_t)r->ceiling_ppm * status->packets) {
 		error = -EIO;
 	}
 	gw_transfer_finish_recv(recv, error, missing);
-}
-
-static int reached_floor(const struct receiving *r, const struct gw_recv_status *status)
-{
-	if (!r->floor_ppm)
-		return 1;
-	return status->flags & GW_RECV_ANNOUNCED &&
-	       status->landed * PPM >= (uint64_t)r->floor_ppm * status->packets;
 }
 
 static uint64_t ends_at(const struct receiving *r)
@@ -233,6 +251,34 @@ static void time_up(struct gw_recv *recv, void *arg, uint64_t now)
 		repair(recv, &status, now);
 }
 
+/* A newer one has begun. Nobody can say what is missing before it was announced: until then it goes on. */
+static int preempted(struct gw_recv *recv, const struct gw_recv_status *status, uint64_t now)
+{
+	const struct receiving *r = gw_recv_state(recv);
+
+	if (!r->line || (int32_t)(r->line->begun - r->place) <= 0 ||
+	    !(status->flags & GW_RECV_ANNOUNCED))
+		return 0;
+	end(recv, status, GW_BOUNDED_PREEMPTED, now);
+	return 1;
+}
+
+/* It begins to land, or was sent and is lost: what is older in its line ends. An announcement is not enough, for several
+ * come at once. */
+static void join_line(struct gw_recv *recv, uint64_t now)
+{
+	const struct receiving *r = gw_recv_state(recv);
+	struct gw_recv *older = r->line ? r->line->current : NULL;
+	struct gw_recv_status status;
+
+	if (!r->line || (int32_t)(r->line->begun - r->place) >= 0)
+		return;
+	r->line->begun = r->place;
+	r->line->current = recv;
+	if (older && !gw_recv_status(older, &status) && !(status.flags & GW_RECV_COMPLETED))
+		preempted(older, &status, now);
+}
+
 static void look(struct gw_recv *recv, void *arg, uint64_t now)
 {
 	struct receiving *r = gw_recv_state(recv);
@@ -247,8 +293,12 @@ static void look(struct gw_recv *recv, void *arg, uint64_t now)
 		r->give_up += now;
 		gw_recv_timer(recv, r->deadline);
 	}
+	if (status.landed || status.flags & GW_RECV_FULL)
+		join_line(recv, now);
 	if (status.flags & GW_RECV_FULL) {
 		end(recv, &status, GW_BOUNDED_WHOLE, now);
+	} else if (preempted(recv, &status, now)) {
+		return;
 	} else if (r->repairing) {
 		if (reached_floor(r, &status))
 			end(recv, &status, GW_BOUNDED_FLOOR, now);
@@ -270,6 +320,7 @@ static void told(struct gw_recv *recv, void *arg, const void *data, size_t lengt
 	look(recv, NULL, now); /* it may be the first sign */
 	if (r->transfer.finished)
 		return;
+	join_line(recv, now);
 	r->quiet_since = now;
 	gw_recv_timer(recv, ends_at(r));
 }
@@ -301,13 +352,15 @@ static void released(struct gw_recv *recv, void *arg, int status, uint64_t now)
 	struct gw_recv_status what;
 	uint64_t bytes = 0;
 
+	leave_line(recv); /* where it was ended from outside */
 	if (!gw_recv_status(recv, &what) && what.flags & GW_RECV_ANNOUNCED)
 		bytes = settle(recv, &what, !(r->flags & GW_BOUNDED_KEEP));
 	if (r->outcome)
 		*r->outcome = (struct gw_bounded_outcome){ .bytes = bytes,
 							   .elapsed_ns = r->elapsed_ns,
 							   .reason = r->reason };
-	if (r->pace && !status && r->reason != GW_BOUNDED_FAILED)
+	if (r->pace && !status && r->reason != GW_BOUNDED_FAILED &&
+	    r->reason != GW_BOUNDED_PREEMPTED)
 		gw_pace_add(r->pace, bytes, r->elapsed_ns);
 	gw_transfer_received(recv, arg, status, now);
 }

@@ -106,13 +106,27 @@ int gw_erasure_open(struct gw_context *ctx, const struct gw_erasure_attr *attr,
 	return 0;
 }
 
+/* Takes the memory back from a transfer whose handle was closed before its end. */
+static bool busy(struct gw_erasure *e)
+{
+	if (erasure_sends(e) || erasure_receives(e))
+		return true;
+	if (e->sending.data && e->sending.parity)
+		gw_send_close(e->sending.parity);
+	if (e->receiving.data && e->receiving.parity && gw_recv_close(e->receiving.parity))
+		return true;
+	e->sending = (struct erasure_sending){ .data = NULL };
+	e->receiving = (struct erasure_receiving){ .data = NULL };
+	return false;
+}
+
 int gw_erasure_close(struct gw_erasure *erasure)
 {
 	int error;
 
 	if (!erasure)
 		return -EINVAL;
-	if (erasure->sending.data || erasure->receiving.data)
+	if (busy(erasure))
 		return -EBUSY;
 	error = gw_mr_deregister(erasure->mr);
 	if (error)
@@ -139,7 +153,7 @@ int erasure_prepare(struct gw_qp *qp, const struct gw_transfer_attr *attr, bool 
 	error = gw_qp_payload(qp, &payload);
 	if (error)
 		return error;
-	if (e->sending.data || e->receiving.data)
+	if (busy(e))
 		return -EBUSY;
 	if (attr->length > e->attr.max_length || payload > e->attr.payload ||
 	    payload < PAYLOAD_LEAST)

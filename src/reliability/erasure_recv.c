@@ -325,7 +325,8 @@ void erasure_received(struct gw_recv *recv, void *arg, int status, uint64_t now)
 static void parity_progress(struct gw_recv *recv, void *arg, uint64_t now)
 {
 	(void)recv;
-	look(arg, false, now);
+	if (erasure_receives(arg))
+		look(arg, false, now);
 }
 
 /* Also when it was too small for the sender's parity: then data is asked for instead. */
@@ -337,7 +338,7 @@ static void parity_released(struct gw_recv *recv, void *arg, int status, uint64_
 	gw_recv_close(recv);
 	e->receiving.parity = NULL;
 	e->receiving.codes = false;
-	if (e->receiving.ended)
+	if (e->receiving.ended && erasure_receives(e))
 		tell(e, now);
 }
 
@@ -346,10 +347,12 @@ static const struct gw_recv_handler parity_handler = { .progress = parity_progre
 
 void erasure_recv_begin(struct gw_recv *recv, uint64_t now)
 {
+	const struct gw_transfer *transfer = gw_recv_state(recv);
 	struct gw_erasure *e = erasure_of_recv(recv);
 	struct gw_recv_attr attr = { .addr = e->scratch,
 				     .length = e->scratch_bytes,
 				     .mr = e->mr,
+				     .tag = transfer->tag,
 				     .flags = GW_RECV_SPARSE,
 				     .handler = &parity_handler,
 				     .arg = e };

@@ -228,7 +228,7 @@ static void parity_granted(struct gw_send *send, void *arg, uint64_t capacity, u
 	(void)send;
 	(void)capacity;
 	e->sending.open = true;
-	if (e->sending.cut)
+	if (e->sending.cut && erasure_sends(e))
 		next(e, now);
 }
 
@@ -238,7 +238,8 @@ static void parity_drained(struct gw_send *send, void *arg, uint64_t now)
 
 	(void)send;
 	e->sending.parity_waiting = false;
-	next(e, now);
+	if (erasure_sends(e))
+		next(e, now);
 }
 
 /* Also when the other end had no room for parity: then data is repeated instead. */
@@ -250,6 +251,8 @@ static void parity_sent(struct gw_send *send, void *arg, int status, uint64_t no
 	gw_send_close(send);
 	e->sending.parity = NULL;
 	e->sending.parity_waiting = false;
+	if (!erasure_sends(e))
+		return;
 	if (e->sending.ended)
 		tell(e, now);
 	else if (e->sending.cut)

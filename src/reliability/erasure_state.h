@@ -117,6 +117,24 @@ static inline struct gw_erasure *erasure_of_recv(struct gw_recv *recv)
 	return (struct gw_erasure *)(uintptr_t)transfer->options;
 }
 
+/* Whether the transfer goes on that this memory was last given to. A handle may have been closed before its end, without
+ * a word, and be another's by now. */
+static inline bool erasure_sends(const struct gw_erasure *e)
+{
+	const struct gw_transfer *transfer =
+		e->sending.data ? gw_send_state(e->sending.data) : NULL;
+
+	return transfer && transfer->options == e;
+}
+
+static inline bool erasure_receives(const struct gw_erasure *e)
+{
+	const struct gw_transfer *transfer =
+		e->receiving.data ? gw_recv_state(e->receiving.data) : NULL;
+
+	return transfer && transfer->options == e;
+}
+
 /* erasure.c, for the tables of both schemes: checks, and sets e->layout as far as it does not depend on the packets. */
 int erasure_prepare(struct gw_qp *qp, const struct gw_transfer_attr *attr, bool repeat,
 		    uint32_t geometry[2]);

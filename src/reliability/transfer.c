@@ -32,6 +32,7 @@ static void fill(struct gw_transfer *transfer, const struct gw_scheme *scheme,
 	transfer->mr = attr->mr;
 	transfer->done = attr->done;
 	transfer->arg = attr->arg;
+	transfer->tag = attr->tag;
 	transfer->options = attr->options;
 	transfer->result.length = attr->length;
 }

@@ -107,6 +107,10 @@ static int post(struct message *m, struct gw_channel *channel, bool receiving, s
 				   .arg = m };
 	uint32_t host = receiving ? m->flow->plan->to : m->flow->plan->from;
 
+	if (m->erasure[receiving]) {
+		attr.scheme = m->plan->mode == MODE_AUTO ? &gw_auto : &gw_erasure;
+		attr.options = m->erasure[receiving];
+	}
 	if (m->deadline == 1 + receiving)
 		attr.deadline_ns =
 			gw_now_ns(m->flow->run->world.hosts[host].ctx) + m->plan->hold_ns;

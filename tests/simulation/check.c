@@ -93,6 +93,10 @@ void message_check_bounded(struct message *m, int status)
 		run_saw(run, SIGHT_ENDED_EARLY);
 	else if (reason == GW_BOUNDED_FLOOR)
 		run_saw(run, SIGHT_FLOOR_REACHED);
+	else if (reason == GW_BOUNDED_PREEMPTED)
+		run_saw(run, SIGHT_PREEMPTED);
+	if (reason == GW_BOUNDED_PREEMPTED && !m->plan->in_line)
+		run_fail(run, "message %u: it was pre-empted, and stands in no line", m->index);
 	if (status && status != -EIO && status != -ETIMEDOUT && !run->scenario->may_fail)
 		run_fail(run, "message %u: the bounded receive ended with %d", m->index, status);
 	if (!status && m->plan->floor_ppm == 1000000 && !m->whole)

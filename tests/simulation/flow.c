@@ -304,7 +304,8 @@ static int post_recv(struct message *m)
 
 	struct gw_bounded_options bounded = { .deadline_ns = m->plan->deadline_ns,
 					      .floor_ppm = m->plan->floor_ppm,
-					      .outcome = &m->outcome };
+					      .outcome = &m->outcome,
+					      .line = m->plan->in_line ? &m->flow->line : NULL };
 
 	switch (m->plan->mode) {
 	case MODE_EXACT:

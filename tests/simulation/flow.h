@@ -50,6 +50,7 @@ struct flow {
 	uint32_t posted_recvs;
 	uint32_t ended_sends;
 	uint32_t ended_recvs;
+	struct gw_line line; /* of its bounded messages */
 	struct message message[MESSAGES_MAX];
 };
 

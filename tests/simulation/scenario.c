@@ -176,6 +176,7 @@ static void draw_message(struct rng *rng, struct message_plan *m, uint32_t paylo
 	m->m = PICK(rng, 0, 1, 2, 4);
 	m->deadline_ns = between(rng, 0, rng_chance(rng, 0.5) ? 2 * MS : 200 * MS);
 	m->floor_ppm = PICK(rng, 0, 0, 500000, 1000000);
+	m->in_line = (m->imm & 7) > 0;
 }
 
 static void draw_flows(struct rng *rng, struct scenario *s)

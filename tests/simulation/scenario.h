@@ -39,6 +39,7 @@ struct message_plan {
 	uint32_t m;	      /* parity packets; 0: by measured loss */
 	uint64_t deadline_ns; /* bounded */
 	uint32_t floor_ppm;
+	bool in_line; /* newer ones of the flow pre-empt it */
 };
 
 static inline bool message_is_raw(const struct message_plan *plan)

@@ -43,6 +43,7 @@ const char *const sight_names[SIGHTS] = {
 	[SIGHT_DEADLINE] = "deadline hit",
 	[SIGHT_ENDED_EARLY] = "bounded message ended before its deadline",
 	[SIGHT_FLOOR_REACHED] = "floor reached by repair",
+	[SIGHT_PREEMPTED] = "bounded message pre-empted",
 	[SIGHT_RECEIVE_TOO_SMALL] = "receive too small",
 	[SIGHT_EMPTY_MESSAGE] = "empty message",
 	[SIGHT_IMM_FROM_PACKETS] = "immediate known before the announcement",

@@ -353,7 +353,7 @@ static void options_refused(void **state)
 		options.ceiling_ppm = i == 1 ? 1000001 : 0;
 		options.flags = i == 2 ? 2 : 0;
 		options.reserved32 = i == 3;
-		options.reserved[3] = i == 4;
+		options.reserved[2] = i == 4;
 		options.give_up_ns = i == 5 ? MS - 1 : 0;
 		assert_int_equal(gw_transfer_recv(duo.qp[1], &gw_bounded, &attr, &recv), -EINVAL);
 	}
