@@ -17,7 +17,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include <godwit/bounded.h>
 #include <godwit/channel.h>
+#include <godwit/erasure.h>
 
 #include "base/list.h"
 #include "options.h"
@@ -47,12 +49,14 @@ struct perf_shot {
 	uint64_t posted_ns; /* of a send */
 	struct gw_send *send;
 	struct gw_recv *recv;
-	struct gw_op *op; /* instead of either, over a channel */
+	struct gw_erasure *erasure; /* its parity, under a code */
+	struct gw_op *op;	    /* instead of either, over a channel */
 };
 
 struct perf_flow {
 	struct perf_bench *bench;
 	struct gw_qp *qp;
+	struct gw_pace pace;	    /* of bounded messages */
 	struct gw_flow *governed;   /* what holds it back, if anything does */
 	struct gw_channel *channel; /* instead of both, where the plan says so */
 	uint32_t index;

@@ -44,7 +44,7 @@ static uint32_t slots_for(const struct perf_plan *plan)
 {
 	uint32_t slots = 4;
 
-	while (slots < 2 * perf_plan_receives(plan))
+	while (slots < 2 * perf_plan_messages(plan))
 		slots *= 2;
 	return slots;
 }
@@ -161,6 +161,7 @@ int perf_flow_post_send(struct perf_shot *shot, uint8_t *addr, uint64_t length, 
 				   .length = length,
 				   .mr = shot->flow->bench->send_area.mr,
 				   .scheme = shot->flow->bench->plan.scheme->library,
+				   .options = shot->erasure,
 				   .done = sent,
 				   .arg = shot };
 
@@ -176,6 +177,7 @@ int perf_flow_post_recv(struct perf_shot *shot, uint8_t *addr, uint64_t length)
 				   .length = length,
 				   .mr = shot->flow->bench->recv_area.mr,
 				   .scheme = shot->flow->bench->plan.scheme->library,
+				   .options = shot->erasure,
 				   .done = received,
 				   .arg = shot };
 

@@ -61,6 +61,11 @@ uint32_t perf_plan_receives(const struct perf_plan *plan)
 	return plan->depth > 1 ? plan->depth : 2;
 }
 
+uint32_t perf_plan_messages(const struct perf_plan *plan)
+{
+	return perf_plan_receives(plan) * (plan->scheme->coded ? 2 : 1);
+}
+
 uint64_t perf_plan_stride(const struct perf_plan *plan)
 {
 	return (plan->size + CACHE_LINE - 1) / CACHE_LINE * CACHE_LINE;
@@ -79,13 +84,16 @@ uint64_t perf_plan_memory(const struct perf_plan *plan)
 
 	if (plan->both || plan->test == PERF_LATENCY)
 		bytes += perf_plan_area(plan, plan->depth);
+	/* Parity takes half as much as data at the most. */
+	if (plan->scheme->coded)
+		bytes += bytes / 2;
 	return bytes;
 }
 
 static bool fits(const struct perf_plan *plan, uint64_t memory_bytes)
 {
 	return perf_plan_memory(plan) <= memory_bytes &&
-	       (uint64_t)plan->qps * perf_plan_receives(plan) <= PERF_MESSAGES_MAX;
+	       (uint64_t)plan->qps * perf_plan_messages(plan) <= PERF_MESSAGES_MAX;
 }
 
 uint32_t perf_plan_fit(const struct perf_plan *plan, uint64_t memory_bytes, uint32_t most)
@@ -137,10 +145,12 @@ static int check_bounds(const struct perf_plan *plan, char why[PERF_WHY])
 		return -EINVAL;
 	}
 	if (plan->channel && !plan->scheme->library)
-		return refuse(why, "a channel is exact: raw is for bare queue pairs");
+		return refuse(why, "a channel is exact: raw and bounded are for bare queue pairs");
 	if (plan->both && plan->test == PERF_LATENCY)
 		return refuse(why, "--both is for bandwidth; pings go both ways anyway");
-	if ((uint64_t)plan->qps * perf_plan_receives(plan) > PERF_MESSAGES_MAX) {
+	if (plan->scheme->coded && plan->depth > PERF_DEPTH_MAX / 2)
+		return refuse(why, "under a code the depth can be 1 to 256");
+	if ((uint64_t)plan->qps * perf_plan_messages(plan) > PERF_MESSAGES_MAX) {
 		snprintf(
 			why, PERF_WHY,
 			"%u queue pairs with a depth of %u are more than %d messages at once; lower --depth",

@@ -64,6 +64,9 @@ const char *perf_plan_congestion(const struct perf_plan *plan);
 /* Receives that are posted on each queue pair: one more than a single message, for what comes next to prove it lost. */
 uint32_t perf_plan_receives(const struct perf_plan *plan);
 
+/* Messages of the library's that these are: two each under a code. */
+uint32_t perf_plan_messages(const struct perf_plan *plan);
+
 /* From one message's place in memory to the next. */
 uint64_t perf_plan_stride(const struct perf_plan *plan);
 

@@ -16,6 +16,7 @@ struct perf_shot;
 struct perf_scheme {
 	const char *name;		 /* at most 16 characters */
 	bool exact;			 /* whatever is lost is repaired */
+	bool coded;			 /* a message is two, with memory for parity */
 	const struct gw_scheme *library; /* that a channel would use for it; null: none */
 	/* Set shot->send or shot->recv. 0 or -errno of the library. */
 	int (*send)(struct perf_shot *shot, const void *addr, uint64_t length, uint32_t imm);
@@ -30,7 +31,7 @@ extern const struct perf_scheme perf_raw;
 const struct perf_scheme *perf_scheme_find(const char *name);
 const struct perf_scheme *perf_scheme_default(void);
 
-/* "sr, raw": for messages. */
+/* "sr, ec": for messages. */
 const char *perf_scheme_names(void);
 
 #endif

@@ -7,6 +7,7 @@
 
 #include "perf_bench.h"
 #include "perf_flow.h"
+#include "perf_scheme.h"
 #include "report.h"
 #include "session.h"
 
@@ -20,6 +21,7 @@
 	(UINT64_C(512) << 10) /* what the library keeps of packets sent, at the most */
 #define ARENA_SLACK	 (UINT64_C(16) << 20)
 #define SAMPLES_AT_LEAST 1024
+#define PAYLOAD_MAX	 9000 /* more than a packet can hold */
 
 /*
  * Enough for any plan with as many queue pairs and so much memory. A request that ended keeps its place until the peer
@@ -28,7 +30,7 @@
 int perf_context_open(struct report *report, const struct options *options, const char *local,
 		      const struct perf_plan *plan, uint64_t memory_bytes, struct gw_context **out)
 {
-	uint64_t requests = (uint64_t)plan->qps * REQUESTS_A_QP;
+	uint64_t requests = (uint64_t)plan->qps * REQUESTS_A_QP * (plan->scheme->coded ? 2 : 1);
 	struct gw_context_attr limits = { .max_qps = plan->qps * (plan->channel ? 2 : 1) };
 	struct options wire = *options;
 
@@ -69,10 +71,12 @@ static int map_area(struct perf_bench *bench, struct report *report, struct perf
 	return rc ? report_fail(report, rc, "cannot register memory: %s", strerror(-rc)) : 0;
 }
 
-static void place_shots(const struct perf_bench *bench, const struct perf_area *area,
-			struct perf_flow *flow, struct list *idle)
+static int place_shots(const struct perf_bench *bench, const struct perf_area *area,
+		       struct perf_flow *flow, struct list *idle)
 {
+	struct gw_erasure_attr code = { .max_length = bench->plan.size, .payload = PAYLOAD_MAX };
 	uint64_t stride = perf_plan_stride(&bench->plan);
+	int rc = 0;
 
 	list_init(idle);
 	for (uint32_t i = 0; i < area->shots_each; i++) {
@@ -82,7 +86,10 @@ static void place_shots(const struct perf_bench *bench, const struct perf_area *
 		shot->flow = flow;
 		shot->memory = area->memory + number * area->pieces * stride;
 		list_add_tail(idle, &shot->link);
+		if (rc == 0 && bench->plan.scheme->coded)
+			rc = gw_erasure_open(bench->ctx, &code, &shot->erasure);
 	}
+	return rc;
 }
 
 static int make_flows(struct perf_bench *bench, struct report *report,
@@ -99,8 +106,11 @@ static int make_flows(struct perf_bench *bench, struct report *report,
 		flow->bench = bench;
 		flow->index = i;
 		list_init(&flow->open_recvs);
-		place_shots(bench, &bench->send_area, flow, &flow->idle_sends);
-		place_shots(bench, &bench->recv_area, flow, &flow->idle_recvs);
+		rc = place_shots(bench, &bench->send_area, flow, &flow->idle_sends);
+		if (rc == 0)
+			rc = place_shots(bench, &bench->recv_area, flow, &flow->idle_recvs);
+		if (rc)
+			return report_fail(report, rc, "no memory for parity: %s", strerror(-rc));
 		flow->idle_recv_count = bench->recv_area.shots_each;
 		rc = perf_flow_open(flow, options->timeout_ns);
 		if (rc)
@@ -166,8 +176,12 @@ static void close_requests(const struct perf_bench *bench, const struct perf_are
 		perf_shot_close(&area->shots[i]);
 }
 
-static void free_area(struct perf_area *area)
+static void free_area(struct perf_area *area, uint32_t qps)
 {
+	for (size_t i = 0; area->shots && i < (size_t)area->shots_each * qps; i++) {
+		if (area->shots[i].erasure)
+			gw_erasure_close(area->shots[i].erasure);
+	}
 	if (area->mr)
 		gw_mr_deregister(area->mr);
 	if (area->memory)
@@ -181,13 +195,13 @@ void perf_bench_close(struct perf_bench *bench)
 		perf_flow_close(&bench->flows[i]);
 	close_requests(bench, &bench->send_area);
 	close_requests(bench, &bench->recv_area);
-	free_area(&bench->send_area);
-	free_area(&bench->recv_area);
-	if (bench->samples.ns)
-		munmap(bench->samples.ns, bench->samples.room * sizeof(*bench->samples.ns));
-	free(bench->flows);
 	/* The library forgets them in its next turn. */
 	if (bench->ctx)
 		gw_progress(bench->ctx);
+	free_area(&bench->send_area, bench->plan.qps);
+	free_area(&bench->recv_area, bench->plan.qps);
+	if (bench->samples.ns)
+		munmap(bench->samples.ns, bench->samples.room * sizeof(*bench->samples.ns));
+	free(bench->flows);
 	memset(bench, 0, sizeof(*bench));
 }

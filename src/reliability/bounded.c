@@ -242,6 +242,11 @@ static void time_up(struct gw_recv *recv, void *arg, uint64_t now)
 	(void)arg;
 	if (gw_recv_status(recv, &status) || status.flags & GW_RECV_COMPLETED)
 		return;
+	/* Before it was announced nobody can say what is missing: that is lost and repeated like anything else. */
+	if (now < r->deadline && !(status.flags & GW_RECV_ANNOUNCED)) {
+		gw_recv_timer(recv, r->deadline);
+		return;
+	}
 	if (reached_floor(r, &status))
 		end(recv, &status, now >= r->deadline ? GW_BOUNDED_DEADLINE : GW_BOUNDED_EARLY,
 		    now);

@@ -123,6 +123,19 @@ def channels():
         check_latency("lat over a channel", got["results"][0], 490)
 
 
+def schemes():
+    """What repairs by parity is exact like what repeats; what is bounded says what is missing."""
+    for scheme in ("ec", "auto"):
+        for options in ((), ("--drop", "2%", "--seed", 5), ("--channel", "--drop", "1%"), ("--both", "--depth", 3, "--drop", "1%")):
+            measure("--scheme", scheme, "--count", 60, "--size", "300000", "--verify", *options)
+    measure("--scheme", "auto", "--size", "1,64,5000", "--count", 100, "--verify", "--drop", "1%")
+    got = measure("--scheme", "bounded", "--count", 200, "--size", "300000", "--depth", 1, "--verify", "--drop", "2%")
+    if got:
+        way, client = got["results"][0]["directions"][0], got["results"][0]["client"]
+        check(20 <= way["missing_packets"] <= 2000, f"2 % of the packets were dropped: {way}")
+        check(client["packets_retransmitted"] == 0, f"bounded without a floor repaired something: {client}")
+
+
 def check_fairness(label, fairness, qps):
     check(1 / qps - 1e-9 <= fairness["jain_index"] <= 1 + 1e-9, f"{label}: {fairness}")
     check(0 <= fairness["min_share"] <= 1 <= fairness["max_share"] <= qps, f"{label}: {fairness}")
@@ -274,7 +287,7 @@ def keeps():
 def usage():
     run = lambda *arguments: Command("perf", *arguments).wait(20)
     for arguments, words in (
-            (("h", "--test", "speed"), ("--test", "speed")), (("h", "--scheme", "magic"), ("magic", "sr, raw")),
+            (("h", "--test", "speed"), ("--test", "speed")), (("h", "--scheme", "magic"), ("magic", "sr, ec, auto, bounded, raw")),
             (("h", "--congestion", "hope"), ("hope", "swift", "long-haul")), (("h", "--rate", "fast"), ("--rate", "fast")),
             (("h", "--channel", "--size", "3"), ("4 bytes",)), (("h", "--channel", "--scheme", "raw"), ("exact",)),
             (("--channel",), ("--channel", "client's")),
@@ -330,6 +343,7 @@ def hostile():
     plans = ((plan(version=7), "version 7"), (plan(test=2), "does not know"), (plan(flags=1 << 31), "does not know"),
              (plan(zero=1), "does not know"), (plan(lanes=0), "lanes"), (plan(lanes=9), "lanes"),
              (plan(flags=16, size=3), "4 bytes at least"), (plan(flags=16, scheme=b"raw"), "a channel is exact"),
+             (plan(scheme=b"ec", depth=300), "256"),
              (plan(flags=16, qps=5001), "5000 channels"), (plan(flags=16, controller=b"x" * 16), "no controller"),
              (plan(marks=5), "traffic class"), (plan(scheme=b"x" * 16), "no scheme"), (plan(size=0), "1 byte to 1G"),
              (plan(size=huge), "1 byte to 1G"), (plan(qps=0), "queue pairs"), (plan(qps=1 << 31), "queue pairs"),
@@ -434,6 +448,7 @@ def main():
     usage()
     bandwidth()
     channels()
+    schemes()
     latency()
     shapes()
     wire()

@@ -417,16 +417,52 @@ static void paces(void **state)
 	assert_int_equal(gw_pace_timeout_ns(NULL, 0, 1000), 0);
 }
 
+static bool lose_first_announcement(struct duo *duo, int end, const struct control_message *message,
+				    const void *bytes)
+{
+	unsigned *lost = duo->arg;
+
+	(void)bytes;
+	return end == 0 && message->header.type == CONTROL_ANNOUNCE && !(*lost)++;
+}
+
+/* All packets are there and the sender says so, but its announcement was lost: the end waits for that. */
+static void announced_late(void **state)
+{
+	struct duo_attr attr = { .link = { .delay_ns = MS } };
+	struct duo_transfer transfer;
+	unsigned lost = 0;
+	struct duo duo;
+
+	(void)state;
+	duo_open(&duo, &attr);
+	duo.scheme = &gw_bounded;
+	duo.lose_control = lose_first_announcement;
+	duo.arg = &lost;
+	duo_start(&duo, 20 * DUO_PAYLOAD, &transfer);
+	duo_finish(&transfer, S);
+	assert_true(lost > 1);
+	duo_close(&duo);
+}
+
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
-		cmocka_unit_test(whole),	   cmocka_unit_test(empty),
-		cmocka_unit_test(early),	   cmocka_unit_test(late_packets),
-		cmocka_unit_test(deadline),	   cmocka_unit_test(kept),
-		cmocka_unit_test(zeroed),	   cmocka_unit_test(ceiling),
-		cmocka_unit_test(floor_reached),   cmocka_unit_test(given_up),
-		cmocka_unit_test(never_announced), cmocka_unit_test(options_refused),
-		cmocka_unit_test(adapts),	   cmocka_unit_test(paces),
+		cmocka_unit_test(announced_late),
+		cmocka_unit_test(whole),
+		cmocka_unit_test(empty),
+		cmocka_unit_test(early),
+		cmocka_unit_test(late_packets),
+		cmocka_unit_test(deadline),
+		cmocka_unit_test(kept),
+		cmocka_unit_test(zeroed),
+		cmocka_unit_test(ceiling),
+		cmocka_unit_test(floor_reached),
+		cmocka_unit_test(given_up),
+		cmocka_unit_test(never_announced),
+		cmocka_unit_test(options_refused),
+		cmocka_unit_test(adapts),
+		cmocka_unit_test(paces),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
