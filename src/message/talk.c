@@ -247,6 +247,9 @@ static void say_probe(struct gw_qp *qp, struct letter *letter)
 	f->probe_at = qp->ctx->now + probe_interval(qp);
 	f->activity = f->sent + f->landed;
 	probe.id = ++f->probe_id;
+	/* Asked in vain: by another way. */
+	if (f->probes_unanswered)
+		lanes_turn_control(qp);
 	f->probes_unanswered++;
 	letter_begin(letter, CONTROL_PROBE);
 	control_put_probe(&letter->writer, &probe);
