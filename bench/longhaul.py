@@ -11,7 +11,7 @@ import haul
 from haul import MIB, Link
 from wire import spread
 
-ROUNDS = 3
+ROUNDS = 2
 BURST = 16
 PEERS = ("godwit", "tcp-bbr", "tcp-cubic-16", "ucx", "srt")
 MESSAGES = 100  # the fewest of which a 99th percentile is told
@@ -34,7 +34,7 @@ def links_of(options):
 
 def rounds_of_messages(link):
     """Not all: messages take most of the time, and a round's own percentiles tell of their spread."""
-    return (0, 2) if link.rate_gbps < HIGH_GBPS else (0,)
+    return (0, 1) if link.rate_gbps < HIGH_GBPS else (0,)
 
 
 def good(samples):
