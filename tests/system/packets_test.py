@@ -10,7 +10,7 @@ import namespace
 import roce
 from harness import Directory, check, finish, same, seed_from_environment, skip, transfer, write_random
 
-SIZE = 200_000
+SIZE = 1_000_000  # several turns of 16 packets on each of four lanes
 ETH_P_ALL = 3
 
 
