@@ -9,13 +9,20 @@
 #define PACKETS 20u
 #define QKEY	77u
 
-static const struct link_attr edge = { .rate_bps = HOSTS_RATE, .delay_ns = 500 };
-static const struct link_attr core = { .rate_bps = 2 * HOSTS_RATE, .delay_ns = 2000 };
+#define EDGE                                                                                       \
+	{                                                                                          \
+		.rate_bps = HOSTS_RATE, .delay_ns = 500                                            \
+	}
+#define CORE                                                                                       \
+	{                                                                                          \
+		.rate_bps = 2 * HOSTS_RATE, .delay_ns = 2000                                       \
+	}
+
 static const struct sim_shape_attr shapes[] = {
-	{ .shape = SIM_PAIR, .hosts = 2, .edge = edge },
-	{ .shape = SIM_STAR, .hosts = HOSTS, .edge = edge },
-	{ .shape = SIM_RING, .hosts = HOSTS, .leaves = 4, .edge = edge, .core = core },
-	{ .shape = SIM_CLOS, .hosts = HOSTS, .leaves = 3, .spines = 2, .edge = edge, .core = core },
+	{ .shape = SIM_PAIR, .hosts = 2, .edge = EDGE },
+	{ .shape = SIM_STAR, .hosts = HOSTS, .edge = EDGE },
+	{ .shape = SIM_RING, .hosts = HOSTS, .leaves = 4, .edge = EDGE, .core = CORE },
+	{ .shape = SIM_CLOS, .hosts = HOSTS, .leaves = 3, .spines = 2, .edge = EDGE, .core = CORE },
 };
 
 #define SHAPES (sizeof(shapes) / sizeof(shapes[0]))
