@@ -144,7 +144,7 @@ static int check_bounds(const struct perf_plan *plan, char why[PERF_WHY])
 		snprintf(why, PERF_WHY, "there is no controller \"%s\"", plan->congestion);
 		return -EINVAL;
 	}
-	if (plan->channel && !plan->scheme->library)
+	if (plan->channel && !plan->scheme->exact)
 		return refuse(why, "a channel is exact: raw and bounded are for bare queue pairs");
 	if (plan->both && plan->test == PERF_LATENCY)
 		return refuse(why, "--both is for bandwidth; pings go both ways anyway");

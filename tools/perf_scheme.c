@@ -24,8 +24,7 @@ static void received(void *arg, const struct gw_transfer_result *result, uint64_
 	perf_shot_received(arg, result->status, now, now);
 }
 
-static int transfer_send(struct perf_shot *shot, const struct gw_scheme *scheme, const void *addr,
-			 uint64_t length, uint32_t imm)
+static int transfer_send(struct perf_shot *shot, const void *addr, uint64_t length, uint32_t imm)
 {
 	struct gw_transfer_attr attr = {
 		.addr = (void *)(uintptr_t)addr, /* a sender's memory is only read */
@@ -38,11 +37,11 @@ static int transfer_send(struct perf_shot *shot, const struct gw_scheme *scheme,
 		.options = shot->erasure,
 	};
 
-	return gw_transfer_send(shot->flow->qp, scheme, &attr, &shot->send);
+	return gw_transfer_send(shot->flow->qp, shot->flow->bench->plan.scheme->library, &attr,
+				&shot->send);
 }
 
-static int transfer_recv(struct perf_shot *shot, const struct gw_scheme *scheme,
-			 const void *options, void *addr, uint64_t length)
+static int recv_with(struct perf_shot *shot, const void *options, void *addr, uint64_t length)
 {
 	struct gw_transfer_attr attr = {
 		.addr = addr,
@@ -53,42 +52,13 @@ static int transfer_recv(struct perf_shot *shot, const struct gw_scheme *scheme,
 		.options = options,
 	};
 
-	return gw_transfer_recv(shot->flow->qp, scheme, &attr, &shot->recv);
+	return gw_transfer_recv(shot->flow->qp, shot->flow->bench->plan.scheme->library, &attr,
+				&shot->recv);
 }
 
-static int repeat_send(struct perf_shot *shot, const void *addr, uint64_t length, uint32_t imm)
+static int transfer_recv(struct perf_shot *shot, void *addr, uint64_t length)
 {
-	return transfer_send(shot, &gw_selective_repeat, addr, length, imm);
-}
-
-static int repeat_recv(struct perf_shot *shot, void *addr, uint64_t length)
-{
-	return transfer_recv(shot, &gw_selective_repeat, NULL, addr, length);
-}
-
-static int code_send(struct perf_shot *shot, const void *addr, uint64_t length, uint32_t imm)
-{
-	return transfer_send(shot, &gw_erasure, addr, length, imm);
-}
-
-static int code_recv(struct perf_shot *shot, void *addr, uint64_t length)
-{
-	return transfer_recv(shot, &gw_erasure, shot->erasure, addr, length);
-}
-
-static int auto_send(struct perf_shot *shot, const void *addr, uint64_t length, uint32_t imm)
-{
-	return transfer_send(shot, &gw_auto, addr, length, imm);
-}
-
-static int auto_recv(struct perf_shot *shot, void *addr, uint64_t length)
-{
-	return transfer_recv(shot, &gw_auto, shot->erasure, addr, length);
-}
-
-static int bounded_send(struct perf_shot *shot, const void *addr, uint64_t length, uint32_t imm)
-{
-	return transfer_send(shot, &gw_bounded, addr, length, imm);
+	return recv_with(shot, shot->erasure, addr, length);
 }
 
 /*
@@ -105,15 +75,15 @@ static int bounded_recv(struct perf_shot *shot, void *addr, uint64_t length)
 
 	if (usual && usual < least)
 		options.deadline_ns = least;
-	return transfer_recv(shot, &gw_bounded, &options, addr, length);
+	return recv_with(shot, &options, addr, length);
 }
 
 static const struct perf_scheme selective_repeat = {
 	.name = "sr",
 	.exact = true,
 	.library = &gw_selective_repeat,
-	.send = repeat_send,
-	.recv = repeat_recv,
+	.send = transfer_send,
+	.recv = transfer_recv,
 };
 
 static const struct perf_scheme erasure = {
@@ -121,8 +91,8 @@ static const struct perf_scheme erasure = {
 	.exact = true,
 	.coded = true,
 	.library = &gw_erasure,
-	.send = code_send,
-	.recv = code_recv,
+	.send = transfer_send,
+	.recv = transfer_recv,
 };
 
 static const struct perf_scheme automatic = {
@@ -130,13 +100,14 @@ static const struct perf_scheme automatic = {
 	.exact = true,
 	.coded = true,
 	.library = &gw_auto,
-	.send = auto_send,
-	.recv = auto_recv,
+	.send = transfer_send,
+	.recv = transfer_recv,
 };
 
 static const struct perf_scheme bounded = {
 	.name = "bounded",
-	.send = bounded_send,
+	.library = &gw_bounded,
+	.send = transfer_send,
 	.recv = bounded_recv,
 };
 

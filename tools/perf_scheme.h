@@ -17,7 +17,7 @@ struct perf_scheme {
 	const char *name;		 /* at most 16 characters */
 	bool exact;			 /* whatever is lost is repaired */
 	bool coded;			 /* a message is two, with memory for parity */
-	const struct gw_scheme *library; /* that a channel would use for it; null: none */
+	const struct gw_scheme *library; /* that it is; null: none of its schemes */
 	/* Set shot->send or shot->recv. 0 or -errno of the library. */
 	int (*send)(struct perf_shot *shot, const void *addr, uint64_t length, uint32_t imm);
 	int (*recv)(struct perf_shot *shot, void *addr, uint64_t length);

@@ -115,6 +115,12 @@ bool ends_take(struct ends *ends, int option)
 	case 'w':
 		ends->working_set = parse_size("--working-set", optarg);
 		return true;
+	case 'M':
+		ends->messages = parse_size("--messages", optarg);
+		return true;
+	case 'W':
+		ends->warm_up_ns = (uint64_t)(parse_seconds("--warm-up", optarg) * 1e9);
+		return true;
 	default:
 		return false;
 	}

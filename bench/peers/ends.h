@@ -20,7 +20,7 @@
 
 #define PORT_DEFAULT 18600
 
-/* What every one of them is told; the last two where something is streamed. */
+/* What every one of them is told; the last four where something is streamed, or some of them. */
 struct ends {
 	bool server;
 	const char *host; /* of the client */
@@ -28,6 +28,9 @@ struct ends {
 	uint16_t port;
 	uint64_t seconds_ns;
 	uint64_t working_set;
+	/* of a stream: so many messages one by one instead, or what is not counted at its beginning */
+	uint64_t messages;
+	uint64_t warm_up_ns;
 };
 
 #define ENDS_DEFAULTS                                                                              \
@@ -45,6 +48,12 @@ struct ends {
 	{ "seconds", required_argument, NULL, 't' },                                               \
 	{                                                                                          \
 		"working-set", required_argument, NULL, 'w'                                        \
+	}
+
+#define ENDS_MESSAGES_OPTIONS                                                                      \
+	{ "messages", required_argument, NULL, 'M' },                                              \
+	{                                                                                          \
+		"warm-up", required_argument, NULL, 'W'                                            \
 	}
 
 /* Takes one of those that getopt_long() returned; false for any other. */

@@ -31,8 +31,6 @@
 struct options {
 	struct ends ends;
 	uint64_t message;
-	uint64_t messages;
-	uint64_t warm_up_ns;
 	uint64_t rate_bytes;
 	uint64_t buffer;
 	uint64_t mss;
@@ -215,12 +213,14 @@ static SRTSOCKET connect_one(int control, uint16_t port, const uint64_t *hello)
 static void measure(const struct options *o)
 {
 	int control = tcp_connect(o->ends.host, o->ends.port, 0, NULL);
-	uint64_t hello[HELLO_WORDS] = {
-		[HELLO_MESSAGE] = o->message,	[HELLO_WORKING_SET] = o->ends.working_set,
-		[HELLO_MESSAGES] = o->messages, [HELLO_WARM_UP_NS] = o->warm_up_ns,
-		[HELLO_RATE] = o->rate_bytes,	[HELLO_BUFFER] = o->buffer,
-		[HELLO_MSS] = o->mss,		[HELLO_LIVE] = o->live
-	};
+	uint64_t hello[HELLO_WORDS] = { [HELLO_MESSAGE] = o->message,
+					[HELLO_WORKING_SET] = o->ends.working_set,
+					[HELLO_MESSAGES] = o->ends.messages,
+					[HELLO_WARM_UP_NS] = o->ends.warm_up_ns,
+					[HELLO_RATE] = o->rate_bytes,
+					[HELLO_BUFFER] = o->buffer,
+					[HELLO_MSS] = o->mss,
+					[HELLO_LIVE] = o->live };
 	uint64_t report[REPORT_WORDS], places = o->ends.working_set / o->message, cpu, begin;
 	uint8_t *memory = working_set(o->ends.working_set), answer[9000];
 	int piece = piece_of(hello);
@@ -234,8 +234,8 @@ static void measure(const struct options *o)
 	sock = connect_one(control, o->ends.port, hello);
 	cpu = cpu_ns();
 	begin = now_ns();
-	if (o->messages) {
-		times_open(&times, o->messages, o->ends.seconds_ns);
+	if (o->ends.messages) {
+		times_open(&times, o->ends.messages, o->ends.seconds_ns);
 		while (times_next(&times)) {
 			send_all(sock, memory, o->message, piece);
 			if (!receive_all(sock, answer, 1, o->live ? o->mss : 0))
@@ -243,7 +243,7 @@ static void measure(const struct options *o)
 			times_end(&times);
 		}
 	}
-	for (uint64_t at = 0; !o->messages && now_ns() - begin < o->ends.seconds_ns; at++)
+	for (uint64_t at = 0; !o->ends.messages && now_ns() - begin < o->ends.seconds_ns; at++)
 		send_all(sock, memory + at % places * o->message, o->message, piece);
 	check("srt_bstats", srt_bstats(sock, &stats, 0));
 	/* Lingers until all of it is there. */
@@ -259,7 +259,7 @@ static void measure(const struct options *o)
 	print_seconds("seconds", report[REPORT_NS]);
 	print_seconds("sender_cpu_s", cpu);
 	print_seconds("receiver_cpu_s", report[REPORT_CPU_NS]);
-	if (o->messages)
+	if (o->ends.messages)
 		times_print(&times);
 	printf("}\n");
 }
@@ -270,8 +270,7 @@ int main(int argc, char **argv)
 		ENDS_OPTIONS,
 		ENDS_STREAM_OPTIONS,
 		{ "message", required_argument, NULL, 'm' },
-		{ "messages", required_argument, NULL, 'M' },
-		{ "warm-up", required_argument, NULL, 'W' },
+		ENDS_MESSAGES_OPTIONS,
 		{ "rate", required_argument, NULL, 'r' },
 		{ "buffer", required_argument, NULL, 'B' },
 		{ "mss", required_argument, NULL, 'S' },
@@ -287,12 +286,6 @@ int main(int argc, char **argv)
 		switch (option) {
 		case 'm':
 			o.message = parse_size("--message", optarg);
-			break;
-		case 'M':
-			o.messages = parse_size("--messages", optarg);
-			break;
-		case 'W':
-			o.warm_up_ns = (uint64_t)(parse_seconds("--warm-up", optarg) * 1e9);
 			break;
 		case 'r':
 			o.rate_bytes = parse_size("--rate", optarg);

@@ -40,8 +40,6 @@ struct options {
 	uint64_t bytes;
 	uint64_t message;
 	uint64_t flows;
-	uint64_t messages; /* 0: a stream */
-	uint64_t warm_up_ns;
 };
 
 enum { HELLO_FLOWS, HELLO_MESSAGE, HELLO_WORKING_SET, HELLO_ANSWER, HELLO_WARM_UP_NS, HELLO_WORDS };
@@ -305,7 +303,7 @@ static void one_by_one(struct run *run, struct flow *flows, const struct options
 {
 	pthread_barrier_init(&run->turn, NULL, (unsigned)o->flows + 1);
 	start(flows, o->flows, message_flow);
-	times_open(times, o->messages, o->ends.seconds_ns);
+	times_open(times, o->ends.messages, o->ends.seconds_ns);
 	while (times_next(times)) {
 		pthread_barrier_wait(&run->turn);
 		pthread_barrier_wait(&run->turn);
@@ -322,13 +320,13 @@ static void measure(const struct options *o)
 	uint64_t hello[HELLO_WORDS] = { [HELLO_FLOWS] = o->flows,
 					[HELLO_MESSAGE] = o->message,
 					[HELLO_WORKING_SET] = o->ends.working_set,
-					[HELLO_ANSWER] = o->messages > 0,
-					[HELLO_WARM_UP_NS] = o->warm_up_ns };
+					[HELLO_ANSWER] = o->ends.messages > 0,
+					[HELLO_WARM_UP_NS] = o->ends.warm_up_ns };
 	uint64_t report[REPORT_WORDS + FLOWS_MAX], begin, cpu;
 	struct run run = { .message = o->message,
 			   .size = o->ends.working_set,
 			   .bytes = o->bytes ? o->bytes : UINT64_MAX };
-	struct flow *flows = make_flows(&run, o->flows, o->messages ? o->message : 0);
+	struct flow *flows = make_flows(&run, o->flows, o->ends.messages ? o->message : 0);
 	struct times times = { 0 };
 
 	run.memory = working_set(o->ends.working_set);
@@ -342,7 +340,7 @@ static void measure(const struct options *o)
 	begin = now_ns();
 	cpu = cpu_ns();
 	run.deadline_ns = o->bytes ? UINT64_MAX : begin + o->ends.seconds_ns;
-	if (o->messages) {
+	if (o->ends.messages) {
 		one_by_one(&run, flows, o, &times);
 	} else {
 		start(flows, o->flows, send_flow);
@@ -364,8 +362,7 @@ int main(int argc, char **argv)
 		{ "bytes", required_argument, NULL, 'n' },
 		{ "message", required_argument, NULL, 'm' },
 		{ "flows", required_argument, NULL, 'f' },
-		{ "messages", required_argument, NULL, 'M' },
-		{ "warm-up", required_argument, NULL, 'W' },
+		ENDS_MESSAGES_OPTIONS,
 		{ "congestion", required_argument, NULL, 'C' },
 		{ 0 },
 	};
@@ -385,12 +382,6 @@ int main(int argc, char **argv)
 			break;
 		case 'f':
 			o.flows = parse_size("--flows", optarg);
-			break;
-		case 'M':
-			o.messages = parse_size("--messages", optarg);
-			break;
-		case 'W':
-			o.warm_up_ns = (uint64_t)(parse_seconds("--warm-up", optarg) * 1e9);
 			break;
 		case 'C':
 			o.congestion = optarg;

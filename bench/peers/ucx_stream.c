@@ -43,8 +43,6 @@ struct options {
 	struct ends ends;
 	uint64_t message;
 	uint64_t depth;
-	uint64_t messages; /* 0: a stream */
-	uint64_t warm_up_ns;
 };
 
 enum { HELLO_MESSAGE, HELLO_WORKING_SET, HELLO_DEPTH, HELLO_ANSWER, HELLO_WARM_UP_NS, HELLO_WORDS };
@@ -258,7 +256,7 @@ static void one_by_one(struct end *e, const struct options *o, struct times *tim
 {
 	uint64_t sent = 0;
 
-	times_open(times, o->messages, o->ends.seconds_ns);
+	times_open(times, o->ends.messages, o->ends.seconds_ns);
 	while (times_next(times)) {
 		post_send(e, e->memory + sent++ % e->places * o->message, o->message, TAG);
 		await_answer(e);
@@ -292,9 +290,9 @@ static void measure(const struct options *o)
 	struct end e = { .places = o->ends.working_set / o->message };
 	uint64_t hello[HELLO_WORDS] = { [HELLO_MESSAGE] = o->message,
 					[HELLO_WORKING_SET] = o->ends.working_set,
-					[HELLO_DEPTH] = o->messages ? 1 : o->depth,
-					[HELLO_ANSWER] = o->messages > 0,
-					[HELLO_WARM_UP_NS] = o->warm_up_ns };
+					[HELLO_DEPTH] = o->ends.messages ? 1 : o->depth,
+					[HELLO_ANSWER] = o->ends.messages > 0,
+					[HELLO_WARM_UP_NS] = o->ends.warm_up_ns };
 	uint64_t report[REPORT_WORDS], begin, cpu, wall;
 	struct times times = { 0 };
 
@@ -305,7 +303,7 @@ static void measure(const struct options *o)
 
 	begin = now_ns();
 	cpu = cpu_ns();
-	if (o->messages)
+	if (o->ends.messages)
 		one_by_one(&e, o, &times);
 	else
 		stream(&e, o, begin);
@@ -320,7 +318,7 @@ static void measure(const struct options *o)
 	print_seconds("seconds", wall);
 	print_seconds("sender_cpu_s", cpu);
 	print_seconds("receiver_cpu_s", report[REPORT_CPU_NS]);
-	if (o->messages)
+	if (o->ends.messages)
 		times_print(&times);
 	printf("}\n");
 }
@@ -332,8 +330,7 @@ int main(int argc, char **argv)
 		ENDS_STREAM_OPTIONS,
 		{ "message", required_argument, NULL, 'm' },
 		{ "depth", required_argument, NULL, 'd' },
-		{ "messages", required_argument, NULL, 'M' },
-		{ "warm-up", required_argument, NULL, 'W' },
+		ENDS_MESSAGES_OPTIONS,
 		{ 0 },
 	};
 	struct options o = { .ends = ENDS_DEFAULTS, .message = 256 << 10, .depth = 4 };
@@ -343,12 +340,6 @@ int main(int argc, char **argv)
 		switch (option) {
 		case 'm':
 			o.message = parse_size("--message", optarg);
-			break;
-		case 'M':
-			o.messages = parse_size("--messages", optarg);
-			break;
-		case 'W':
-			o.warm_up_ns = (uint64_t)(parse_seconds("--warm-up", optarg) * 1e9);
 			break;
 		case 'd':
 			o.depth = parse_size("--depth", optarg);

@@ -43,7 +43,7 @@ static void note_arrears(struct bucket *bucket, uint64_t over_ns)
 		least(bucket->arrears + tokens_for(bucket_bytes_in(bucket->rate_bps, over_ns)),
 		      tokens_for(most));
 	/* Once for each wait: who comes and takes nothing is not late, but idle or held by something else. */
-	bucket->due_ns = 0;
+	bucket->awaited = false;
 }
 
 static void settle(struct bucket *bucket, uint64_t now_ns)
@@ -58,7 +58,7 @@ static void settle(struct bucket *bucket, uint64_t now_ns)
 		return;
 	if (passed > missing / bucket->rate_bps) {
 		bucket->tokens = bucket->depth;
-		if (bucket->due_ns && bucket->late_ns)
+		if (bucket->awaited && bucket->late_ns)
 			note_arrears(bucket, passed - missing / bucket->rate_bps);
 		return;
 	}
@@ -103,7 +103,7 @@ void bucket_take(struct bucket *bucket, uint64_t bytes, uint64_t now_ns)
 	if (bucket->rate_bps == BUCKET_UNPACED)
 		return;
 	settle(bucket, now_ns);
-	bucket->due_ns = 0;
+	bucket->awaited = false;
 	bucket->tokens -= tokens_for(bytes);
 	if (bucket->tokens < worst)
 		bucket->tokens = worst;
@@ -121,10 +121,10 @@ uint64_t bucket_next_ns(struct bucket *bucket, uint64_t bytes, uint64_t now_ns)
 		return now_ns;
 	if (!bucket->rate_bps)
 		return UINT64_MAX;
+	bucket->awaited = true;
 	/* Rounded up: whoever comes at that time finds them there. */
-	bucket->due_ns = now_ns + ((uint64_t)(wanted - bucket->tokens) + bucket->rate_bps - 1) /
-					  bucket->rate_bps;
-	return bucket->due_ns;
+	return now_ns +
+	       ((uint64_t)(wanted - bucket->tokens) + bucket->rate_bps - 1) / bucket->rate_bps;
 }
 
 void bucket_make_up(struct bucket *bucket, uint64_t late_ns)

@@ -11,6 +11,7 @@
 #ifndef GODWIT_BASE_BUCKET_H
 #define GODWIT_BASE_BUCKET_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #define BUCKET_UNPACED UINT64_MAX /* as a rate: send what you like */
@@ -21,8 +22,8 @@ struct bucket {
 	int64_t depth;
 	uint64_t at_ns;	 /* tokens are counted up to here */
 	int64_t arrears; /* tokens that a late sender missed */
-	uint64_t due_ns; /* when a sender that waits was told to come; 0: none waits */
 	uint64_t late_ns;
+	bool awaited; /* a sender was told when to come, and has not taken anything since */
 };
 
 /* Full, and unpaced until a rate is set. */

@@ -19,8 +19,7 @@
 #define DEFAULT_PACKS	   32
 #define DEFAULT_SLOTS	   256
 #define DEFAULT_PART	   (UINT64_C(64) << 20)
-/* More than bounces: one that waits for its receive holds up only the one so far behind it. */
-#define RETRY_NS UINT64_C(1000000)
+#define RETRY_NS	   UINT64_C(1000000)
 
 static uint64_t earlier(uint64_t a, uint64_t b)
 {

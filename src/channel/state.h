@@ -34,7 +34,8 @@
 #define NEVER		UINT64_MAX
 #define SCHEMES_MAX	8
 #define EXPLANATION_MAX 256
-#define SMALL_SLOTS	256
+/* More than bounces: one that waits for its receive holds up only the one so far behind it. */
+#define SMALL_SLOTS 256
 
 /* The immediate of a part. */
 #define PART_MORE 1u /* as long as its receive, and another follows */

@@ -43,7 +43,7 @@ static void set_times(struct governor *g, uint64_t rtt_ns, uint64_t now)
 			rtt_ns / LATE_SHARE, now);
 }
 
-static uint64_t in_flight_bytes(const struct governor *g)
+uint64_t governor_in_flight(const struct governor *g)
 {
 	uint64_t bytes = 0;
 
@@ -58,7 +58,7 @@ static uint32_t window_allows(const struct governor_side *side, uint32_t in_flig
 {
 	const struct governor *g = side->governor;
 	uint64_t window = cc_limits(&g->cc).window_bytes;
-	uint64_t used = in_flight_bytes(g);
+	uint64_t used = governor_in_flight(g);
 	uint64_t packets = window > used ? (window - used) / payload : 0;
 
 	/* The report of its own packets is what opens the gate again, also where the other's fill the window. */
@@ -133,7 +133,7 @@ static void report(void *arg, const struct gw_path_report *path, uint64_t now)
 
 	side->in_flight_bytes = path->in_flight_packets * side->packet_bytes;
 	side->idle = path->idle;
-	known.in_flight_bytes = in_flight_bytes(g);
+	known.in_flight_bytes = governor_in_flight(g);
 	known.app_limited = true;
 	for (unsigned i = 0; i < g->sides; i++)
 		known.app_limited &= g->side[i].idle;
@@ -217,9 +217,4 @@ void governor_close(struct governor *g)
 {
 	for (unsigned i = 0; i < g->sides; i++)
 		gw_qp_set_gate(g->side[i].qp, NULL, NULL);
-}
-
-uint64_t governor_in_flight(const struct governor *g)
-{
-	return in_flight_bytes(g);
 }

@@ -41,13 +41,8 @@ void model_cnp(struct model *m)
 
 static void see_rtt(struct model *m, double rtt_ns, uint64_t now_ns)
 {
-	m->rtt_ns = rtt_ns;
-	for (int i = MODEL_LAST - 1; i > 0; i--) {
-		m->last_ns[i] = m->last_ns[i - 1];
-		if (m->last_ns[i] > 0)
-			m->rtt_ns = fmin(m->rtt_ns, m->last_ns[i]);
-	}
-	m->last_ns[0] = rtt_ns;
+	m->rtt_ns = m->last_ns > 0 ? fmin(m->last_ns, rtt_ns) : rtt_ns;
+	m->last_ns = rtt_ns;
 	m->round_least_ns = m->round_least_ns > 0 ? fmin(m->round_least_ns, rtt_ns) : rtt_ns;
 	m->probe_least_ns = fmin(m->probe_least_ns, rtt_ns);
 	/* Whoever sees the queue drain need not drain it again. */

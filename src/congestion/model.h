@@ -13,14 +13,11 @@
 
 #define MODEL_PROBE_DEPTH 0.7 /* of the window, while the path is probed */
 
-#define MODEL_LAST 2
-
 struct model {
 	double least_ns; /* round trip; 0: nothing measured yet */
 	uint64_t least_at;
-	/* the last, and the least of it and some before: one alone may be long because a host was busy */
-	double last_ns[MODEL_LAST];
-	double rtt_ns;
+	double last_ns; /* the latest */
+	double rtt_ns; /* the lesser of the last two: one alone may be long because a host was busy */
 	/* the last whole round */
 	double delivered; /* bytes per ns */
 	double before;	  /* the same of the round before it */

@@ -384,16 +384,6 @@ static void judge(struct peer *peer, uint32_t breaks)
 		       peer->label, (unsigned long long)counter(peer->ctx, "qp_healed"));
 }
 
-static uint32_t option(int argc, char **argv, const char *name, uint32_t otherwise)
-{
-	size_t length = strlen(name);
-
-	for (int i = 5; i < argc; i++)
-		if (!strncmp(argv[i], name, length) && argv[i][length] == '=')
-			return (uint32_t)strtoul(argv[i] + length + 1, NULL, 10);
-	return otherwise;
-}
-
 int main(int argc, char **argv)
 {
 	struct peer peer = { 0 };
@@ -409,20 +399,20 @@ int main(int argc, char **argv)
 	peer.other = argv[4];
 	snprintf(label, sizeof(label), "%s/%s", basename(argv[2]), argv[3]);
 	peer.label = label;
-	peer.payload = option(argc, argv, "payload", 0);
-	peer.places = option(argc, argv, "messages", 100);
+	peer.payload = meet_option(argc, argv, 5, "payload", 0);
+	peer.places = meet_option(argc, argv, 5, "messages", 100);
 	if (peer.places < IN_FLIGHT)
 		report_fatal("%s: fewer messages than are in flight", label);
-	peer.sends = peer.recvs = peer.places * option(argc, argv, "rounds", 1);
-	peer.seconds = option(argc, argv, "seconds", 0);
+	peer.sends = peer.recvs = peer.places * meet_option(argc, argv, 5, "rounds", 1);
+	peer.seconds = meet_option(argc, argv, 5, "seconds", 0);
 	if (peer.seconds)
 		peer.sends = peer.recvs = UINT32_MAX;
-	peer.qps = option(argc, argv, "qps", 1);
+	peer.qps = meet_option(argc, argv, 5, "qps", 1);
 	if (!peer.qps || peer.qps > QPS_MAX)
 		report_fatal("%s: 1 to %d queue pairs", label, QPS_MAX);
-	peer.limit_s = option(argc, argv, "limit", DEADLINE_S);
-	peer.slots = option(argc, argv, "slots", 16);
-	breaks = peer.break_after = option(argc, argv, "break", 0);
+	peer.limit_s = meet_option(argc, argv, 5, "limit", DEADLINE_S);
+	peer.slots = meet_option(argc, argv, 5, "slots", 16);
+	breaks = peer.break_after = meet_option(argc, argv, 5, "break", 0);
 	if (getenv("GODWIT_LOG"))
 		gw_log_set(GW_LOG_INFO, NULL, NULL);
 	connect_to_peer(&peer, argv[1]);

@@ -201,16 +201,6 @@ static void judge(const struct peer *peer)
 	       peer->strange, (unsigned long long)counters[FABRIC_DROP_ICRC]);
 }
 
-static uint32_t option(int argc, char **argv, const char *name, uint32_t otherwise)
-{
-	size_t length = strlen(name);
-
-	for (int i = 6; i < argc; i++)
-		if (!strncmp(argv[i], name, length) && argv[i][length] == '=')
-			return (uint32_t)strtoul(argv[i] + length + 1, NULL, 10);
-	return otherwise;
-}
-
 int main(int argc, char **argv)
 {
 	struct peer peer = { 0 };
@@ -223,8 +213,8 @@ int main(int argc, char **argv)
 	peer.other = argv[4];
 	snprintf(label, sizeof(label), "%s/%s", basename(argv[2]), argv[3]);
 	peer.label = label;
-	peer.payload = option(argc, argv, "payload", 0);
-	peer.packets = option(argc, argv, "packets", 400);
+	peer.payload = meet_option(argc, argv, 6, "payload", 0);
+	peer.packets = meet_option(argc, argv, 6, "packets", 400);
 	if (!peer.packets || peer.packets > PACKETS_MAX)
 		report_fatal("%s: 1 to %d packets", label, PACKETS_MAX);
 	open_peer(&peer, argv[1], argv[5]);

@@ -25,6 +25,16 @@ static void print_line(const char *verdict, const char *format, va_list argument
 	fflush(stdout);
 }
 
+uint32_t meet_option(int argc, char **argv, int first, const char *name, uint32_t otherwise)
+{
+	size_t length = strlen(name);
+
+	for (int i = first; i < argc; i++)
+		if (!strncmp(argv[i], name, length) && argv[i][length] == '=')
+			return (uint32_t)strtoul(argv[i] + length + 1, NULL, 10);
+	return otherwise;
+}
+
 void report(bool ok, const char *format, ...)
 {
 	va_list arguments;

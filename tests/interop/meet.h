@@ -32,6 +32,9 @@ void meet_leave(const char *dir, const char *name, const char *what, const void 
 		size_t size);
 bool meet_find(const char *dir, const char *name, const char *what, void *bytes, size_t size);
 
+/* Among arguments NAME=NUMBER from the first one on; `otherwise` where it is not given. */
+uint32_t meet_option(int argc, char **argv, int first, const char *name, uint32_t otherwise);
+
 /* Prints one line, `ok` or `FAIL` and what was looked at, and remembers a failure. */
 void report(bool ok, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
