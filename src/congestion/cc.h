@@ -4,7 +4,7 @@
  *
  * A controller reads no clock, does no I/O and allocates nothing: a struct cc is all the memory it has, and can be
  * copied, thrown away or run in a simulator. The caller counts. It differences the receiver's totals, knows what is in
- * flight, and says so in a report, about four times a round trip (every 0.2 to 5 ms). It sends no faster than the rate,
+ * flight, and says so in a report, about four times a round trip (every 0.1 to 5 ms). It sends no faster than the rate,
  * through a pacer, and no more than the window beyond what is in flight.
  *
  * Controllers, by name (cc_find):

@@ -11,7 +11,7 @@
 #define GROUP_BPS	 UINT64_C(10000000000) /* from here on it is GROUP_BYTES in any case */
 #define PACKETS_A_SECOND 10		       /* at least */
 #define BURST_SHARE	 8		       /* of a round trip: an eighth */
-#define BURST_LEAST_NS	 1000000
+#define BURST_LEAST_NS	 100000		       /* what hosts can time */
 #define BURST_MOST_NS	 4000000
 #define LATE_SHARE	 2
 

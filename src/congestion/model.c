@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The model of a path. A maximum over a sliding span is kept as two: of the span before, and of the one under way. */
+/* The model of a path. */
 #include <math.h>
 
 #include "congestion/model.h"
 
 #define ROUND_MOST     3.0 /* least round trips; a queue that became long is not waited for */
 #define PEAK_ROUNDS    8
-#define PAST_NS	       UINT64_C(15000000000)
+#define PAST_NS	       15e9
 #define NEAR	       (1 / 80.0) /* above the least: as good as seen again */
 #define PROBE_EVERY_NS UINT64_C(5000000000)
 #define PROBE_TRIPS    2
@@ -16,7 +16,8 @@
 
 void model_init(struct model *m, uint64_t now_ns)
 {
-	*m = (struct model){ .round_at = now_ns, .past_at = now_ns };
+	*m = (struct model){ .round_at = now_ns };
+	recent_init(&m->past, 0, now_ns);
 }
 
 double model_rate(const struct model *m)
@@ -31,7 +32,7 @@ double model_peak(const struct model *m)
 
 double model_past(const struct model *m)
 {
-	return fmax(m->past[0], m->past[1]);
+	return recent_most(&m->past);
 }
 
 void model_cnp(struct model *m)
@@ -87,12 +88,7 @@ static void end_round(struct model *m, uint64_t now_ns)
 		m->peak_rounds = 0;
 	}
 	m->peak[1] = fmax(m->peak[1], m->delivered);
-	if (now_ns - m->past_at > PAST_NS) {
-		m->past[0] = m->past[1];
-		m->past[1] = 0;
-		m->past_at = now_ns;
-	}
-	m->past[1] = fmax(m->past[1], m->delivered);
+	recent_see_most(&m->past, m->delivered, PAST_NS, now_ns);
 	m->round_at = now_ns;
 	m->round_least_ns = 0;
 	m->bytes = m->packets = m->lost = m->ce = 0;

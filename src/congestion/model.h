@@ -10,6 +10,7 @@
 #define CONGESTION_MODEL_H
 
 #include "congestion/cc.h"
+#include "congestion/recent.h"
 
 #define MODEL_PROBE_DEPTH 0.7 /* of the window, while the path is probed */
 
@@ -28,8 +29,7 @@ struct model {
 	/* the delivery rate's maximum, before and since: of the last 8 to 16 rounds, of the last 15 to 30 s */
 	double peak[2];
 	unsigned peak_rounds;
-	double past[2];
-	uint64_t past_at;
+	struct recent past;
 	/* a look at the bare path */
 	bool probing;
 	uint64_t probe_at;

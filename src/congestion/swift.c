@@ -11,9 +11,12 @@
  * Where this differs from the paper, and why:
  * - The base target is the least round trip seen plus a margin. The paper's fabric knows its hops; ours is any.
  * - The delay is the whole round trip. There is no NIC clock to tell the ends from the fabric.
+ * - It is judged by the least of the last one to two round trips: what stands in the queue. One sample may have waited
+ *   for a busy host, or behind the burst it left in, and neither is a queue that a smaller window would shorten.
  * - It starts by doubling, until the delay or a mark says stop. Reports are too few to climb by single packets.
- * - Loss with a delay above target, or of more than one packet in 20, halves the window, once a round trip. Other loss
- *   is repaired and nothing more: busy hosts and long cables lose packets without a queue.
+ * - Loss of more than one packet in 20 halves the window, of less with a delay above target it takes three tenths, once
+ *   a round trip. Other loss is repaired and nothing more: busy hosts and long cables lose packets without a queue.
+ * - Silence halves it, and is forgiven when it turns out that all arrived: a host had slept.
  * - Marks (CE) shrink the window by half of their smoothed share, as DCTCP does (M. Alizadeh et al., SIGCOMM 2010).
  * - Now and then half the rate for a moment, to see the path without our own queue: a flow that started into a queue
  *   would else take it for the path, and never give way.
@@ -22,6 +25,7 @@
 #include <math.h>
 
 #include "congestion/cc.h"
+#include "congestion/recent.h"
 
 #define NS_A_SECOND 1e9
 
@@ -34,13 +38,13 @@
 /* The paper has 0.001: a packet in seconds, and as long until good news comes. */
 #define MIN_WIN 0.05
 
-/* Ours. */
-/* Of the least round trip: so far above it lies the base target, within these. */
+/* Ours. Of the least round trip: so far above it lies the base target, within these. */
 #define MARGIN	       0.75
 #define MARGIN_MIN_NS  50e3
 #define MARGIN_MAX_NS  1e6
 #define FLOW_RANGE     2.0 /* margins that the smallest flow is granted on top */
 #define LOSS_CEILING   0.05
+#define LOSS_CUT       0.3
 #define CNP_SHARE      0.25 /* marked, of a round trip in which a notification came */
 #define PACE	       1.1  /* of window over round trip: the window is what limits */
 #define LEAST_AFTER_NS 10e9 /* the least round trip is forgotten after one to two of these */
@@ -57,17 +61,19 @@ struct swift {
 	double window; /* packets */
 	double most;
 	double fixed_margin_ns; /* from the attributes; 0: by MARGIN */
-	double least_ns[2];	/* of the last period and of this one; INFINITY: none */
-	double rtt_ns;		/* smoothed; 0: none yet */
-	double gap_ns;		/* between reports, smoothed */
+	struct recent least_ns;
+	struct recent standing_ns; /* least of the last round trip or two */
+	double rtt_ns;		   /* smoothed; 0: none yet */
+	double gap_ns;		   /* between reports, smoothed */
 	uint64_t report_at;
-	uint64_t period_at;
 	uint64_t round_at; /* of the last look at marks and losses */
 	uint64_t cut_at;
 	uint64_t bare_at;		/* the path was last seen bare */
 	uint64_t drain_until;		/* 0: not draining */
 	double marks;			/* share, smoothed */
 	double delivered, lost, marked; /* packets in this round */
+	double before_silence;		/* the window; 0: something was heard since */
+	double sent_since;		/* the last time it was given up waiting, packets */
 	bool starting;
 	bool noticed; /* a CNP, in this round */
 	const char *doing;
@@ -84,8 +90,6 @@ static void swift_init(void *state, const struct cc_attr *attr, uint64_t now_ns)
 		.window = (double)attr->initial_window_bytes / attr->packet_bytes,
 		.most = fmin((double)attr->max_window_bytes, MOST_BYTES) / attr->packet_bytes,
 		.fixed_margin_ns = (double)attr->target_queue_ns,
-		.least_ns = { INFINITY, INFINITY },
-		.period_at = now_ns,
 		.round_at = now_ns,
 		.report_at = now_ns,
 		.cut_at = now_ns,
@@ -94,11 +98,24 @@ static void swift_init(void *state, const struct cc_attr *attr, uint64_t now_ns)
 		.marks = 1,
 		.doing = "starting",
 	};
+	recent_init(&s->least_ns, INFINITY, now_ns);
+	recent_init(&s->standing_ns, INFINITY, now_ns);
 }
 
 static double least_ns(const struct swift *s)
 {
-	return fmin(s->least_ns[0], s->least_ns[1]);
+	return recent_least(&s->least_ns);
+}
+
+static double delay_ns(const struct swift *s)
+{
+	return recent_least(&s->standing_ns);
+}
+
+/* What is in flight is known a report late: so long does it take until a change of the window shows. */
+static double turn_ns(const struct swift *s)
+{
+	return s->rtt_ns + s->gap_ns;
 }
 
 static double margin_ns(const struct swift *s)
@@ -112,22 +129,16 @@ static double target_ns(const struct swift *s)
 {
 	double margin = margin_ns(s);
 	double window = fmin(fmax(s->window, MIN_FLOW), MAX_FLOW);
-	double alpha, scaled;
+	double alpha = FLOW_RANGE * margin / (1 / sqrt(MIN_FLOW) - 1 / sqrt(MAX_FLOW));
 
-	alpha = FLOW_RANGE * margin / (1 / sqrt(MIN_FLOW) - 1 / sqrt(MAX_FLOW));
-	scaled = alpha * (1 / sqrt(window) - 1 / sqrt(MAX_FLOW));
-	return least_ns(s) + margin + scaled;
+	return least_ns(s) + margin + alpha * (1 / sqrt(window) - 1 / sqrt(MAX_FLOW));
 }
 
 static void see_rtt(struct swift *s, double rtt_ns, uint64_t now_ns)
 {
-	if ((double)(now_ns - s->period_at) > LEAST_AFTER_NS) {
-		s->least_ns[0] = s->least_ns[1];
-		s->least_ns[1] = INFINITY;
-		s->period_at = now_ns;
-	}
-	s->least_ns[1] = fmin(s->least_ns[1], rtt_ns);
+	recent_see_least(&s->least_ns, rtt_ns, LEAST_AFTER_NS, now_ns);
 	s->rtt_ns = s->rtt_ns > 0 ? s->rtt_ns + (rtt_ns - s->rtt_ns) * SMOOTH : rtt_ns;
+	recent_see_least(&s->standing_ns, rtt_ns, turn_ns(s), now_ns);
 	if (rtt_ns < least_ns(s) + NEAR * margin_ns(s))
 		s->bare_at = now_ns;
 	if (s->drain_until && now_ns >= s->drain_until) {
@@ -139,18 +150,18 @@ static void see_rtt(struct swift *s, double rtt_ns, uint64_t now_ns)
 	}
 }
 
-/* At most once a round trip and a report, which is when the last cut shows; else one queue would be answered twice. */
+/* At most once a turn, which is when the last cut shows; else one queue would be answered twice. */
 static void cut(struct swift *s, double by, const char *why, uint64_t now_ns)
 {
 	s->starting = false;
-	if ((double)(now_ns - s->cut_at) < s->rtt_ns + s->gap_ns)
+	if ((double)(now_ns - s->cut_at) < turn_ns(s))
 		return;
 	s->window *= 1 - fmin(by, MAX_CUT);
 	s->cut_at = now_ns;
 	s->doing = why;
 }
 
-static void end_round(struct swift *s, double rtt_ns, uint64_t now_ns)
+static void end_round(struct swift *s, uint64_t now_ns)
 {
 	double marked = s->delivered > 0 ? s->marked / s->delivered : 0;
 	double lost = s->lost > 0 ? s->lost / (s->delivered + s->lost) : 0;
@@ -160,8 +171,9 @@ static void end_round(struct swift *s, double rtt_ns, uint64_t now_ns)
 	s->marks += (marked - s->marks) * MARK_GAIN;
 	if (marked > 0)
 		cut(s, s->marks / 2, "backing off: packets were marked", now_ns);
-	if (lost > LOSS_CEILING || (lost > 0 && rtt_ns > target_ns(s)))
-		cut(s, MAX_CUT, "backing off: packets were lost", now_ns);
+	if (lost > LOSS_CEILING || (lost > 0 && delay_ns(s) > target_ns(s)))
+		cut(s, lost > LOSS_CEILING ? MAX_CUT : LOSS_CUT, "backing off: packets were lost",
+		    now_ns);
 	s->delivered = s->lost = s->marked = 0;
 	s->noticed = false;
 	s->round_at = now_ns;
@@ -183,29 +195,37 @@ static void grow(struct swift *s, const struct cc_report *report)
 		s->doing = "probing up";
 }
 
+/* More arrived than was sent since: what was given up was not lost. */
+static void forgive_silence(struct swift *s, const struct cc_report *report)
+{
+	if (s->before_silence > 0 && (double)report->delivered_packets > s->sent_since)
+		s->window = fmax(s->window, s->before_silence);
+	s->before_silence = 0;
+}
+
 static void swift_report(void *state, const struct cc_report *report, uint64_t now_ns)
 {
 	struct swift *s = state;
-	double rtt_ns = (double)report->rtt_ns;
+	double gap_ns = fmin((double)(now_ns - s->report_at), s->rtt_ns);
 
 	if (!report->app_limited)
-		s->gap_ns +=
-			(fmin((double)(now_ns - s->report_at), s->rtt_ns) - s->gap_ns) * SMOOTH;
+		s->gap_ns += (gap_ns - s->gap_ns) * SMOOTH;
 	s->report_at = now_ns;
 	s->delivered += (double)report->delivered_packets;
 	s->lost += (double)report->lost_packets;
 	s->marked += (double)report->ce_packets;
-	if (rtt_ns > 0)
-		see_rtt(s, rtt_ns, now_ns);
+	forgive_silence(s, report);
+	if (report->rtt_ns)
+		see_rtt(s, (double)report->rtt_ns, now_ns);
 	if (s->rtt_ns <= 0)
 		return;
-	if (rtt_ns > target_ns(s))
-		cut(s, BETA * (rtt_ns - target_ns(s)) / rtt_ns, "backing off: the queue is long",
-		    now_ns);
+	if (delay_ns(s) > target_ns(s))
+		cut(s, BETA * (delay_ns(s) - target_ns(s)) / delay_ns(s),
+		    "backing off: the queue is long", now_ns);
 	else if (!report->ce_packets)
 		grow(s, report);
 	if ((double)(now_ns - s->round_at) >= s->rtt_ns)
-		end_round(s, rtt_ns, now_ns);
+		end_round(s, now_ns);
 	s->window = fmin(fmax(s->window, MIN_WIN), s->most);
 }
 
@@ -217,10 +237,20 @@ static void swift_cnp(void *state, uint64_t now_ns)
 	s->starting = false;
 }
 
+static void swift_sent(void *state, uint64_t bytes, uint64_t now_ns)
+{
+	struct swift *s = state;
+
+	s->sent_since += (double)bytes / s->packet;
+}
+
 static void swift_timeout(void *state, uint64_t now_ns)
 {
 	struct swift *s = state;
 
+	if (s->before_silence <= 0)
+		s->before_silence = s->window;
+	s->sent_since = 0;
 	s->window = fmax(s->window * (1 - MAX_CUT), MIN_WIN);
 	s->starting = false;
 	s->cut_at = now_ns;
@@ -236,18 +266,11 @@ static void swift_limits(const void *state, struct cc_limits *out)
 	if (s->drain_until)
 		window *= DRAIN_DEPTH;
 	if (s->rtt_ns <= 0) {
-		*out = (struct cc_limits){ .rate_bps = CC_UNPACED,
-					   .window_bytes = (uint64_t)window };
+		*out = (struct cc_limits){ CC_UNPACED, (uint64_t)window };
 		return;
 	}
-	/*
-	 * What is in flight is known a report late, so that the window is worth a round trip and a gap between reports.
-	 * While it doubles, the pacer must let the next window out within this round trip.
-	 */
-	rate = window * 8 * NS_A_SECOND / (s->rtt_ns + s->gap_ns) *
-	       (s->window < 1 ? 1
-		: s->starting ? 2
-			      : PACE);
+	/* While it doubles, the pacer must let the next window out within this round trip. */
+	rate = window * 8 * NS_A_SECOND / turn_ns(s) * (s->window < 1 ? 1 : s->starting ? 2 : PACE);
 	out->rate_bps = rate < 1e13 ? (uint64_t)rate : CC_UNPACED;
 	out->window_bytes = (uint64_t)fmax(window, s->packet);
 }
@@ -267,6 +290,7 @@ const struct cc_ops cc_swift = {
 	.name = "swift",
 	.state_size = sizeof(struct swift),
 	.init = swift_init,
+	.sent = swift_sent,
 	.report = swift_report,
 	.cnp = swift_cnp,
 	.timeout = swift_timeout,

@@ -14,7 +14,7 @@
 #include <string.h>
 
 #define NEVER	       UINT64_MAX
-#define REPORT_MIN_NS  (200 * UINT64_C(1000))
+#define REPORT_MIN_NS  (100 * UINT64_C(1000))
 #define REPORT_MAX_NS  (5 * MS)
 #define GIVE_UP_MIN_NS (20 * MS)
 #define GIVE_UP_MAX_NS S

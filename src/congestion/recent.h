@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * recent.h: the least or the most of late, kept as two: of the span before, and of the one under way. So it covers one to
+ * two spans, and takes no memory for what happened in them.
+ */
+#ifndef CONGESTION_RECENT_H
+#define CONGESTION_RECENT_H
+
+#include <math.h>
+#include <stdint.h>
+
+struct recent {
+	double before, now;
+	uint64_t since; /* this span began */
+};
+
+static inline void recent_init(struct recent *recent, double none, uint64_t now_ns)
+{
+	*recent = (struct recent){ .before = none, .now = none, .since = now_ns };
+}
+
+static inline void recent_roll(struct recent *recent, double none, double span_ns, uint64_t now_ns)
+{
+	double passed_ns = (double)(now_ns - recent->since);
+
+	if (passed_ns <= span_ns)
+		return;
+	recent->before = passed_ns <= 2 * span_ns ? recent->now : none;
+	recent->now = none;
+	recent->since = now_ns;
+}
+
+static inline void recent_see_least(struct recent *recent, double value, double span_ns,
+				    uint64_t now_ns)
+{
+	recent_roll(recent, INFINITY, span_ns, now_ns);
+	recent->now = fmin(recent->now, value);
+}
+
+static inline void recent_see_most(struct recent *recent, double value, double span_ns,
+				   uint64_t now_ns)
+{
+	recent_roll(recent, 0, span_ns, now_ns);
+	recent->now = fmax(recent->now, value);
+}
+
+static inline double recent_least(const struct recent *recent)
+{
+	return fmin(recent->before, recent->now);
+}
+
+static inline double recent_most(const struct recent *recent)
+{
+	return fmax(recent->before, recent->now);
+}
+
+#endif
