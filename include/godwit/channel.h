@@ -51,7 +51,9 @@ struct gw_channel_attr {
 	uint64_t part_bytes; /* larger receives are split; default 64 MiB */
 	const struct gw_channel_handler *handler;
 	void *arg;
-	uint64_t reserved[4];
+	uint64_t
+		eager_bytes; /* of the peer's first large send, that it sends before it heard anything; default 64 KiB */
+	uint64_t reserved[3];
 };
 
 /* What a peer must know to connect, as bytes to be carried there by any means. */

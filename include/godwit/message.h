@@ -57,7 +57,10 @@ struct gw_qp_attr {
 		packet_lifetime_ns; /* how long a slot rests before reuse; default: what the fabric needs */
 	const struct gw_qp_handler *handler;
 	void *arg;
-	uint64_t reserved[4];
+	/* The first receive takes at least so much, and is posted with the connect, before any progress is made: then the
+	 * peer may send into it at once, ahead of every handshake, where the fabric can promise that. 0: no promise. */
+	uint64_t first_bytes;
+	uint64_t reserved[3];
 };
 
 /* What a peer must know to connect, as bytes to be carried there by any means. */

@@ -33,7 +33,7 @@ static bool is_early(const struct gw_channel *ch, uint32_t seq)
 }
 
 /* Data that the receive does not take: its sender is to know before it hears that the pack was read. */
-static void refuse(struct gw_op *op, struct bounce *bounce, int status)
+void bounce_refuse(struct gw_op *op, struct bounce *bounce, int status)
 {
 	op->matched = true;
 	pack_owe(op, RECORD_REFUSED);
@@ -47,7 +47,7 @@ static void refuse(struct gw_op *op, struct bounce *bounce, int status)
 static void take_data(struct gw_op *op, struct bounce *bounce, const struct early *what)
 {
 	if (op->failure || what->length > op->length) {
-		refuse(op, bounce, -EMSGSIZE);
+		bounce_refuse(op, bounce, -EMSGSIZE);
 		return;
 	}
 	op->matched = true;
@@ -142,7 +142,7 @@ static int read_record(struct bounce *bounce, const struct record *record)
 		break;
 	case RECORD_ASK:
 		if (op && !op->matched && (op->failure || op->length <= ch->small_bytes))
-			refuse(op, NULL, -EMSGSIZE);
+			bounce_refuse(op, NULL, -EMSGSIZE);
 		break;
 	case RECORD_REFUSED:
 	case RECORD_TAKEN:
@@ -187,7 +187,12 @@ static void look(struct gw_recv *recv, void *arg, uint64_t now)
 		gw_selective_repeat.recv.progress(recv, arg, now);
 		return;
 	}
-	if (read_pack(bounce, (size_t)status.length)) {
+	if (bounce == &ch->eager) {
+		uint32_t imm = 0;
+
+		if (gw_recv_imm(recv, &imm) || eager_read(ch, imm, status.length))
+			channel_fail(ch, -EPROTO);
+	} else if (read_pack(bounce, (size_t)status.length)) {
 		channel_fail(ch, -EPROTO);
 	} else {
 		bounce->read = true;
@@ -221,7 +226,7 @@ int bounce_post(struct gw_channel *ch)
 	for (uint32_t i = 0; i < ch->pack_count; i++) {
 		struct bounce *bounce = &ch->bounces[i];
 		struct gw_transfer_attr attr = { .addr = bounce->addr,
-						 .length = ch->pack_bytes,
+						 .length = ch->bounce_bytes,
 						 .mr = ch->mr,
 						 .done = bounce_over,
 						 .arg = bounce };

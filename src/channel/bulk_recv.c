@@ -17,7 +17,7 @@ void recv_check(struct gw_op *op)
 		return;
 	if (op->failure)
 		op_end(op, op->failure);
-	else if (!op->matched)
+	else if (!op->matched || eager_awaited(op))
 		return;
 	else if (op->moved != op->total)
 		op_end(op, -EPROTO);
@@ -32,6 +32,8 @@ void bulk_withdraw(struct gw_op *op)
 {
 	struct list *item;
 
+	if (!op->seq)
+		eager_drop(op->ch);
 	list_for_each (item, &op->parts)
 		gw_transfer_finish_recv(container_of(item, struct part, link)->recv, -ECANCELED, 0);
 }

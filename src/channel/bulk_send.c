@@ -72,6 +72,7 @@ static void part_done(void *arg, const struct gw_transfer_result *result, uint64
 /* The next part of `op`, or with none an empty message. */
 static int send_part(struct gw_channel *ch, struct gw_op *op, uint64_t length, uint32_t imm)
 {
+	const struct gw_scheme *scheme = &gw_selective_repeat;
 	struct part *part = pool_get(&ch->part_pool);
 	struct gw_transfer_attr attr = {
 		.length = length, .flags = GW_SEND_IMM, .imm = imm, .done = part_done, .arg = part
@@ -88,14 +89,18 @@ static int send_part(struct gw_channel *ch, struct gw_op *op, uint64_t length, u
 		part->offset = op->bound;
 		attr.addr = op->addr + op->bound;
 		attr.mr = op->mr;
+	}
+	/* The eager buffer was posted before its receive, and so knows no scheme but this. */
+	if (op && !ch->peer_eager) {
+		scheme = op->scheme;
 		attr.options = op->options;
 	}
-	error = gw_transfer_send(ch->qp[BULK], op ? op->scheme : &gw_selective_repeat, &attr,
-				 &part->send);
+	error = gw_transfer_send(ch->qp[BULK], scheme, &attr, &part->send);
 	if (error) {
 		pool_put(&ch->part_pool, part);
 		return error;
 	}
+	ch->peer_eager = false;
 	list_add_tail(&ch->parts, &part->all);
 	if (op)
 		list_add_tail(&op->parts, &part->link);

@@ -19,6 +19,8 @@
 #define DEFAULT_PACKS	   32
 #define DEFAULT_SLOTS	   256
 #define DEFAULT_PART	   (UINT64_C(64) << 20)
+#define DEFAULT_EAGER	   (64u << 10)
+#define LIMIT_EAGER	   (16u << 20)
 #define RETRY_NS	   UINT64_C(1000000)
 
 static uint64_t earlier(uint64_t a, uint64_t b)
@@ -132,6 +134,9 @@ static void shut(struct gw_channel *ch)
 		ch->packs[i].send = NULL;
 		ch->bounces[i].recv = NULL;
 	}
+	if (ch->eager.recv)
+		gw_recv_close(ch->eager.recv);
+	ch->eager.recv = NULL;
 }
 
 void channel_fail(struct gw_channel *ch, int status)
@@ -201,12 +206,15 @@ static int configure(struct gw_channel *ch, const struct gw_channel_attr *attr)
 	ch->pack_count = attr->packs ? attr->packs : DEFAULT_PACKS;
 	ch->slots = attr->slots ? attr->slots : DEFAULT_SLOTS;
 	ch->part_bytes = attr->part_bytes ? attr->part_bytes : DEFAULT_PART;
+	ch->eager_bytes = attr->eager_bytes ? attr->eager_bytes : DEFAULT_EAGER;
+	ch->bounce_bytes = ch->pack_bytes;
 	ch->handler = attr->handler;
 	ch->arg = attr->arg;
 	if (!ch->controller || attr->flags & ~GW_CHANNEL_CRC || operations > LIMIT_OPERATIONS ||
 	    ch->pack_bytes < 8 * RECORD_HEADER || ch->pack_bytes > 1u << 20 ||
 	    ch->small_bytes > ch->pack_bytes - RECORD_HEADER || ch->pack_count < 4 ||
-	    ch->pack_count > SMALL_SLOTS || !power_of_two(ch->slots) || ch->slots > 1024)
+	    ch->pack_count > SMALL_SLOTS || !power_of_two(ch->slots) || ch->slots > 1024 ||
+	    ch->eager_bytes > LIMIT_EAGER)
 		return -EINVAL;
 	for (ch->mask = 1; ch->mask < operations; ch->mask *= 2)
 		;
@@ -217,7 +225,8 @@ static int configure(struct gw_channel *ch, const struct gw_channel_attr *attr)
 static int get_memory(struct gw_channel *ch)
 {
 	size_t operations = (size_t)ch->mask + 1;
-	size_t bytes = 2 * (size_t)ch->pack_count * ch->pack_bytes;
+	size_t packs = (size_t)ch->pack_count * ch->pack_bytes;
+	size_t bytes = 2 * packs + ch->eager_bytes;
 	int error;
 
 	ch->sends = calloc(operations, sizeof(struct gw_op *));
@@ -231,9 +240,11 @@ static int get_memory(struct gw_channel *ch)
 	for (uint32_t i = 0; i < ch->pack_count; i++) {
 		ch->packs[i].ch = ch->bounces[i].ch = ch;
 		ch->packs[i].addr = ch->memory + (size_t)i * ch->pack_bytes;
-		ch->bounces[i].addr = ch->memory + bytes / 2 + (size_t)i * ch->pack_bytes;
+		ch->bounces[i].addr = ch->memory + packs + (size_t)i * ch->pack_bytes;
 		list_init(&ch->packs[i].records);
 	}
+	ch->eager.ch = ch;
+	ch->eager.addr = ch->memory + 2 * packs;
 	error = pool_init(&ch->ops, sizeof(struct gw_op), (uint32_t)(2 * operations));
 	if (!error)
 		error = heap_reserve(&ch->deadlines, 2 * operations);
@@ -250,8 +261,10 @@ static int make_qps(struct gw_channel *ch, uint64_t peer_timeout_ns)
 	int error;
 
 	attr.slots = ch->slots;
+	attr.first_bytes = ch->eager_bytes;
 	error = gw_qp_create(ch->ctx, &attr, &ch->qp[BULK]);
 	attr.slots = SMALL_SLOTS;
+	attr.first_bytes = ch->pack_bytes;
 	return error ? error : gw_qp_create(ch->ctx, &attr, &ch->qp[SMALL]);
 }
 
@@ -317,7 +330,8 @@ int gw_channel_info(const struct gw_channel *ch, struct gw_channel_info *out)
 				      .pack_bytes = ch->pack_bytes,
 				      .packs = ch->pack_count,
 				      .operations = ch->mask + 1,
-				      .slots = ch->slots };
+				      .slots = ch->slots,
+				      .eager_bytes = (uint32_t)ch->eager_bytes };
 	for (int i = 0; i < QPS; i++)
 		gw_qp_info(ch->qp[i], &info.qp[i]);
 	channel_info_encode(&info, out);
@@ -353,7 +367,10 @@ int gw_channel_connect(struct gw_channel *ch, const struct gw_channel_info *peer
 	ch->connected = true;
 	ch->status = 0;
 	governor_open(&ch->governor, ch->controller, ch->cap_bps, ch->qp, QPS, gw_now_ns(ch->ctx));
+	ch->peer_eager = true;
 	error = bounce_post(ch);
+	if (!error)
+		error = eager_post(ch);
 	if (error)
 		channel_fail(ch, error);
 	return error;

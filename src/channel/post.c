@@ -112,9 +112,12 @@ int gw_channel_recv(struct gw_channel *ch, const struct gw_op_attr *attr, struct
 	if (bounce_early(op)) {
 		pack_fill(ch);
 	} else if (op->length > ch->small_bytes) {
-		list_add_tail(&ch->bulk_recvs, &op->link);
+		eager_bind(op);
+		if (op->bound < op->length)
+			list_add_tail(&ch->bulk_recvs, &op->link);
 		bulk_post(ch);
 	}
+	eager_meet(ch);
 	channel_arm(ch);
 	return 0;
 }

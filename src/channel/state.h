@@ -169,6 +169,14 @@ struct gw_channel {
 	uint32_t packs_busy[GROUPS];
 	uint32_t packs_out[GROUPS]; /* of which sent */
 	struct bounce *bounces;
+	uint32_t bounce_bytes; /* of each: the peer may take shorter packs */
+	struct bounce eager;   /* eager.c; posted once */
+	uint64_t eager_bytes;
+	uint64_t eager_length; /* that came, and how the part called itself */
+	uint32_t eager_kind;
+	bool eager_crc;
+	bool eager_met;	 /* by its receive, or it never will be */
+	bool peer_eager; /* the first part sent goes into such a buffer of the peer's */
 	uint8_t *memory;
 	struct gw_mr *mr;
 
@@ -235,6 +243,21 @@ bool bounce_early(struct gw_op *op);
 void bounce_done(struct bounce *bounce);
 void bounce_listen(struct gw_channel *ch);
 
+/* It does not take what came for it; the bounce, which may be null, is answered when the sender knows. */
+void bounce_refuse(struct gw_op *op, struct bounce *bounce, int status);
+
+/* eager.c */
+int eager_post(struct gw_channel *ch);
+int eager_read(struct gw_channel *ch, uint32_t imm, uint64_t length);
+/* A receive was posted, or the buffer was filled. */
+void eager_meet(struct gw_channel *ch);
+/* Part of the receive is still to come that way. */
+bool eager_awaited(const struct gw_op *op);
+/* What of a new receive comes that way. */
+void eager_bind(struct gw_op *op);
+/* The first operation does not go that way any more. */
+void eager_drop(struct gw_channel *ch);
+
 /* bulk_send.c */
 void bulk_bind(struct gw_channel *ch);
 void bulk_abort(struct gw_op *op);
@@ -250,7 +273,7 @@ void bulk_listen(struct scheme_entry *entry, const struct gw_scheme *scheme);
 /* info.c */
 struct peer_channel {
 	struct gw_qp_info qp[QPS];
-	uint32_t small_bytes, pack_bytes, packs, operations, slots;
+	uint32_t small_bytes, pack_bytes, packs, operations, slots, eager_bytes;
 };
 void channel_info_encode(const struct peer_channel *in, struct gw_channel_info *out);
 int channel_info_decode(const struct gw_channel_info *in, struct peer_channel *out);

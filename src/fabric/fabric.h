@@ -244,6 +244,9 @@ struct fabric_ops {
 	 * rungs. */
 	void (*qp_resize)(struct fabric_qp *qp, uint32_t payload);
 
+	/* The key under which this slot will be exposed for the first time, at address 0 and at once. Null, or an error,
+	 * where keys are the hardware's to choose. */
+	int (*promise)(struct fabric_qp *qp, uint32_t slot, uint32_t *rkey);
 	/* Opens `length` bytes at `addr` to the peer as (slot, generation) under a fresh key: FABRIC_EXPOSED. */
 	int (*expose)(struct fabric_qp *qp, uint32_t slot, uint32_t generation,
 		      struct fabric_mr *mr, void *addr, uint64_t length);

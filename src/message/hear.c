@@ -153,6 +153,8 @@ static bool hear_nack(struct gw_qp *qp, const struct control_message *message)
 		qp_owe_soon(qp, OWE_ACK);
 		return true;
 	}
+	if (first_uncut(send))
+		return true;
 	if (body->below > send->packets || body->run_count > GW_NACK_RUNS_MAX)
 		return false;
 	for (unsigned i = 0; i < body->run_count; i++) {

@@ -9,7 +9,8 @@
  *	36  the fabric's name, 8 bytes, zero-filled
  *	44  u8 address length, 3 zero bytes
  *	48  the fabric's address, up to 64 bytes
- *	112 zero
+ *	112 u64 bytes of the first receive, u32 its key; zero where it is not promised (first.c)
+ *	124 zero
  */
 #include <errno.h>
 #include <string.h>
@@ -43,6 +44,8 @@ void info_encode(const struct peer_info *info, struct gw_qp_info *out)
 	memcpy(p + 36, info->fabric, sizeof(info->fabric));
 	p[44] = (uint8_t)info->address_length;
 	memcpy(p + 48, info->address, info->address_length);
+	put_be64(p + 112, info->first_bytes);
+	put_be32(p + 120, info->first_key);
 }
 
 int info_decode(const struct gw_qp_info *bytes, struct peer_info *out)
@@ -71,6 +74,8 @@ int info_decode(const struct gw_qp_info *bytes, struct peer_info *out)
 	if (info.fabric[sizeof(info.fabric) - 1] || info.address_length > FABRIC_ADDRESS_MAX)
 		return -EINVAL;
 	memcpy(info.address, p + 48, info.address_length);
+	info.first_bytes = get_be64(p + 112);
+	info.first_key = get_be32(p + 120);
 	/* The bounds also keep later arithmetic and tables small, whatever the peer says. */
 	if (info.split.slot_bits > 16 ||
 	    info.split.slot_bits + info.split.packet_bits + info.split.user_bits != 32 ||

@@ -14,8 +14,13 @@ struct peer_info {
 	uint8_t address[FABRIC_ADDRESS_MAX];
 	uint32_t address_length;
 	char fabric[8];
+	uint64_t first_bytes; /* of the first receive, promised; 0: it is not */
+	uint32_t first_key;
 };
 void info_encode(const struct peer_info *info, struct gw_qp_info *out);
 int info_decode(const struct gw_qp_info *bytes, struct peer_info *out);
+
+/* first.c */
+void first_granted(struct gw_qp *qp, const struct peer_info *info);
 
 #endif

@@ -124,10 +124,17 @@ void recv_land(struct gw_qp *qp, const struct fabric_event *event)
 		count(qp->ctx, COUNT_LATE);
 		return;
 	}
+	/* Sent ahead, before it was known that packets of that size do not arrive. Some do. */
+	if (event->data.length > qp->payload && event->data.length <= qp->payload_agreed) {
+		qp->feedback.late++;
+		count(qp->ctx, COUNT_LATE);
+		return;
+	}
 	if (!shape_fits(recv, qp, packet, event->data.length)) {
 		count(qp->ctx, COUNT_DROP_SHAPE);
 		return;
 	}
+	qp->full_landed |= event->data.length == qp->payload;
 	feedback_landed(qp, recv->msn, packet, event->data.length, event->ce);
 	if (packet != recv->highest)
 		estimate_gap(qp, recv, packet);

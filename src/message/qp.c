@@ -133,6 +133,7 @@ int gw_qp_create(struct gw_context *ctx, const struct gw_qp_attr *attr, struct g
 	list_init(&qp->sends_lingering);
 	list_init(&qp->grants);
 	list_init(&qp->order.watchers);
+	first_promise(qp, attr->first_bytes);
 	list_add_tail(&ctx->all_qps, &qp->link);
 	*out = qp;
 	return 0;
@@ -164,6 +165,8 @@ int gw_qp_info(const struct gw_qp *qp, struct gw_qp_info *out)
 	info.window = window_initial(qp->ctx);
 	info.control_max = fabric->caps.max_control;
 	info.lanes = (uint8_t)(fabric->caps.lanes ? fabric->caps.lanes : 1);
+	info.first_bytes = qp->first_bytes;
+	info.first_key = qp->first_key;
 	strncpy(info.fabric, fabric_wire(fabric), sizeof(info.fabric) - 1);
 	info.address_length = (uint32_t)fabric->ops->qp_address(qp->fabric_qp, info.address);
 	info_encode(&info, out);
@@ -248,6 +251,7 @@ int gw_qp_connect(struct gw_qp *qp, const struct gw_qp_info *peer)
 	qp->feedback.gate_at = NEVER;
 	qp->feedback.probe_at = 0;
 	qp->feedback.advertised = window_initial(ctx);
+	first_granted(qp, &info);
 	gate_credit(qp);
 	return 0;
 }
@@ -255,11 +259,6 @@ int gw_qp_connect(struct gw_qp *qp, const struct gw_qp_info *peer)
 int gw_qp_status(const struct gw_qp *qp)
 {
 	return qp_usable(qp);
-}
-
-uint64_t gw_qp_now_ns(const struct gw_qp *qp)
-{
-	return qp_valid(qp) ? gw_now_ns(qp->ctx) : 0;
 }
 
 bool qp_waits(const struct gw_qp *qp)

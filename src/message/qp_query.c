@@ -60,3 +60,8 @@ int gw_qp_peer(const struct gw_qp *qp, char *text, size_t size)
 		qp->ctx->fabric->ops->qp_peer(qp->fabric_qp, text, size);
 	return (int)strlen(text);
 }
+
+uint64_t gw_qp_now_ns(const struct gw_qp *qp)
+{
+	return qp_valid(qp) ? gw_now_ns(qp->ctx) : 0;
+}

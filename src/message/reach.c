@@ -10,7 +10,8 @@
  * that. The two directions settle apart. Until they have, control stays as small as the lowest rung, and so fits any path
  * that will do at all.
  *
- * Nothing has landed at that time, so that the receiver can cut its posted receives into packets anew.
+ * No full packet has landed at that time, so that the receiver can cut its posted receives into packets anew. The first
+ * message, which does not wait for all this (first.c), is sent again then.
  */
 #include <errno.h>
 
@@ -49,7 +50,7 @@ static uint32_t least(uint32_t a, uint32_t b)
 
 void reach_connect(struct gw_qp *qp, bool both)
 {
-	qp->tx_payload = qp->payload;
+	qp->tx_payload = qp->payload_agreed = qp->payload;
 	qp->reaches = both;
 	qp->reach = both && next_rung(qp, qp->payload) ? REACH_UNTRIED : REACH_SETTLED;
 	qp->control_limit = qp->control_max;
@@ -84,6 +85,8 @@ static void settle(struct gw_qp *qp)
 	qp->reach_at = NEVER;
 	qp->control_max = least(qp->control_limit, qp->tx_payload);
 	send_repacket(qp);
+	if (qp->stepped_down)
+		first_again(qp);
 	qp_owe(qp, 0);
 }
 
@@ -117,6 +120,8 @@ static bool step_down(struct gw_qp *qp)
 		"packets with %u bytes of data do not reach the peer, though small ones do: a link on the way has a smaller MTU than this host's interface; trying %u bytes",
 		qp->tx_payload, rung);
 	qp->reach_misses = 0;
+	first_stop(qp);
+	qp->stepped_down = true;
 	qp->tx_payload = rung;
 	return true;
 }
@@ -161,14 +166,17 @@ void reach_heard(struct gw_qp *qp)
 	qp->heard = true;
 }
 
+/* A size that is known to arrive is not given up: who asks for a smaller one has not heard, and hears it again. */
 static bool hear_request(struct gw_qp *qp, uint32_t payload)
 {
 	if (payload > qp->payload)
 		return true; /* overtaken by a smaller one */
-	if (payload < qp->payload) {
+	if (payload == qp->payload)
+		qp->full_landed = true;
+	if (!qp->full_landed) {
 		int error;
 
-		if (qp->feedback.landed || !qp->ctx->fabric->ops->qp_resize)
+		if (!qp->ctx->fabric->ops->qp_resize)
 			return false;
 		error = recv_repacket(qp, payload);
 		if (error) {
@@ -186,9 +194,12 @@ bool reach_hear(struct gw_qp *qp, const struct control_reach *reach)
 		return false;
 	if (reach->kind == CONTROL_REACH_REQUEST)
 		return hear_request(qp, reach->payload);
-	if (reach->payload != qp->tx_payload)
+	if (reach->payload < qp->tx_payload || reach->payload > qp->payload_agreed)
 		return true;
 	if (qp->reach == REACH_SEEKING) {
+		if (reach->payload != qp->tx_payload)
+			first_stop(qp);
+		qp->tx_payload = reach->payload;
 		settle(qp);
 	} else if (qp->reach == REACH_DOUBT) {
 		qp->reach = REACH_SETTLED;

@@ -119,6 +119,8 @@ void recv_place(struct gw_qp *qp)
 		slot->state = SLOT_EXPOSING;
 		slot->value = pool_index(&qp->ctx->recvs, recv);
 		qp->recv_placed++;
+		if (first_kept(qp, recv))
+			first_exposed(qp, recv);
 	}
 }
 
@@ -216,6 +218,22 @@ static int make_bits(struct gw_recv *recv, uint32_t payload)
 	return 0;
 }
 
+/* What has landed of it, if anything, is sent again. */
+static int repacket(struct gw_recv *recv, uint32_t payload)
+{
+	int error;
+
+	if (recv->completed || (recv->is_announced && recv->landed == recv->packets))
+		return 0;
+	error = make_bits(recv, payload);
+	if (error)
+		return error;
+	recv->landed = recv->highest = recv->short_length = 0;
+	if (recv->is_announced)
+		recv->packets = (uint32_t)((recv->length + payload - 1) / payload);
+	return 0;
+}
+
 int recv_repacket(struct gw_qp *qp, uint32_t payload)
 {
 	struct list *item;
@@ -223,15 +241,10 @@ int recv_repacket(struct gw_qp *qp, uint32_t payload)
 
 	list_for_each (item, &qp->recvs_waiting)
 		if (!error)
-			error = make_bits(container_of(item, struct gw_recv, link), payload);
+			error = repacket(container_of(item, struct gw_recv, link), payload);
 	for (uint32_t i = 0; i <= qp->slots_mask && !error; i++) {
-		struct gw_recv *recv;
-
-		if (qp->slots[i].state == SLOT_FREE || qp->slots[i].state == SLOT_RESTING)
-			continue;
-		recv = pool_at(&qp->ctx->recvs, qp->slots[i].value);
-		if (!recv->completed)
-			error = make_bits(recv, payload);
+		if (qp->slots[i].state != SLOT_FREE && qp->slots[i].state != SLOT_RESTING)
+			error = repacket(pool_at(&qp->ctx->recvs, qp->slots[i].value), payload);
 	}
 	if (error)
 		return error;
@@ -254,6 +267,8 @@ int gw_recv_post(struct gw_qp *qp, const struct gw_recv_attr *attr, struct gw_re
 			return -EINVAL;
 	if (!mr_covers(attr->mr, qp->ctx, attr->addr, attr->length))
 		return -EFAULT;
+	if (qp->recv_posted == qp->first_msn && attr->length < qp->first_bytes)
+		return -EINVAL;
 	recv = pool_get(&qp->ctx->recvs);
 	if (!recv)
 		return -ENOBUFS;

@@ -150,34 +150,39 @@ static void match_one(struct gw_send *send, const struct grant *grant)
 		pump_check(send); /* ended before its turn came: there is nothing to wait for */
 }
 
+void send_recut(struct gw_send *send)
+{
+	const struct gw_qp *qp = send->qp;
+
+	if (send->length > (uint64_t)qp->tx_payload << qp->split.packet_bits)
+		send_end(send, -EMSGSIZE);
+	else
+		send->packets = packets_of(qp, send->length);
+}
+
 void send_repacket(struct gw_qp *qp)
 {
 	struct list *item;
 
-	list_for_each (item, &qp->sends_waiting) {
-		struct gw_send *send = container_of(item, struct gw_send, link);
-
-		if (send->length > (uint64_t)qp->tx_payload << qp->split.packet_bits)
-			send_end(send, -EMSGSIZE);
-		else
-			send->packets = packets_of(qp, send->length);
-	}
+	list_for_each (item, &qp->sends_waiting)
+		send_recut(container_of(item, struct gw_send, link));
 }
 
 void send_match(struct gw_qp *qp)
 {
 	struct list *waiting, *first;
 
-	if (qp->reach < REACH_SETTLED)
-		return;
 	while (qp->state == QP_CONNECTED && (waiting = list_first(&qp->sends_waiting)) &&
 	       (first = list_first(&qp->grants))) {
+		struct gw_send *send = container_of(waiting, struct gw_send, link);
 		struct grant *grant = container_of(first, struct grant, link);
 		struct grant copy = *grant;
 
+		if (qp->reach < REACH_SETTLED && !first_may_go(qp, send))
+			return;
 		list_del(first);
 		pool_put(&qp->ctx->grants, grant);
-		match_one(container_of(waiting, struct gw_send, link), &copy);
+		match_one(send, &copy);
 	}
 }
 
@@ -295,7 +300,7 @@ int gw_stream_put(struct gw_send *stream, uint64_t offset, const void *addr, uin
 	    offset % stream->qp->tx_payload ||
 	    (length % stream->qp->tx_payload && offset + length != stream->length))
 		return -ERANGE;
-	if (!stream->granted || stream->puts >= GW_PUTS_MAX)
+	if (!stream->granted || stream->puts >= GW_PUTS_MAX || first_uncut(stream))
 		return -EAGAIN;
 	if (!length)
 		return 0;

@@ -208,6 +208,13 @@ struct gw_qp {
 	uint32_t repeats;     /* in a row, for the back-off */
 
 	uint32_t first_msn; /* of what we receive */
+	uint32_t first_key; /* of the first receive, and its bytes, where it is promised: first.c */
+	uint64_t first_bytes;
+	uint32_t first_to;	 /* of what the peer receives */
+	uint32_t payload_agreed; /* before it was known whether packets of that size arrive */
+	bool ahead;		 /* the peer promised its first receive */
+	bool full_landed;	 /* a packet of the size now in use did, or one to try it */
+	bool stepped_down;	 /* smaller ones were tried */
 	uint32_t recv_posted, recv_placed, recv_granted, grants_acked, announced, completed,
 		results_acked;
 	uint32_t grants_told;	/* below: in some datagram */
@@ -355,6 +362,7 @@ struct gw_send *send_find(struct gw_qp *qp, uint32_t msn);
 
 /* Those that wait are cut into packets of the payload that holds now. */
 void send_repacket(struct gw_qp *qp);
+void send_recut(struct gw_send *send);
 
 /* put.c */
 int put_add(struct gw_send *send, uint64_t offset, const void *addr, uint64_t length,
@@ -394,6 +402,15 @@ void hear(struct gw_qp *qp, const uint8_t *bytes, uint32_t length);
 /* talk.c */
 void talk(struct gw_qp *qp);
 void talk_close(struct gw_qp *qp, int reason, const char *text);
+
+/* first.c */
+void first_promise(struct gw_qp *qp, uint64_t bytes);
+bool first_kept(const struct gw_qp *qp, const struct gw_recv *recv);
+void first_exposed(struct gw_qp *qp, const struct gw_recv *recv);
+bool first_may_go(const struct gw_qp *qp, const struct gw_send *send);
+bool first_uncut(const struct gw_send *send);
+void first_stop(struct gw_qp *qp);
+void first_again(struct gw_qp *qp);
 
 /* reach.c */
 /* `both`: the peer does it too. */

@@ -122,6 +122,7 @@ static const struct fabric_ops roce_ops = {
 	.qp_connect = roce_qp_connect,
 	.qp_peer = roce_qp_peer,
 	.qp_resize = roce_qp_resize,
+	.promise = roce_promise,
 	.expose = roce_expose,
 	.fence = roce_fence,
 	.write = roce_write,

@@ -66,6 +66,9 @@ struct roce_qp {
 	struct fabric_split split;
 	uint32_t slots;
 	uint32_t payload; /* 0: not connected */
+	uint32_t promised_slot;
+	uint32_t promised_key;
+	bool promised; /* until it is exposed */
 	uint32_t peer_qpn;
 	uint32_t peer_control_qpn;
 	uint32_t peer_qkey;
@@ -173,6 +176,7 @@ size_t roce_qp_address(const struct fabric_qp *qp, uint8_t *out);
 int roce_qp_connect(struct fabric_qp *qp, const uint8_t *address, size_t length, uint32_t payload);
 void roce_qp_peer(const struct fabric_qp *qp, char *text, size_t size);
 void roce_qp_resize(struct fabric_qp *qp, uint32_t payload);
+int roce_promise(struct fabric_qp *fabric_qp, uint32_t slot, uint32_t *rkey);
 int roce_expose(struct fabric_qp *qp, uint32_t slot, uint32_t generation, struct fabric_mr *mr,
 		void *addr, uint64_t length);
 int roce_fence(struct fabric_qp *qp, uint32_t slot);

@@ -264,6 +264,16 @@ static void tell(struct window *window, enum fabric_event_type what)
 	list_add_tail(&window->qp->endpoint->events, &window->event);
 }
 
+int roce_promise(struct fabric_qp *fabric_qp, uint32_t slot, uint32_t *rkey)
+{
+	struct roce_qp *qp = roce_qp(fabric_qp);
+
+	qp->promised = true;
+	qp->promised_slot = slot;
+	*rkey = qp->promised_key = random_u32(qp->endpoint);
+	return 0;
+}
+
 int roce_expose(struct fabric_qp *fabric_qp, uint32_t slot, uint32_t generation,
 		struct fabric_mr *mr, void *addr, uint64_t length)
 {
@@ -283,6 +293,10 @@ int roce_expose(struct fabric_qp *fabric_qp, uint32_t slot, uint32_t generation,
 	window->slot = slot;
 	window->generation = generation;
 	window->rkey = random_u32(qp->endpoint);
+	if (qp->promised && slot == qp->promised_slot) {
+		window->rkey = qp->promised_key;
+		qp->promised = false;
+	}
 	window->open = true;
 	qp->windows[slot] = pool_index(&qp->endpoint->windows, window) + 1;
 	tell(window, FABRIC_EXPOSED);

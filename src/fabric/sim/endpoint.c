@@ -176,6 +176,19 @@ static void sim_qp_resize(struct fabric_qp *fabric_qp, uint32_t payload)
 	sim_qp(fabric_qp)->payload = payload;
 }
 
+/* Windows of a NIC open late. */
+static int sim_promise(struct fabric_qp *fabric_qp, uint32_t slot, uint32_t *rkey)
+{
+	struct sim_qp *qp = sim_qp(fabric_qp);
+
+	if (qp->endpoint->attr.nic)
+		return -EOPNOTSUPP;
+	qp->promised = true;
+	qp->promised_slot = slot;
+	*rkey = qp->promised_key = (uint32_t)rng_u64(&qp->endpoint->rng);
+	return 0;
+}
+
 static int sim_expose(struct fabric_qp *fabric_qp, uint32_t slot, uint32_t generation,
 		      struct fabric_mr *mr, void *addr, uint64_t length)
 {
@@ -195,6 +208,10 @@ static int sim_expose(struct fabric_qp *fabric_qp, uint32_t slot, uint32_t gener
 	window->slot = slot;
 	window->generation = generation;
 	window->rkey = (uint32_t)rng_u64(&endpoint->rng);
+	if (qp->promised && slot == qp->promised_slot) {
+		window->rkey = qp->promised_key;
+		qp->promised = false;
+	}
 	qp->windows[slot] = window;
 	list_init(&window->event);
 	window_change(window, false, within(endpoint, endpoint->attr.fence_ns));
@@ -357,6 +374,7 @@ static const struct fabric_ops sim_ops = {
 	.qp_address = sim_qp_address,
 	.qp_connect = sim_qp_connect,
 	.qp_resize = sim_qp_resize,
+	.promise = sim_promise,
 	.expose = sim_expose,
 	.fence = sim_fence,
 	.write = sim_write,

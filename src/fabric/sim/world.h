@@ -71,6 +71,9 @@ struct sim_qp {
 	struct fabric_split split;
 	uint32_t slots;
 	uint32_t payload;
+	uint32_t promised_slot;
+	uint32_t promised_key;
+	bool promised; /* until it is exposed */
 	uint32_t peer_host;
 	uint32_t peer_qpn;
 	uint8_t control_lane;

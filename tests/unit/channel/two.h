@@ -31,6 +31,7 @@ struct two_attr {
 	const struct link_attr *lanes; /* what befalls data on each of host.lanes; null: nothing */
 	struct gw_channel_attr channel[2];
 	uint64_t seed;
+	uint32_t path_payload; /* as in struct sim_attr */
 	uint32_t max_recvs; /* of each context */
 };
 

@@ -175,7 +175,7 @@ static void bad_queue_pairs(void **state)
 		{ .reserved8 = 1 },
 		{ .reserved32 = 1 },
 		{ .reserved = { 1 } },
-		{ .reserved = { 0, 0, 0, 1 } },
+		{ .reserved = { 0, 0, 1 } },
 	};
 	struct pair_attr attr = { .context = { .max_qps = 2 } };
 	struct gw_qp_info info;
