@@ -41,12 +41,10 @@ static int parse_scheme(const char *text, struct completion_options *o)
 	o->params = (struct plan_params){
 		.scheme = plain ? PLAN_XOR : PLAN_MDS, .k = k, .m = m, .interleave = depth
 	};
-	/* Row i of an XOR code is the packets i, i + m, ... and their sum: a group that can spare one, m of them in turn. */
-	o->k = plain ? k / m : k;
-	o->m = plain ? 1 : m;
-	/* No more symbols than can be missing: then the data itself is sent again, as an XOR code must. */
-	o->rows = plain ? 1 + k / m : 0;
-	o->depth = plain ? depth * m : depth;
+	o->code = plain ? GW_CODE_XOR : GW_CODE_REED_SOLOMON;
+	o->k = k;
+	o->m = m;
+	o->depth = depth;
 	return 0;
 }
 

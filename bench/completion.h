@@ -12,23 +12,23 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include <godwit/scheme.h>
+#include <godwit/erasure.h>
 
 #include "plan/plan.h"
 
 enum completion_scheme {
 	COMPLETION_SR,	  /* gw_selective_repeat */
 	COMPLETION_RTO,	  /* timer_repeat.h */
-	COMPLETION_CODED, /* gw_erasure: k, m, depth */
+	COMPLETION_CODED, /* gw_erasure: code, k, m, depth */
 	COMPLETION_AUTO,  /* gw_auto */
 };
 
 struct completion_options {
 	enum completion_scheme scheme;
 	struct plan_params params; /* the same, as the planner calls it */
-	uint32_t k; /* as gw_erasure is told: one row of an XOR code is a group of its own */
+	uint32_t code;		   /* as gw_erasure is told, and those below */
+	uint32_t k;
 	uint32_t m;
-	uint32_t rows; /* 0: the default */
 	uint32_t depth;
 	uint64_t rtt_ns;
 	uint64_t rate_bps;

@@ -150,8 +150,8 @@ static void open_scheme(struct bench *bench)
 					.payload = o->chunk,
 					.k = o->k,
 					.m = o->m,
-					.rows = o->rows,
-					.depth = o->depth };
+					.depth = o->depth,
+					.code = o->code };
 
 	bench->scheme = &gw_selective_repeat;
 	for (int end = 0; end < 2; end++) {

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Turns docs/results/plan.json into the tables of docs/plan.md."""
+"""Turns docs/results/plan.json and coding.json into the tables of docs/plan.md."""
 from figures import table
 
 
@@ -22,4 +22,17 @@ def packets(kept):
     return f"{table(rows)}\n\nOver all of this file the means of closed forms and samples differ by {worst:.1f} % at most."
 
 
-TABLES = {"plan.paper": paper, "plan.packets": packets}
+def coding(kept):
+    result = kept["result"]
+    shown = [1, 2, 4, 8]
+    rows = [["packets of", "encode, of ISA-L bare", "folding in, of an encode", "xor, of ISA-L bare",
+             *(f"decode {e}" for e in shown), "1, first row lost"]]
+    for one in result["payloads"]:
+        decodes = (f"{one['decode_ratio'][e - 1]:.2f} ({one['decode_rows_ratio'][e - 1]:.2f})" for e in shown)
+        rows.append([f"{one['payload']} bytes", f"{one['encode_ratio']:.2f}", f"{one['fold_ratio']:.2f}", f"{one['xor_ratio']:.2f}",
+                     *decodes, f"{one['decode_one_without_first_row_ratio']:.2f}"])
+    rows.append(["e / m", "", "", "", *(f"{e / result['m']:.3g}" for e in shown), f"{1 / result['m']:.3g}"])
+    return table(rows)
+
+
+TABLES = {"plan.paper": paper, "plan.packets": packets, "coding": coding}

@@ -4,7 +4,9 @@
  *
  * The data goes where it belongs; behind it, as a message of its own on the same queue pair, go parity packets, into memory
  * that this scheme owns. Any k of a group's k + m packets give the others, so that a loss costs no round trip. A group that
- * lost more asks for further parity, then for data.
+ * lost more asks for further parity, then for data. Or, where the sender says so, parity packet i is the exclusive or of the
+ * group's data packets i, i + m, i + 2 m and so on: that is cheaper to compute, and mends one loss in each such row. A row that
+ * lost more asks for its data.
  *
  * A transfer is two messages: both ends must use this scheme for it, it counts twice among the context's sends or
  * receives, and where the second of them cannot be posted it ends with that error (-ENOBUFS). The ends then no longer
@@ -26,6 +28,12 @@ enum gw_goal {
 	GW_GOAL_P999,
 };
 
+/* How parity is made. The choice is the sender's: any receiver of this scheme takes either. */
+enum gw_code {
+	GW_CODE_REED_SOLOMON,
+	GW_CODE_XOR, /* m <= k, and no rows beyond m. Not under gw_auto, and nothing is chosen: k is 32 and m is k / 4 where open. */
+};
+
 /* The options of a transfer are a struct gw_erasure, and they are needed. */
 extern GW_API const struct gw_scheme gw_erasure;
 
@@ -44,7 +52,9 @@ struct gw_erasure_attr {
 	uint32_t goal;	/* enum gw_goal */
 	/* How fast this processor codes: bytes of data times rows of parity; default 50e9, which is what one core does. */
 	uint64_t coding_bytes_a_second;
-	uint64_t reserved[3];
+	uint32_t code; /* enum gw_code */
+	uint32_t reserved_word;
+	uint64_t reserved[2];
 };
 
 /* -EINVAL, -ENOMEM, and the errors of gw_mr_register(). The memory is about max_length * rows / k bytes, half of max_length

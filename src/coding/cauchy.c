@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * With x = 255 - row and y = column, the element is 1 / (x + y), and the inverse's element (i, j) is
+ * Every symbol has a point: data symbol j has j, parity row r has x = 255 - r. Let Y be the points of what was erased and
+ * X those of the parity that stands in for it. With
  *
- *     a_j b_i / (x_j + y_i),   a_j = prod_k (x_j + y_k) / prod_{k != j} (x_j + x_k),
- *                              b_i = prod_k (x_k + y_i) / prod_{k != i} (y_i + y_k)
+ *     w(p) = prod_{y in Y} (p + y) / prod_{x in X} (p + x),   where a factor 0, that of p itself, is left out,
  *
- * In a field where adding is exclusive or, plus and minus are the same and the usual signs vanish.
+ * erased symbol y takes, of the symbol at p, w(p) / (w(y) (p + y)): that is the inverse of the part at X and Y times the
+ * columns that are there, summed by partial fractions. Scaling column j by 255 + j multiplies w(j) by it, whether j is
+ * there or erased. In a field where adding is exclusive or, plus and minus are the same and the usual signs vanish.
  */
 #include "coding/cauchy.h"
 
@@ -19,15 +21,13 @@ void cauchy_init(struct cauchy *cauchy)
 {
 	uint8_t element = 1;
 
-	for (unsigned exponent = 0; exponent < ORDER; exponent++) {
+	cauchy->log[0] = 0;
+	for (unsigned exponent = 0; exponent < sizeof(cauchy->power); exponent++) {
 		cauchy->power[exponent] = element;
-		cauchy->log[element] = (uint8_t)exponent;
+		if (exponent < ORDER)
+			cauchy->log[element] = (uint8_t)exponent;
 		element = gf_mul(element, 2);
 	}
-	cauchy->power[ORDER] = 1;
-	cauchy->log[0] = cauchy->inverse[0] = 0;
-	for (unsigned i = 1; i < CAUCHY_SIZE; i++)
-		cauchy->inverse[i] = cauchy->power[ORDER - cauchy->log[i]];
 }
 
 static uint8_t point(unsigned row)
@@ -37,36 +37,51 @@ static uint8_t point(unsigned row)
 
 void cauchy_row(const struct cauchy *cauchy, unsigned row, unsigned columns, uint8_t *out)
 {
+	const uint8_t *log = cauchy->log;
+
 	assert(row + columns < CAUCHY_SIZE);
 	for (unsigned j = 0; j < columns; j++)
-		out[j] = cauchy_element(cauchy, row, j);
+		out[j] = cauchy->power[log[point(0) ^ j] + ORDER - log[point(row) ^ j]];
 }
 
-void cauchy_inverse(const struct cauchy *cauchy, const uint8_t *rows, const uint8_t *columns,
-		    unsigned n, uint8_t *out)
+/* The logarithm of w(p). */
+static unsigned weight(const struct cauchy *cauchy, unsigned p, const uint8_t *erased,
+		       const uint8_t *rows, unsigned n)
+{
+	unsigned sum =
+		n *
+		ORDER; /* dividing is subtracting; a multiple of the order keeps the sum above 0 */
+
+	for (unsigned i = 0; i < n; i++)
+		sum += cauchy->log[p ^ erased[i]] - cauchy->log[p ^ point(rows[i])];
+	return sum % ORDER;
+}
+
+void cauchy_solve(const struct cauchy *cauchy, unsigned count, const uint8_t *erased,
+		  const uint8_t *rows, unsigned n, uint8_t *out)
 {
 	const uint8_t *log = cauchy->log;
-	unsigned a[CAUCHY_SIZE / 2], b[CAUCHY_SIZE / 2];
+	uint8_t points[CAUCHY_SIZE], weights[CAUCHY_SIZE], lost[CAUCHY_SIZE];
+	unsigned there = 0, next = 0;
 
-	assert(n <= CAUCHY_SIZE / 2);
-	for (unsigned i = 0; i < n; i++) {
-		uint8_t x = point(rows[i]), y = columns[i];
-		/* Dividing is subtracting; a multiple of the order keeps the sum above 0. log[0] is 0: i itself adds nothing. */
-		unsigned sum_a = n * ORDER, sum_b = n * ORDER;
+	assert(n <= count && count < CAUCHY_SIZE);
+	for (unsigned j = 0; j < count; j++) {
+		unsigned scaled = (weight(cauchy, j, erased, rows, n) + log[point(0) ^ j]) % ORDER;
 
-		for (unsigned other = 0; other < n; other++) {
-			uint8_t other_x = point(rows[other]), other_y = columns[other];
-
-			sum_a += log[x ^ other_y] - log[x ^ other_x];
-			sum_b += log[other_x ^ y] - log[y ^ other_y];
+		if (next < n && erased[next] == j) {
+			lost[next++] = (uint8_t)scaled;
+			continue;
 		}
-		a[i] = sum_a % ORDER;
-		b[i] = sum_b % ORDER;
+		points[there] = (uint8_t)j;
+		weights[there++] = (uint8_t)scaled;
 	}
 	for (unsigned i = 0; i < n; i++) {
-		for (unsigned j = 0; j < n; j++)
-			out[i * n + j] = cauchy->power[(a[j] + b[i] + ORDER -
-							log[point(rows[j]) ^ columns[i]]) %
-						       ORDER];
+		points[there] = point(rows[i]);
+		weights[there] = (uint8_t)weight(cauchy, points[there], erased, rows, n);
+		there++;
 	}
+	for (unsigned i = 0; i < n; i++)
+		for (unsigned j = 0; j < count; j++)
+			*out++ = cauchy->power[weights[j] + 2 * ORDER - lost[i] -
+					       log[points[j] ^ erased[i]]];
 }

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * All work is one operation of ISA-L: outputs = matrix times inputs, symbol by symbol, from tables made of the matrix.
- * ISA-L picks the instructions. The layout of its tables is its own, so tables are only ever used with the matrix they
- * were made of, and made anew for any other. That costs 6 ns a coefficient; a coefficient's work on a packet of 4 KiB
- * takes 25 times as long.
+ * ISA-L picks the instructions. What has one output and coefficients that are all 1, which the first parity row and the
+ * mending of one loss by it are, is an exclusive or and goes there.
  *
  * Decoding. Let E be the erased symbols, P as many parity rows, R the data that is there. The syndromes are
- * s = parity + C[P,R] data[R], and data[E] = C[P,E]^-1 s. Multiplying the two matrices first, which is a product of
- * small matrices that ISA-L does as well, leaves one pass over the packets: k inputs, e outputs, no syndromes stored.
+ * s = parity + C[P,R] data[R], and data[E] = C[P,E]^-1 s. The product of the two matrices is known in closed form
+ * (cauchy.c), which leaves one pass over the packets: k inputs, e outputs, no syndromes stored.
  *
  * A group whose last symbol is short is two regions with one symbol less in the second. Each is coded by itself.
  */
@@ -20,26 +19,25 @@
 #include <isa-l.h>
 
 #include "coding/cauchy.h"
+#include "coding/registers.h"
+#include "coding/tables.h"
+#include "coding/xor.h"
 
-#define TABLE_BYTES 32 /* a coefficient, as ISA-L asks for */
-#define BATCH_ROWS  6  /* ISA-L makes at most this many outputs in one pass */
-#define LINE	    64 /* below this ISA-L falls back to bytes */
+#define BATCH_ROWS 6 /* ISA-L makes at most this many outputs in one pass */
 
 struct rs {
 	unsigned k;
 	unsigned m;
 	struct cauchy cauchy;
+	struct tables coefficient_tables;
 	unsigned table_k;
 	unsigned table_m;
-	uint8_t *matrix; /* that the tables are made of */
 	uint8_t *tables; /* of the first table_m rows, table_k columns; room for m and k */
 
 	/* Room to work in. */
 	uint8_t *batch_tables; /* BATCH_ROWS by k */
-	uint8_t *inverse;      /* most by most */
-	uint8_t *coefficients; /* most rows, each `stride` apart */
-	uint8_t *product;      /* likewise */
-	size_t stride;	       /* k in whole lines */
+	uint8_t *
+		matrix; /* of the rows at hand: those the tables hold, a batch, or as many as may be erased */
 	uint8_t *input[RS_SYMBOLS_MAX];
 	uint8_t *output[RS_SYMBOLS_MAX];
 };
@@ -52,21 +50,16 @@ static unsigned most_erasures(const struct rs *rs)
 
 static int allocate(struct rs *rs)
 {
-	size_t most = most_erasures(rs);
-	/* Encoding uses the coefficients too, a batch at a time. */
-	size_t rows = most > BATCH_ROWS ? most : BATCH_ROWS;
+	size_t rows = most_erasures(rs);
 
-	rs->stride = (rs->k + LINE - 1) / LINE * LINE;
-	rs->matrix = malloc((size_t)rs->k * rs->m);
-	rs->tables = malloc((size_t)TABLE_BYTES * rs->k * rs->m);
-	rs->batch_tables = malloc((size_t)TABLE_BYTES * BATCH_ROWS * rs->k);
-	rs->inverse = malloc(most * most);
-	rs->coefficients = calloc(rows, rs->stride);
-	rs->product = calloc(rows, rs->stride);
-	return rs->matrix && rs->tables && rs->batch_tables && rs->inverse && rs->coefficients &&
-			       rs->product
-		       ? 0
-		       : -ENOMEM;
+	if (rows < rs->m)
+		rows = rs->m;
+	if (rows < BATCH_ROWS)
+		rows = BATCH_ROWS;
+	rs->tables = malloc((size_t)TABLES_ENTRY_MAX * rs->k * rs->m);
+	rs->batch_tables = malloc((size_t)TABLES_ENTRY_MAX * rs->k * BATCH_ROWS);
+	rs->matrix = malloc(rs->k * rows);
+	return rs->tables && rs->batch_tables && rs->matrix ? 0 : -ENOMEM;
 }
 
 int rs_retable(struct rs *rs, unsigned k, unsigned m)
@@ -77,7 +70,7 @@ int rs_retable(struct rs *rs, unsigned k, unsigned m)
 		return 0;
 	for (unsigned row = 0; row < m; row++)
 		cauchy_row(&rs->cauchy, row, k, rs->matrix + (size_t)row * k);
-	ec_init_tables((int)k, (int)m, rs->matrix, rs->tables);
+	tables_make(&rs->coefficient_tables, k, m, rs->matrix, rs->tables);
 	rs->table_k = k;
 	rs->table_m = m;
 	return 0;
@@ -95,6 +88,7 @@ int rs_create(unsigned k, unsigned m, struct rs **out)
 	rs->k = k;
 	rs->m = m;
 	cauchy_init(&rs->cauchy);
+	tables_init(&rs->coefficient_tables);
 	if (allocate(rs)) {
 		rs_destroy(rs);
 		return -ENOMEM;
@@ -108,31 +102,39 @@ void rs_destroy(struct rs *rs)
 {
 	if (!rs)
 		return;
-	free(rs->matrix);
 	free(rs->tables);
 	free(rs->batch_tables);
-	free(rs->inverse);
-	free(rs->coefficients);
-	free(rs->product);
+	free(rs->matrix);
 	free(rs);
 }
 
-/* output = matrix times input, for `length` bytes: `rows` rows of `columns`, each `stride` after the one before. */
-static void multiply(struct rs *rs, const uint8_t *matrix, size_t stride, unsigned columns,
-		     unsigned rows, uint8_t *input[], uint8_t *output[], size_t length)
+/* How many of `rows` to make in one pass: passes of about one size, for ISA-L is slow at making a single row. */
+static unsigned batch_of(unsigned rows)
 {
-	uint8_t packed[BATCH_ROWS * RS_SYMBOLS_MAX];
+	unsigned passes = (rows + BATCH_ROWS - 1) / BATCH_ROWS;
 
-	for (unsigned done = 0; done < rows; done += BATCH_ROWS) {
-		unsigned batch = rows - done < BATCH_ROWS ? rows - done : BATCH_ROWS;
+	return (rows + passes - 1) / passes;
+}
 
-		for (unsigned row = 0; row < batch; row++)
-			memcpy(packed + (size_t)row * columns, matrix + (done + row) * stride,
-			       columns);
-		ec_init_tables((int)columns, (int)batch, packed, rs->batch_tables);
-		ec_encode_data((int)length, (int)columns, (int)batch, rs->batch_tables, input,
-			       output + done);
-	}
+/* Makes up to BATCH_ROWS outputs, from `at` on, of the first `columns` inputs. */
+static void multiply(struct rs *rs, const uint8_t *matrix, unsigned columns, unsigned rows,
+		     unsigned at, size_t length)
+{
+	tables_make(&rs->coefficient_tables, columns, rows, matrix, rs->batch_tables);
+	ec_encode_data((int)length, (int)columns, (int)rows, rs->batch_tables, rs->input,
+		       rs->output + at);
+	registers_clean();
+}
+
+/* The first output is the plain sum of the first `count` inputs. */
+static void add(struct rs *rs, unsigned count, size_t length)
+{
+	void *vectors[RS_SYMBOLS_MAX + 1];
+
+	for (unsigned i = 0; i < count; i++)
+		vectors[i] = rs->input[i];
+	vectors[count] = rs->output[0];
+	xor_sum(vectors, count, length);
 }
 
 static void encode_region(struct rs *rs, unsigned count, const void *const data[], size_t from,
@@ -147,19 +149,22 @@ static void encode_region(struct rs *rs, unsigned count, const void *const data[
 			memset(rs->output[i], 0, to - from);
 		return;
 	}
+	if (first == 0 && rows == 1) {
+		add(rs, count, to - from);
+		return;
+	}
 	if (count == rs->table_k && first == 0 && rows == rs->table_m) {
 		ec_encode_data((int)(to - from), (int)count, (int)rows, rs->tables, rs->input,
 			       rs->output);
+		registers_clean();
 		return;
 	}
-	for (unsigned done = 0; done < rows; done += BATCH_ROWS) {
-		unsigned batch = rows - done < BATCH_ROWS ? rows - done : BATCH_ROWS;
-
+	for (unsigned done = 0, batch; done < rows; done += batch) {
+		batch = batch_of(rows - done);
 		for (unsigned row = 0; row < batch; row++)
 			cauchy_row(&rs->cauchy, first + done + row, count,
-				   rs->coefficients + row * rs->stride);
-		multiply(rs, rs->coefficients, rs->stride, count, batch, rs->input,
-			 rs->output + done, to - from);
+				   rs->matrix + row * count);
+		multiply(rs, rs->matrix, count, batch, done, to - from);
 	}
 }
 
@@ -186,6 +191,7 @@ int rs_fold(struct rs *rs, unsigned index, const void *data, size_t length, void
 		rs->output[i] = parity[i];
 	ec_encode_data_update((int)length, (int)rs->table_k, (int)rs->table_m, (int)index,
 			      rs->tables, (uint8_t *)data, rs->output);
+	registers_clean();
 	return 0;
 }
 
@@ -197,36 +203,25 @@ static void decode_region(struct rs *rs, unsigned count, void *const data[], siz
 
 	if (erasures == 0)
 		return;
-	/* C[P,R]: the columns of what is there, side by side; the rows are wanted one by one below. */
 	for (unsigned j = 0; j < count; j++) {
-		if (next < erasures && erased[next] == j) {
+		if (next < erasures && erased[next] == j)
 			next++;
-			continue;
-		}
-		for (unsigned i = 0; i < erasures; i++)
-			rs->coefficients[i * rs->stride + present] =
-				cauchy_element(&rs->cauchy, rows[i], j);
-		rs->input[present++] = (uint8_t *)data[j] + from;
-	}
-	cauchy_inverse(&rs->cauchy, rows, erased, erasures, rs->inverse);
-	if (present > 0) {
-		uint8_t *left[RS_SYMBOLS_MAX], *right[RS_SYMBOLS_MAX];
-
-		for (unsigned i = 0; i < erasures; i++) {
-			left[i] = rs->coefficients + i * rs->stride;
-			right[i] = rs->product + i * rs->stride;
-		}
-		/* Whole lines: what lies behind the last column is never looked at. */
-		multiply(rs, rs->inverse, erasures, erasures, erasures, left, right, rs->stride);
+		else
+			rs->input[present++] = (uint8_t *)data[j] + from;
 	}
 	for (unsigned i = 0; i < erasures; i++) {
-		memcpy(rs->product + i * rs->stride + present, rs->inverse + (size_t)i * erasures,
-		       erasures);
 		rs->input[present + i] = (uint8_t *)parity[i] + from;
 		rs->output[i] = (uint8_t *)data[erased[i]] + from;
 	}
-	multiply(rs, rs->product, rs->stride, present + erasures, erasures, rs->input, rs->output,
-		 to - from);
+	if (erasures == 1 && rows[0] == 0) {
+		add(rs, count, to - from);
+		return;
+	}
+	cauchy_solve(&rs->cauchy, count, erased, rows, erasures, rs->matrix);
+	for (unsigned done = 0, batch; done < erasures; done += batch) {
+		batch = batch_of(erasures - done);
+		multiply(rs, rs->matrix + done * count, count, batch, done, to - from);
+	}
 }
 
 static bool rows_valid(const struct rs *rs, const uint8_t *rows, unsigned count)

@@ -12,6 +12,9 @@
 
 #define XOR_SYMBOLS_MAX 256 /* data symbols of a group */
 
+/* vectors[count] = vectors[0] + ... + vectors[count - 1], for `length` bytes. The pointers move on behind what was summed. */
+void xor_sum(void *vectors[], unsigned count, size_t length);
+
 /* parity[] has m entries of group->length bytes. A row without data has a parity of zeros. */
 int xor_encode(const struct coding_group *group, unsigned m, const void *const data[],
 	       void *const parity[]);

@@ -14,6 +14,7 @@
 #define K_LEAST		8u
 #define ROWS_DEFAULT	16u
 #define DEPTH_LIMIT	1024u
+#define XOR_SHARE	4u /* data packets for each of parity, where m is open */
 
 static int check(const struct gw_erasure_attr *attr)
 {
@@ -22,6 +23,10 @@ static int check(const struct gw_erasure_attr *attr)
 	for (size_t i = 0; i < sizeof(attr->reserved) / sizeof(attr->reserved[0]); i++)
 		if (attr->reserved[i])
 			return -EINVAL;
+	if (attr->reserved_word || attr->code > GW_CODE_XOR ||
+	    (attr->code == GW_CODE_XOR &&
+	     (attr->m > (attr->k ? attr->k : K_DEFAULT) || (attr->rows && attr->rows != attr->m))))
+		return -EINVAL;
 	if (!attr->max_length || attr->goal > GW_GOAL_P999 || k >= RS_SYMBOLS_MAX ||
 	    attr->m > RS_SYMBOLS_MAX - k || attr->rows > RS_SYMBOLS_MAX - k ||
 	    attr->m > ERASURE_ROWS_LIMIT || attr->rows > ERASURE_ROWS_LIMIT ||
@@ -40,9 +45,12 @@ static void size_up(struct gw_erasure *e)
 	if (!attr->payload)
 		attr->payload = PAYLOAD_DEFAULT;
 	packets = attr->max_length / attr->payload + 1;
-	e->k_max = attr->k;
-	if (!attr->k && attr->m)
-		e->k_max = attr->k = K_DEFAULT;
+	if (!attr->k && (attr->m || attr->code == GW_CODE_XOR))
+		attr->k = K_DEFAULT;
+	if (attr->code == GW_CODE_XOR) {
+		attr->m = attr->m ? attr->m : (attr->k + XOR_SHARE - 1) / XOR_SHARE;
+		attr->rows = attr->m;
+	}
 	for (e->k_max = attr->k ? attr->k : K_LEAST;
 	     !attr->k && e->k_max < K_MOST && e->k_max < packets;)
 		e->k_max *= 2;
@@ -91,8 +99,9 @@ int gw_erasure_open(struct gw_context *ctx, const struct gw_erasure_attr *attr,
 	e->groups_max =
 		(uint32_t)(e->attr.max_length / PAYLOAD_LEAST / (e->attr.k ? e->attr.k : K_LEAST)) +
 		2;
-	e->scratch_bytes = layout_parity_bytes(e->attr.max_length, e->attr.payload,
-					       e->attr.k ? e->attr.k : K_DEFAULT, rows_for(attr));
+	e->scratch_bytes =
+		layout_parity_bytes(e->attr.max_length, e->attr.payload,
+				    e->attr.k ? e->attr.k : K_DEFAULT, rows_for(&e->attr));
 	e->next_row = malloc(e->groups_max);
 	e->scratch = malloc(e->scratch_bytes);
 	error = e->next_row && e->scratch ? rs_create(e->k_max, e->m_max, &e->rs) : -ENOMEM;
@@ -148,7 +157,7 @@ int erasure_prepare(struct gw_qp *qp, const struct gw_transfer_attr *attr, bool 
 	uint32_t payload;
 	int error;
 
-	if (!e)
+	if (!e || (repeat && e->attr.code == GW_CODE_XOR))
 		return -EINVAL;
 	error = gw_qp_payload(qp, &payload);
 	if (error)
@@ -161,7 +170,10 @@ int erasure_prepare(struct gw_qp *qp, const struct gw_transfer_attr *attr, bool 
 	erasure_choose(e, qp, attr->length, repeat);
 	geometry[0] = geometry[1] = 0;
 	if (e->layout.m) {
-		geometry[0] = e->layout.k | e->layout.m << 8 | e->layout.rows << 16;
+		geometry[0] = e->layout.k | e->layout.m << ERASURE_GEOMETRY_M |
+			      e->layout.code << ERASURE_GEOMETRY_CODE;
+		if (e->layout.code != GW_CODE_XOR)
+			geometry[0] |= e->layout.rows << ERASURE_GEOMETRY_ROWS;
 		geometry[1] = e->layout.depth;
 	}
 	return 0;

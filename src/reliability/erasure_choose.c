@@ -142,6 +142,16 @@ void erasure_choose(struct gw_erasure *e, struct gw_qp *qp, uint64_t length, boo
 	struct gw_estimate estimate;
 	struct erasure_choice *choice;
 
+	if (e->attr.code == GW_CODE_XOR) {
+		e->layout = (struct erasure_layout){
+			.k = e->attr.k,
+			.m = e->attr.m,
+			.rows = e->attr.m,
+			.depth = e->attr.depth ? e->attr.depth : DEPTH_LEAST,
+			.code = GW_CODE_XOR,
+		};
+		return;
+	}
 	while (packets >>= 1)
 		size++;
 	choice = &e->choices[size % ERASURE_CHOICES];

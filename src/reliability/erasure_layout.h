@@ -21,6 +21,7 @@ struct erasure_layout {
 	uint32_t m;
 	uint32_t rows;
 	uint32_t depth;
+	uint32_t code; /* enum gw_code */
 };
 
 /* k, m, rows and depth are set; the rest follows. */

@@ -6,7 +6,8 @@
  * A group that has as many parity packets as holes is decoded in place, and its packets count as landed. One that has too
  * few when parity well above has landed, or when the sender says that it has sent everything, asks for as many fresh rows
  * as it lacks; and again for others once a patience, since any row is as good as another. When it has asked for all there
- * are, its holes are named as under Selective Repeat.
+ * are, its holes are named as under Selective Repeat. An XOR code has no fresh rows: its groups ask for data symbols by
+ * name, those that its rows cannot do without.
  */
 #include <errno.h>
 #include <string.h>
@@ -25,11 +26,26 @@ struct request {
 	bool exhausted; /* a group has asked for every row */
 };
 
-static bool has(struct gw_recv *recv, uint32_t packet)
+/* Takes the sender's word for how groups are made up. False: it is nothing this end could decode. */
+static bool understood(const struct gw_erasure *e, const uint32_t geometry[2],
+		       struct erasure_layout *out)
 {
-	struct gw_run run;
+	uint32_t k = geometry[0] & 0xff, m = geometry[0] >> ERASURE_GEOMETRY_M & 0xff;
+	uint32_t rows = geometry[0] >> ERASURE_GEOMETRY_ROWS & 0xff;
+	uint32_t code = geometry[0] >> ERASURE_GEOMETRY_CODE, depth = geometry[1];
 
-	return gw_recv_next_hole(recv, packet, packet + 1, &run) == 0;
+	if (code == GW_CODE_XOR && rows == 0 && m <= k)
+		rows = m;
+	else if (code != GW_CODE_REED_SOLOMON || k > e->k_max || rows > RS_SYMBOLS_MAX - e->k_max)
+		return false;
+	if (!k || !m || m > rows || rows > ERASURE_ROWS_LIMIT || !depth || depth > UINT16_MAX)
+		return false;
+	out->k = k;
+	out->m = m;
+	out->rows = rows;
+	out->depth = depth;
+	out->code = code;
+	return true;
 }
 
 /* Until data has landed packets may still turn out smaller than they seemed. */
@@ -39,14 +55,8 @@ static void cut(struct gw_erasure *e, const struct gw_recv_status *status)
 	struct erasure_receiving *r = &e->receiving;
 	struct erasure_layout *layout = &e->layout;
 
-	layout->k = status->geometry[0] & 0xff;
-	layout->m = status->geometry[0] >> 8 & 0xff;
-	layout->rows = status->geometry[0] >> 16 & 0xff;
-	layout->depth = status->geometry[1];
-	r->codes = r->parity && layout->k && layout->k <= e->k_max && layout->m &&
-		   layout->m <= layout->rows && layout->rows <= ERASURE_ROWS_LIMIT &&
-		   layout->rows <= RS_SYMBOLS_MAX - e->k_max && layout->depth &&
-		   layout->depth <= UINT16_MAX && status->scheme == transfer->scheme->id;
+	r->codes = r->parity && understood(e, status->geometry, layout) &&
+		   status->scheme == transfer->scheme->id;
 	if (!r->codes)
 		*layout = (struct erasure_layout){ .k = 1, .m = 1, .rows = 1, .depth = 1 };
 	layout_cut(layout, status->length, status->payload);
@@ -64,53 +74,6 @@ static bool whole(const struct gw_erasure *e, uint32_t group)
 	return e->next_row[group] > e->layout.rows;
 }
 
-/* The rows of a group that are here. */
-static uint32_t rows_here(struct gw_erasure *e, uint32_t group, uint32_t wanted,
-			  uint8_t rows[RS_SYMBOLS_MAX], const void *parity[RS_SYMBOLS_MAX])
-{
-	uint32_t here = 0;
-
-	for (uint32_t row = 0; e->receiving.parity && row < e->next_row[group] && here < wanted;
-	     row++) {
-		uint32_t packet = layout_parity(&e->layout, group, row);
-
-		if (!has(e->receiving.parity, packet))
-			continue;
-		rows[here] = (uint8_t)row;
-		parity[here++] = e->scratch + (uint64_t)packet * e->layout.payload;
-	}
-	return here;
-}
-
-/* Decodes a group if that can be done. Returns how many packets it lacks. */
-static uint32_t mend(struct gw_erasure *e, uint32_t group)
-{
-	const struct gw_transfer *transfer = gw_recv_state(e->receiving.data);
-	const void *parity[RS_SYMBOLS_MAX];
-	void *data[RS_SYMBOLS_MAX];
-	uint8_t erased[RS_SYMBOLS_MAX], rows[RS_SYMBOLS_MAX];
-	uint32_t holes = 0, here;
-	struct coding_group shape;
-
-	layout_group(&e->layout, group, &shape);
-	for (uint32_t i = 0; i < shape.count; i++) {
-		uint32_t packet = layout_data(&e->layout, group, i);
-
-		data[i] = (uint8_t *)transfer->addr + (uint64_t)packet * e->layout.payload;
-		if (!has(e->receiving.data, packet))
-			erased[holes++] = (uint8_t)i;
-	}
-	here = holes ? rows_here(e, group, holes, rows, parity) : 0;
-	if (here < holes)
-		return holes - here;
-	if (holes && rs_decode(e->rs, &shape, data, erased, holes, rows, parity))
-		return holes;
-	for (uint32_t i = 0; i < holes; i++)
-		gw_recv_rebuilt(e->receiving.data, layout_data(&e->layout, group, erased[i]));
-	e->next_row[group] = (uint8_t)(e->layout.rows + 1);
-	return 0;
-}
-
 static void write_u32(uint8_t *bytes, uint32_t value)
 {
 	for (int i = 0; i < 4; i++)
@@ -119,33 +82,66 @@ static void write_u32(uint8_t *bytes, uint32_t value)
 
 static void flush(struct gw_erasure *e, struct request *request)
 {
-	if (!request->entries)
-		return;
-	request->bytes[0] = ERASURE_REPAIR;
-	write_u32(request->bytes + 1, ++e->receiving.round);
-	gw_recv_control(e->receiving.data, request->bytes,
-			ERASURE_REPAIR_HEAD + request->entries * ERASURE_REPAIR_ENTRY);
+	struct erasure_receiving *r = &e->receiving;
+	uint32_t done = 0;
+
+	while (done < request->entries) {
+		uint32_t left = request->entries - done;
+		uint32_t count = left < r->entries_max ? left : r->entries_max;
+		/* Where the entries before were: the head is shorter than one. */
+		uint8_t *bytes = request->bytes + done * ERASURE_REPAIR_ENTRY;
+
+		bytes[0] = ERASURE_REPAIR;
+		write_u32(bytes + 1, ++r->round);
+		if (gw_recv_control(r->data, bytes,
+				    ERASURE_REPAIR_HEAD + count * ERASURE_REPAIR_ENTRY) ==
+			    -EMSGSIZE &&
+		    count > 1) {
+			r->entries_max = count / 2; /* the path takes no datagram as long as that */
+			continue;
+		}
+		done += count;
+		request->sent++;
+	}
 	request->entries = 0;
-	request->sent++;
 }
 
-static void ask_for(struct gw_erasure *e, struct request *request, uint32_t group, uint32_t count)
+/* Returns whether there was room for it. */
+static bool ask_for(struct gw_erasure *e, struct request *request, uint32_t group, uint32_t first,
+		    uint32_t count)
 {
 	uint8_t *entry =
 		request->bytes + ERASURE_REPAIR_HEAD + request->entries * ERASURE_REPAIR_ENTRY;
 
-	if (e->next_row[group] + count > e->layout.rows) {
-		request->exhausted = true;
-		return;
-	}
-	if (request->sent == REQUESTS_A_GO)
-		return;
+	if (request->sent >= REQUESTS_A_GO)
+		return false;
 	write_u32(entry, group);
-	entry[4] = e->next_row[group];
+	entry[4] = (uint8_t)first;
 	entry[5] = (uint8_t)count;
-	e->next_row[group] = (uint8_t)(e->next_row[group] + count);
-	if (++request->entries == ENTRIES_MAX)
+	if (++request->entries >= e->receiving.entries_max)
 		flush(e, request);
+	return true;
+}
+
+static void ask_for_rows(struct gw_erasure *e, struct request *request, uint32_t group,
+			 uint32_t count)
+{
+	if (e->next_row[group] + count > e->layout.rows)
+		request->exhausted = true;
+	else if (ask_for(e, request, group, e->next_row[group], count))
+		e->next_row[group] = (uint8_t)(e->next_row[group] + count);
+}
+
+static void ask_for_symbols(struct gw_erasure *e, struct request *request, uint32_t group,
+			    const uint8_t *wanted, uint32_t count)
+{
+	for (uint32_t i = 0, run; i < count; i += run) {
+		for (run = 1; i + run < count && wanted[i + run] == wanted[i] + run;)
+			run++;
+		if (!ask_for(e, request, group, wanted[i], run))
+			return;
+		e->next_row[group] = 0;
+	}
 }
 
 /* Names every hole in provable stripes: some group has no rows left to ask for. */
@@ -205,6 +201,7 @@ static bool judge(struct gw_erasure *e, const struct gw_recv_status *status, boo
 {
 	struct erasure_receiving *r = &e->receiving;
 	struct request request = { .entries = 0 };
+	uint8_t wanted[RS_SYMBOLS_MAX];
 	uint32_t passed = r->codes ? first_pass(e) : 0;
 	/* Also the one of which some parity has landed, but none before: looking costs as much as the stripe is long. */
 	uint32_t visible = r->codes && passed ? stripes_below(e, passed - 1) + 1 : 0;
@@ -220,12 +217,16 @@ static bool judge(struct gw_erasure *e, const struct gw_recv_status *status, boo
 
 		for (uint32_t group = first; group < first + layout_width(&e->layout, stripe);
 		     group++) {
-			uint32_t lacks = whole(e, group) ? 0 : mend(e, group);
+			uint32_t lacks = whole(e, group) ? 0 : erasure_mend(e, group, wanted);
 
 			open += lacks > 0;
-			if (lacks && stripe < r->provable &&
-			    (again || e->next_row[group] == e->layout.m))
-				ask_for(e, &request, group, lacks);
+			if (!lacks || stripe >= r->provable ||
+			    (!again && e->next_row[group] != e->layout.m))
+				continue;
+			if (e->layout.code == GW_CODE_XOR)
+				ask_for_symbols(e, &request, group, wanted, lacks);
+			else
+				ask_for_rows(e, &request, group, lacks);
 		}
 		if (!open && stripe == r->stripe)
 			r->stripe++;
@@ -359,7 +360,7 @@ void erasure_recv_begin(struct gw_recv *recv, uint64_t now)
 	int error;
 
 	(void)now;
-	e->receiving = (struct erasure_receiving){ .data = recv };
+	e->receiving = (struct erasure_receiving){ .data = recv, .entries_max = ENTRIES_MAX };
 	error = gw_recv_post(gw_recv_qp(recv), &attr, &e->receiving.parity);
 	if (error)
 		gw_transfer_finish_recv(recv, error, GW_MISSING_UNKNOWN);

@@ -4,11 +4,12 @@
  *
  * The data is put at once. Parity is then computed a stripe at a time, one for each turn of the timer, and put behind it:
  * while the wire carries data the processor is ahead of it, and neither waits for the other. What is asked for later is
- * computed when it is asked for. The sender keeps nothing about single packets; as under Selective Repeat it asks when it
+ * computed when it is asked for; an XOR code has no further parity, and is asked for data. The sender keeps nothing about single packets; as under Selective Repeat it asks when it
  * has sent everything and hears nothing.
  */
 #include <errno.h>
 
+#include "coding/xor.h"
 #include "erasure_state.h"
 
 static bool encoding(const struct gw_erasure *e)
@@ -74,7 +75,10 @@ static void encode(struct gw_erasure *e, uint32_t group, uint32_t first, uint32_
 	for (uint32_t i = 0; i < rows; i++)
 		parity[i] = e->scratch + (uint64_t)layout_parity(&e->layout, group, first + i) *
 						 e->layout.payload;
-	rs_encode(e->rs, &shape, data, first, rows, parity);
+	if (e->layout.code == GW_CODE_XOR)
+		xor_encode(&shape, rows, data, parity);
+	else
+		rs_encode(e->rs, &shape, data, first, rows, parity);
 }
 
 static void encode_stripe(struct gw_erasure *e)
@@ -149,29 +153,54 @@ static uint32_t read_u32(const uint8_t *bytes)
 	       (uint32_t)bytes[3] << 24;
 }
 
+/* Puts parity rows of a group that were not sent before. Returns false if that cannot be done now. */
+static bool put_rows(struct gw_erasure *e, uint32_t group, uint32_t first, uint32_t rows)
+{
+	/* The first pass is not computed again: the fabric may be reading it. */
+	if (first < e->layout.m || first + rows > e->layout.rows)
+		return false;
+	if (gw_stream_waiting(e->sending.parity) + (int)rows > GW_PUTS_MAX)
+		return false;
+	encode(e, group, first, rows);
+	for (uint32_t i = 0; i < rows; i++)
+		put_parity(e, layout_parity(&e->layout, group, first + i), 1);
+	return true;
+}
+
+/* Puts data symbols of a group again. */
+static bool put_symbols(struct gw_erasure *e, uint32_t group, uint32_t first, uint32_t count)
+{
+	struct coding_group shape;
+
+	layout_group(&e->layout, group, &shape);
+	if (first + count > shape.count)
+		return false;
+	for (uint32_t i = 0; i < count; i++)
+		if (put_data(e, layout_data(&e->layout, group, first + i), 1))
+			return false;
+	return true;
+}
+
 void erasure_repair(struct gw_send *send, void *arg, const void *data, size_t length, uint64_t now)
 {
 	struct gw_erasure *e = erasure_of_send(send);
+	bool fresh = e->layout.code != GW_CODE_XOR;
 	const uint8_t *bytes = data;
 
 	(void)arg;
-	if (length < ERASURE_REPAIR_HEAD || bytes[0] != ERASURE_REPAIR || !e->sending.parity ||
-	    !e->sending.open || !new_round(&e->sending, read_u32(bytes + 1)))
+	if (length < ERASURE_REPAIR_HEAD || bytes[0] != ERASURE_REPAIR ||
+	    (fresh && (!e->sending.parity || !e->sending.open)) ||
+	    !new_round(&e->sending, read_u32(bytes + 1)))
 		return;
 	for (size_t at = ERASURE_REPAIR_HEAD; at + ERASURE_REPAIR_ENTRY <= length;
 	     at += ERASURE_REPAIR_ENTRY) {
 		uint32_t group = read_u32(bytes + at);
-		uint32_t first = bytes[at + 4], rows = bytes[at + 5];
+		uint32_t first = bytes[at + 4], count = bytes[at + 5];
 
-		/* The first pass is not computed again: the fabric may be reading it. */
-		if (group >= e->layout.groups || first < e->layout.m ||
-		    first + rows > e->layout.rows)
+		/* What is not put now will be asked for again. */
+		if (group >= e->layout.groups || !(fresh ? put_rows(e, group, first, count)
+							 : put_symbols(e, group, first, count)))
 			break;
-		if (gw_stream_waiting(e->sending.parity) + (int)rows > GW_PUTS_MAX)
-			break; /* it will ask again */
-		encode(e, group, first, rows);
-		for (uint32_t i = 0; i < rows; i++)
-			put_parity(e, layout_parity(&e->layout, group, first + i), 1);
 	}
 	next(e, now);
 }
@@ -275,7 +304,8 @@ void erasure_send_begin(struct gw_send *send, uint64_t now)
 	(void)now;
 	e->sending = (struct erasure_sending){ .data = send, .repeats = !e->layout.m };
 	if (e->layout.m) {
-		rs_retable(e->rs, e->layout.k, e->layout.m);
+		if (e->layout.code != GW_CODE_XOR)
+			rs_retable(e->rs, e->layout.k, e->layout.m);
 		attr.length = layout_parity_bytes(transfer->length, e->attr.payload, e->layout.k,
 						  e->layout.rows);
 	}

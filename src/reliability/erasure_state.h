@@ -21,10 +21,17 @@
 /* The sender says that it has sent everything. */
 #define ERASURE_TAIL_PROBE 1
 /* The receiver asks for parity: this byte, its round, and entries of a group, its first row, and how many. Rows are named
- * and not counted, so that a request heard twice is the same request. */
+ * and not counted, so that a request heard twice is the same request. Under XOR it is data symbols of the group that an
+ * entry names: the first of them, and how many. */
 #define ERASURE_REPAIR	     2
 #define ERASURE_REPAIR_HEAD  5u
 #define ERASURE_REPAIR_ENTRY 6u
+
+/* The first word of the announcement's geometry: k, m, rows and code, a byte each; zero is Selective Repeat. Rows are 0 under
+ * XOR: there are no more than m, and an end that knows no codes takes that for a group it cannot decode. */
+#define ERASURE_GEOMETRY_M    8
+#define ERASURE_GEOMETRY_ROWS 16
+#define ERASURE_GEOMETRY_CODE 24
 
 #define ERASURE_BACKOFF_LIMIT 6
 #define ERASURE_ROWS_LIMIT    254u /* a byte counts them, and says one more */
@@ -54,7 +61,8 @@ struct erasure_receiving {
 	uint32_t provable; /* stripes below this will not mend by themselves */
 	uint32_t landed;   /* when last looked at */
 	uint32_t round;
-	uint32_t quiet; /* rounds in a row that brought nothing */
+	uint32_t quiet;	      /* rounds in a row that brought nothing */
+	uint32_t entries_max; /* that a request may have */
 	int status;
 	uint64_t asked_ns; /* when something was last asked for */
 	bool cut;
@@ -93,8 +101,8 @@ struct gw_erasure {
 	struct erasure_sending sending;
 	struct erasure_receiving receiving;
 	uint32_t groups_max;
-	uint8_t *
-		next_row; /* of each group: the first that was not asked for; rows + 1 when it is whole */
+	/* Of each group: the first row that was not asked for; rows + 1 when it is whole. Under XOR m until it asked, then 0. */
+	uint8_t *next_row;
 };
 
 static inline uint64_t erasure_backed_off(uint64_t patience_ns, uint32_t times)
@@ -141,6 +149,10 @@ int erasure_prepare(struct gw_qp *qp, const struct gw_transfer_attr *attr, bool 
 
 /* erasure_choose.c: k, m, rows and depth of a message, in e->layout. `repeat`: it may be Selective Repeat. */
 void erasure_choose(struct gw_erasure *e, struct gw_qp *qp, uint64_t length, bool repeat);
+
+/* erasure_mend.c: rebuilds what can be rebuilt of a group. Returns how many packets it lacks; under XOR wanted[] names the
+ * data symbols. */
+uint32_t erasure_mend(struct gw_erasure *e, uint32_t group, uint8_t wanted[RS_SYMBOLS_MAX]);
 
 /* erasure_send.c, for the table */
 void erasure_send_begin(struct gw_send *send, uint64_t now);

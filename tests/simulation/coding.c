@@ -3,7 +3,8 @@
 #include "reliability/erasure_state.h"
 #include "simulation/flow.h"
 
-int message_open_coding(struct message *m, struct gw_context *tx, struct gw_context *rx)
+static int open_end(const struct message *m, int end, struct gw_context *ctx,
+		    struct gw_erasure **out)
 {
 	struct gw_erasure_attr attr = { .max_length = m->plan->capacity,
 					.payload = m->flow->run->scenario->sim.payload,
@@ -11,12 +12,24 @@ int message_open_coding(struct message *m, struct gw_context *tx, struct gw_cont
 					.m = m->plan->m,
 					.rows = 6,
 					.depth = 3 };
+
+	if (m->plan->by_xor[end]) {
+		attr.code = GW_CODE_XOR;
+		attr.rows = 0;
+		if (attr.k && attr.m > attr.k)
+			attr.m = attr.k;
+	}
+	return gw_erasure_open(ctx, &attr, out);
+}
+
+int message_open_coding(struct message *m, struct gw_context *tx, struct gw_context *rx)
+{
 	int error;
 
 	if (m->plan->mode != MODE_ERASURE && m->plan->mode != MODE_AUTO)
 		return 0;
-	error = gw_erasure_open(tx, &attr, &m->erasure[0]);
-	return error ? error : gw_erasure_open(rx, &attr, &m->erasure[1]);
+	error = open_end(m, 0, tx, &m->erasure[0]);
+	return error ? error : open_end(m, 1, rx, &m->erasure[1]);
 }
 
 void message_saw_choice(const struct message *m)
@@ -28,6 +41,11 @@ void message_saw_choice(const struct message *m)
 
 void message_close_coding(struct message *m, int end, bool lives)
 {
+	const struct gw_erasure *e = m->erasure[end];
+
+	/* The receiver's last round of asking, in a transfer that was its only one. */
+	if (e && end == 1 && e->layout.code == GW_CODE_XOR && e->receiving.round)
+		run_saw(m->flow->run, SIGHT_XOR_ASKED);
 	if (!lives)
 		gw_erasure_abandon(m->erasure[end]);
 	else if (m->erasure[end] && gw_erasure_close(m->erasure[end]))

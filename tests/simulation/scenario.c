@@ -177,6 +177,8 @@ static void draw_message(struct rng *rng, struct message_plan *m, uint32_t paylo
 	m->deadline_ns = between(rng, 0, rng_chance(rng, 0.5) ? 2 * MS : 200 * MS);
 	m->floor_ppm = PICK(rng, 0, 0, 500000, 1000000);
 	m->in_line = (m->imm & 7) > 0;
+	m->by_xor[0] = m->mode == MODE_ERASURE && m->imm >> 3 & 1;
+	m->by_xor[1] = m->mode == MODE_ERASURE && m->imm >> 4 & 1;
 }
 
 static void draw_flows(struct rng *rng, struct scenario *s)

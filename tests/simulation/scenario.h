@@ -37,6 +37,7 @@ struct message_plan {
 	bool stream_twice;
 	uint32_t k;	      /* erasure, auto: data packets of a group; 0: by what is measured */
 	uint32_t m;	      /* parity packets; 0: by measured loss */
+	bool by_xor[2];	      /* erasure: what each end would code with */
 	uint64_t deadline_ns; /* bounded */
 	uint32_t floor_ppm;
 	bool in_line; /* newer ones of the flow pre-empt it */

@@ -38,6 +38,7 @@ const char *const sight_names[SIGHTS] = {
 	[SIGHT_COMPLETED_EARLY] = "completion before its turn",
 	[SIGHT_SEND_ABANDONED] = "send abandoned",
 	[SIGHT_REBUILT] = "packet computed from others",
+	[SIGHT_XOR_ASKED] = "row of an XOR code that lost too much",
 	[SIGHT_CHOSE_PARITY] = "automatic choice of parity",
 	[SIGHT_CHOSE_REPEATING] = "automatic choice of repeating",
 	[SIGHT_DEADLINE] = "deadline hit",

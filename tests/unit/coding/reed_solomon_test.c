@@ -68,8 +68,10 @@ static void test_parity_is_what_the_matrix_says(void **state)
 				uint8_t sum = 0;
 
 				for (unsigned j = 0; j < 5; j++)
-					sum ^= slow_times(slow_inverse((uint8_t)((255 - r) ^ j)),
-							  symbols.truth[j][at]);
+					sum ^= slow_times(
+						slow_times(slow_inverse((uint8_t)((255 - r) ^ j)),
+							   (uint8_t)(255 ^ j)),
+						symbols.truth[j][at]);
 				assert_int_equal(parity[at], sum);
 			}
 		}

@@ -20,7 +20,7 @@ static void encode(unsigned m)
 
 static void test_parity_is_the_exclusive_or_of_its_row(void **state)
 {
-	static const unsigned lengths[] = { 1, 7, 63, 64, 65, 127, 128, 1000, 4096 };
+	static const unsigned lengths[] = { 1, 7, 31, 32, 33, 63, 64, 65, 127, 128, 1000, 4096 };
 
 	(void)state;
 	for (unsigned i = 0; i < sizeof(lengths) / sizeof(lengths[0]); i++) {

@@ -384,6 +384,36 @@ static void cancelled(void **state)
 	close_ends(&duo);
 }
 
+/* Taking memory back takes a while here. Who is told of the end may close the coder at once. */
+static void told_when_over(void **state)
+{
+	struct duo_attr attr = { .link = { .delay_ns = RTT_NS / 2 },
+				 .host = { .fence_ns = MS },
+				 .memory_bytes = LENGTH };
+	struct duo_transfer transfer;
+	struct duo duo;
+
+	(void)state;
+	memset(&plan, 0, sizeof(plan));
+	duo_open(&duo, &attr);
+	assert_int_equal(gw_erasure_open(duo.ctx[0], &small, &erasure[0]), 0);
+	assert_int_equal(gw_erasure_open(duo.ctx[1], &small, &erasure[1]), 0);
+	duo.scheme = &gw_erasure;
+	duo.options[0] = erasure[0];
+	duo.options[1] = erasure[1];
+	duo_start(&duo, LENGTH, &transfer);
+	assert_int_equal(gw_recv_complete(transfer.recv), 0);
+	world_touch(&duo.world, 1);
+	duo_until(&duo, S, transfer.received);
+	assert_int_equal(gw_erasure_close(erasure[1]), 0);
+	duo_until(&duo, S, transfer.sent);
+	assert_int_equal(gw_send_close(transfer.send), 0);
+	assert_int_equal(gw_recv_close(transfer.recv), 0);
+	duo_run(&duo, S);
+	assert_int_equal(gw_erasure_close(erasure[0]), 0);
+	duo_close(&duo);
+}
+
 static void refused(void **state)
 {
 	struct gw_transfer_attr attr = { .length = 1 };
@@ -408,7 +438,7 @@ static void refused(void **state)
 		bad.m = i == 3 ? 7 : 2;
 		bad.payload = i == 4 ? 32 : 0;
 		bad.goal = i == 5 ? 3 : 0;
-		bad.reserved[2] = i == 6;
+		bad.reserved[1] = i == 6;
 		assert_int_equal(gw_erasure_open(duo.ctx[0], &bad, &out), -EINVAL);
 	}
 	close_ends(&duo);
@@ -417,14 +447,15 @@ static void refused(void **state)
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
-		cmocka_unit_test(nothing_lost),	 cmocka_unit_test(one_lost),
-		cmocka_unit_test(burst),	 cmocka_unit_test(too_many_lost),
-		cmocka_unit_test(last_stripe),	 cmocka_unit_test(all_parity_lost),
-		cmocka_unit_test(repair_lost),	 cmocka_unit_test(rows_used_up),
-		cmocka_unit_test(requests_lost), cmocka_unit_test(everything_lost),
-		cmocka_unit_test(ends_differ),	 cmocka_unit_test(no_slot_for_parity),
-		cmocka_unit_test(random_loss),	 cmocka_unit_test(cancelled),
-		cmocka_unit_test(refused),	 cmocka_unit_test(many_ask),
+		cmocka_unit_test(nothing_lost),	  cmocka_unit_test(one_lost),
+		cmocka_unit_test(burst),	  cmocka_unit_test(too_many_lost),
+		cmocka_unit_test(last_stripe),	  cmocka_unit_test(all_parity_lost),
+		cmocka_unit_test(repair_lost),	  cmocka_unit_test(rows_used_up),
+		cmocka_unit_test(requests_lost),  cmocka_unit_test(everything_lost),
+		cmocka_unit_test(ends_differ),	  cmocka_unit_test(no_slot_for_parity),
+		cmocka_unit_test(random_loss),	  cmocka_unit_test(cancelled),
+		cmocka_unit_test(refused),	  cmocka_unit_test(many_ask),
+		cmocka_unit_test(told_when_over),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
