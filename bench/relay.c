@@ -12,13 +12,16 @@
 #include <errno.h>
 #include <getopt.h>
 #include <poll.h>
+#include <sched.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "lab/lateness.h"
 #include "lab/units.h"
@@ -28,6 +31,7 @@
 #define FRAMES	    8192 /* that one direction holds; a power of two */
 #define NS_A_SECOND UINT64_C(1000000000)
 #define BURST_MAX   10000
+#define NICE	    -10
 
 struct frame {
 	uint64_t at_ns;
@@ -181,6 +185,17 @@ static struct direction open_direction(int from, int to, const struct link_attr 
 	return d;
 }
 
+/* As the lab's switch: behind the guests' own work it would be late. Where neither is allowed, so be it. */
+static void be_prompt(void)
+{
+	const struct sched_param lowest = { .sched_priority = 1 };
+
+	prctl(PR_SET_TIMERSLACK, 1UL);
+	if (sysconf(_SC_NPROCESSORS_ONLN) > 1 && sched_setscheduler(0, SCHED_RR, &lowest) == 0)
+		return;
+	setpriority(PRIO_PROCESS, 0, NICE);
+}
+
 int main(int argc, char **argv)
 {
 	static const struct option known[] = {
@@ -226,7 +241,7 @@ int main(int argc, char **argv)
 	/* Seeds of the two directions do not meet those of the next run. */
 	there = open_direction(a, b, &attr, 2 * seed);
 	back = open_direction(b, a, &attr, 2 * seed + 1);
-	prctl(PR_SET_TIMERSLACK, 1UL);
+	be_prompt();
 	for (;;) {
 		take(&there);
 		take(&back);

@@ -3,8 +3,8 @@
  * godwit_stream: how long messages take under a scheme of ours on any fabric, one at a time.
  *
  * Usage: godwit_stream --serve --fabric NAME
- *	  godwit_stream HOST --fabric NAME [--scheme sr|bounded] [--congestion NAME] [--messages N] [--seconds S]
- *			[--message SIZE]
+ *	  godwit_stream HOST --fabric NAME [--scheme sr|bounded] [--congestion NAME] [--rate BITS] [--grace S]
+ *			[--messages N] [--seconds S] [--message SIZE]
  *	  both: [--port N]
  *
  * What `godwit perf` measures, for fabrics that the command does not open: a soft-RoCE device above all. The public
@@ -24,22 +24,29 @@
 #include "ends.h"
 #include "times.h"
 
-#define RECEIVES	  16 /* posted at once: memory is not free again before its fence has passed */
-#define SLOTS		  32
-#define WAIT_NS		  20000000
-#define INFO_WORDS	  (sizeof(struct gw_qp_info) / sizeof(uint64_t))
-#define BOUNDED_PATIENCES 6 /* as in `godwit perf`: until a lost announcement has been repeated */
-#define PPM		  1000000
+#define RECEIVES   16 /* posted at once: memory is not free again before its fence has passed */
+#define SLOTS	   32
+#define WAIT_NS	   20000000
+#define INFO_WORDS (sizeof(struct gw_qp_info) / sizeof(uint64_t))
+#define PPM	   1000000
 
 struct options {
 	struct ends ends;
 	const char *fabric;
 	const char *scheme;
 	const char *congestion;
+	uint64_t rate_bps; /* no faster than this; 0: no cap */
+	uint64_t grace_ns; /* of a bounded message; 0: the library's choice */
 	uint64_t message;
 };
 
-enum { HELLO_MESSAGE, HELLO_BOUNDED, HELLO_INFO, HELLO_WORDS = HELLO_INFO + INFO_WORDS };
+enum {
+	HELLO_MESSAGE,
+	HELLO_BOUNDED,
+	HELLO_GRACE_NS,
+	HELLO_INFO,
+	HELLO_WORDS = HELLO_INFO + INFO_WORDS
+};
 enum { REPORT_BYTES, REPORT_ALL_BYTES, REPORT_HOLED, REPORT_WORDS };
 
 struct end;
@@ -64,6 +71,7 @@ struct end {
 	/* of the receiver */
 	struct receive receives[RECEIVES];
 	struct gw_pace pace;
+	uint64_t grace_ns;
 	uint64_t report[REPORT_WORDS];
 };
 
@@ -119,23 +127,26 @@ static void received(void *arg, const struct gw_transfer_result *result, uint64_
 	struct end *end = receive->end;
 	uint64_t bytes = end->scheme == &gw_bounded ? receive->outcome.bytes : result->length;
 
+	/* One whose time was up before it was announced is lost as a whole. */
+	bool lost = end->scheme == &gw_bounded && result->status == -ETIMEDOUT && !end->gone;
+
 	(void)now;
 	gw_recv_close(receive->recv);
 	if (end->gone || result->status == -ECONNRESET)
 		return;
-	must(end, "receiving", result->status);
-	end->report[REPORT_BYTES] += bytes;
+	if (!lost)
+		must(end, "receiving", result->status);
+	end->report[REPORT_BYTES] += lost ? 0 : bytes;
 	end->report[REPORT_ALL_BYTES] += end->message;
-	end->report[REPORT_HOLED] += bytes < end->message;
+	end->report[REPORT_HOLED] += lost || bytes < end->message;
 	post(receive);
 }
 
 static void post(struct receive *receive)
 {
 	struct end *end = receive->end;
-	uint64_t usual = gw_pace_timeout_ns(&end->pace, 1, end->message);
-	uint64_t least = BOUNDED_PATIENCES * gw_qp_patience_ns(end->qp);
-	struct gw_bounded_options options = { .flags = GW_BOUNDED_KEEP,
+	struct gw_bounded_options options = { .grace_ns = end->grace_ns,
+					      .flags = GW_BOUNDED_KEEP,
 					      .ceiling_ppm = PPM,
 					      .pace = &end->pace,
 					      .outcome = &receive->outcome };
@@ -145,8 +156,6 @@ static void post(struct receive *receive)
 					 .done = received,
 					 .arg = receive };
 
-	if (usual && usual < least)
-		options.deadline_ns = least;
 	if (end->scheme == &gw_bounded)
 		attr.options = &options;
 	must(end, "receive", gw_transfer_recv(end->qp, end->scheme, &attr, &receive->recv));
@@ -163,6 +172,7 @@ static void serve(const struct options *o)
 		die_text("the other end", "not a godwit_stream");
 	end.message = hello[HELLO_MESSAGE];
 	end.scheme = hello[HELLO_BOUNDED] ? &gw_bounded : &gw_selective_repeat;
+	end.grace_ns = hello[HELLO_GRACE_NS];
 	memory = working_set(RECEIVES * end.message);
 	open_end(&end, o->fabric, memory, RECEIVES * end.message);
 	connect_to(&end, hello + HELLO_INFO);
@@ -201,7 +211,8 @@ static void send_message(struct end *end, uint8_t *memory)
 	while (!end->sent)
 		gw_wait(end->ctx, WAIT_NS);
 	gw_send_close(send);
-	must(end, "sending", end->result.status);
+	if (end->scheme != &gw_bounded || end->result.status != -ECANCELED)
+		must(end, "sending", end->result.status);
 }
 
 static void print_result(const struct options *o, const struct end *end, uint64_t wall_ns,
@@ -213,10 +224,10 @@ static void print_result(const struct options *o, const struct end *end, uint64_
 	gw_qp_estimate(end->qp, &estimate);
 	gw_qp_payload(end->qp, &payload);
 	printf("{\"peer\": \"godwit_stream\", \"fabric\": \"%s\", \"scheme\": \"%s\", "
-	       "\"congestion\": \"%s\", \"payload\": %u, \"bytes\": %lu, \"holed\": %lu, "
-	       "\"retransmits\": %lu, \"delivered\": %.9f",
-	       o->fabric, o->scheme, o->congestion, payload, report[REPORT_BYTES],
-	       report[REPORT_HOLED], estimate.retransmitted,
+	       "\"congestion\": \"%s\", \"rate_bps\": %lu, \"payload\": %u, \"bytes\": %lu, \"holed\": %lu, "
+	       "\"retransmits\": %lu, \"rtt_us\": %.1f, \"delivered\": %.9f",
+	       o->fabric, o->scheme, o->congestion, o->rate_bps, payload, report[REPORT_BYTES],
+	       report[REPORT_HOLED], estimate.retransmitted, (double)estimate.rtt_ns / 1e3,
 	       (double)report[REPORT_BYTES] / (double)report[REPORT_ALL_BYTES]);
 	print_seconds("seconds", wall_ns);
 	times_print(times);
@@ -227,7 +238,7 @@ static void measure(const struct options *o)
 {
 	int control = tcp_connect(o->ends.host, o->ends.port, 0, NULL);
 	struct end end = { .message = o->message };
-	struct gw_flow_attr flow_attr = { .congestion = o->congestion };
+	struct gw_flow_attr flow_attr = { .congestion = o->congestion, .rate_bps = o->rate_bps };
 	uint64_t hello[HELLO_WORDS], report[REPORT_WORDS], word = 0, begin;
 	uint8_t *memory = working_set(o->message);
 	struct gw_flow *flow = NULL;
@@ -235,6 +246,7 @@ static void measure(const struct options *o)
 
 	hello[HELLO_MESSAGE] = o->message;
 	hello[HELLO_BOUNDED] = !strcmp(o->scheme, "bounded");
+	hello[HELLO_GRACE_NS] = o->grace_ns;
 	end.scheme = hello[HELLO_BOUNDED] ? &gw_bounded : &gw_selective_repeat;
 	open_end(&end, o->fabric, memory, o->message);
 	describe(&end, hello + HELLO_INFO);
@@ -242,7 +254,7 @@ static void measure(const struct options *o)
 	if (!hear(control, hello, HELLO_WORDS))
 		die_text(o->ends.host, "the server went away");
 	connect_to(&end, hello + HELLO_INFO);
-	if (strcmp(o->congestion, "none") != 0)
+	if (strcmp(o->congestion, "none") != 0 || o->rate_bps)
 		must(&end, o->congestion, gw_flow_open(end.qp, &flow_attr, &flow));
 
 	begin = now_ns();
@@ -270,6 +282,8 @@ int main(int argc, char **argv)
 		{ "fabric", required_argument, NULL, 'f' },
 		{ "scheme", required_argument, NULL, 'S' },
 		{ "congestion", required_argument, NULL, 'C' },
+		{ "rate", required_argument, NULL, 'R' },
+		{ "grace", required_argument, NULL, 'g' },
 		{ "message", required_argument, NULL, 'm' },
 		{ 0 },
 	};
@@ -289,6 +303,12 @@ int main(int argc, char **argv)
 			break;
 		case 'C':
 			o.congestion = optarg;
+			break;
+		case 'R':
+			o.rate_bps = parse_size("--rate", optarg);
+			break;
+		case 'g':
+			o.grace_ns = (uint64_t)(parse_seconds("--grace", optarg) * 1e9);
 			break;
 		case 'm':
 			o.message = parse_size("--message", optarg);
