@@ -23,7 +23,7 @@
 #include "times.h"
 
 #define PORT	   1
-#define RETRIES	   7 /* the most, of timeouts and of receivers not ready */
+#define RETRIES	   7 /* the most there can be; soft-RoCE takes it for without end */
 #define FIRST_PSN  1
 #define HOP_LIMIT  64
 #define ATTEMPTS   10
