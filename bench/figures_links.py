@@ -90,6 +90,35 @@ def bounded(kept):
     return joined(f"{result['name']}, messages of 1 MiB:\n\n{table(rows)}", missing(result), origin(result, kept))
 
 
+def share(one):
+    return f"{100 * one['median']:.3f} %" if one else "-"
+
+
+def bounded_rxe(kept):
+    """What the guests themselves cost stands beside what loss costs."""
+    result = kept["result"]
+    link, small = result["link"], result["small"]
+    rows = [["", "mean, ms", "median, ms", "99th percentile, ms", "it / godwit-bounded", "without loss: mean / 99th percentile",
+             "delivered", "met loss of", "messages", "marks"]]
+    for name, one in result["summary"].items():
+        clean = result["lossless"][name]
+        noted = [f"{one['failed_messages']} messages failed"] if one["failed_messages"] else []
+        noted += [f"{one[key]} {key}" for key in ("late", "disturbed", "failed") if one[key]]
+        rows.append([name, spread(one["mean_ms"]), middle(one["median_ms"]), spread(one["p99_ms"]),
+                     spread(result["ratios"].get(name)), f"{middle(clean['mean_ms'])} / {middle(clean['p99_ms'])}",
+                     share(one["delivered"]), share(one["lost"]), str(one["messages"]), ", ".join(noted)])
+    title = (f"{link['rtt_ms']:g} ms, {link['rate_mbps']:g} Mbit/s, {link['loss']:g} in bursts of {link['burst']}, MTU "
+             f"{link['mtu']}, messages of 1 MiB:")
+    time = small.get("message_time")
+    said = (f"A write of {small['bytes']} bytes takes {number(time['median_us'])} us there and back without loss (median, "
+            f"`{small['contender']}`), of which the link is {1000 * link['rtt_ms']:g}." if time else "")
+    lines = [f"{kept['processor']}, {result['processors']} processors, Linux {result['kernel']}, {kept['compiler']}; guests with Linux "
+             f"{result['guest_kernel']}; median of {result['rounds']} interleaved rounds (least to most), *soft-RoCE*. "
+             f"`{kept['command']}`"]
+    lines += [f"- `{name}`: {one['what']} ({one['tuning']})" for name, one in result["contenders"].items() if not one["missing"]]
+    return joined(f"{title}\n\n{table(rows)}", said, missing(result), "\n".join(lines))
+
+
 def shared(kept):
     result = kept["result"]
     rows = [["together", "bottleneck, Gbit/s", "share of the first", "Jain's index", "waited, median ms", "99th percentile, ms",
@@ -136,4 +165,5 @@ def overhead(kept):
                   missing(result), origin(result, kept))
 
 
-TABLES = {"longhaul": longhaul, "schemes": schemes, "bounded": bounded, "shared": shared, "spray": spray, "overhead": overhead}
+TABLES = {"longhaul": longhaul, "schemes": schemes, "bounded": bounded, "bounded-rxe": bounded_rxe,
+          "shared": shared, "spray": spray, "overhead": overhead}
