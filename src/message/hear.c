@@ -153,7 +153,8 @@ static bool hear_nack(struct gw_qp *qp, const struct control_message *message)
 		qp_owe_soon(qp, OWE_ACK);
 		return true;
 	}
-	if (first_uncut(send))
+	/* One that ended is not cut anew with the others. */
+	if (send->ended || first_uncut(send))
 		return true;
 	if (body->below > send->packets || body->run_count > GW_NACK_RUNS_MAX)
 		return false;
@@ -162,7 +163,7 @@ static bool hear_nack(struct gw_qp *qp, const struct control_message *message)
 
 		runs[nack.count++] = (struct gw_run){ run.first, run.count };
 	}
-	if (!send->ended && !send->result && send->handler && send->handler->nack)
+	if (!send->result && send->handler && send->handler->nack)
 		send->handler->nack(send, send->arg, &nack, qp->ctx->now);
 	return true;
 }

@@ -187,7 +187,7 @@ static void draw_attr(struct rng *rng, const struct scenario *s, struct gw_chann
 	attr->peer_timeout_ns = s->qp.peer_timeout_ns;
 	attr->flags = rng_chance(rng, 0.3) ? GW_CHANNEL_CRC : 0;
 	attr->operations = 64;
-	attr->small_bytes = 1u << (6 + rng_below(rng, 6));
+	attr->small_bytes = 1u << (7 + rng_below(rng, 6));
 	attr->pack_bytes = attr->small_bytes + 64 + (uint32_t)rng_below(rng, 2000);
 	if (attr->pack_bytes < 128)
 		attr->pack_bytes = 128;

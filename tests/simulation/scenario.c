@@ -107,19 +107,19 @@ static void draw_host(struct rng *rng, struct scenario *s)
 	if (!host->nic)
 		return;
 	host->fence_ns = rng_chance(rng, 0.7) ? between(rng, 0, 500 * US) : 0;
-	host->read_ns = rng_chance(rng, 0.7)
+	host->read_ns = rng_chance(rng, 0.85)
 				? between(rng, 0, rng_chance(rng, 0.9) ? 200 * MS : 50 * US)
 				: 0;
 	host->completion_ns = rng_chance(rng, 0.7) ? between(rng, 0, 200 * US) : 0;
 	host->lifetime_ns = lifetime(&s->shape);
-	if (!rng_chance(rng, 0.7))
+	if (!rng_chance(rng, 0.8))
 		return;
 	/* A fast network in front of a slow host: completions still wait when their slot is used again. Two bits of
 	 * generation tell four uses apart, so that it is enough for the slot to rest a third of the time that a
 	 * completion can take. */
 	host->undrained = true;
 	host->fence_ns = 10 * US;
-	host->completion_ns = between(rng, 4 * MS, 40 * MS);
+	host->completion_ns = between(rng, 8 * MS, 60 * MS);
 	s->shape.edge.delay_ns = s->shape.core.delay_ns = 1 * US;
 	s->shape.edge.rate_bps = s->shape.core.rate_bps = 0;
 	s->shape.edge.jitter_ns = s->shape.core.jitter_ns = 0;
@@ -200,7 +200,7 @@ static void draw_flows(struct rng *rng, struct scenario *s)
 			} while (flow->to == flow->from);
 			flow->messages = (uint32_t)between(rng, 1, MESSAGES_MAX);
 		}
-		flow->sends_open = (uint32_t)between(rng, 1, 12);
+		flow->sends_open = (uint32_t)between(rng, 1, 16);
 		flow->recvs_open = (uint32_t)between(rng, 1, 12);
 		for (uint32_t m = 0; m < flow->messages; m++) {
 			draw_message(rng, &flow->message[m], s->sim.payload);
