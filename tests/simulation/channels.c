@@ -182,6 +182,7 @@ static const struct gw_channel_handler handler = { .gone = gone };
 static void draw_attr(struct rng *rng, const struct scenario *s, struct gw_channel_attr *attr)
 {
 	static const char *const controllers[] = { NULL, "none", "swift", "long-haul" };
+	bool restful = s->host.lifetime_ns > UINT64_C(1000000000);
 
 	attr->congestion = controllers[rng_below(rng, 4)];
 	attr->peer_timeout_ns = s->qp.peer_timeout_ns;
@@ -192,10 +193,10 @@ static void draw_attr(struct rng *rng, const struct scenario *s, struct gw_chann
 	if (attr->pack_bytes < 128)
 		attr->pack_bytes = 128;
 	attr->packs = 4 + (uint32_t)rng_below(rng, 5);
-	attr->slots = s->qp.slots;
-	/* A slot rests for seconds on some hosts: many parts through few slots would take for ever. */
+	/* A slot rests for seconds on some hosts: much through few slots would take for ever. */
+	attr->slots = restful ? 64 : s->qp.slots;
 	attr->part_bytes =
-		s->qp.slots >= 8 && rng_chance(rng, 0.7) ? 500 + rng_below(rng, 8000) : 0;
+		attr->slots >= 8 && rng_chance(rng, 0.7) ? 500 + rng_below(rng, 8000) : 0;
 	attr->handler = &handler;
 }
 

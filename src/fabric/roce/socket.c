@@ -13,7 +13,7 @@
 #include "base/log.h"
 #include "fabric/roce/endpoint.h"
 
-#define RECEIVE_BUFFER (8 << 20)
+#define RECEIVE_BUFFER (32 << 20)
 #define SEND_BUFFER    (2 << 20)
 #define WINDOW_MIN     16
 /* What the kernel charges a queued datagram beyond its payload, doubled: buffers come in powers of two. */
