@@ -33,8 +33,18 @@ static void set_times(const struct plan_params *params, const struct plan_path *
 	out->first_ns = rtt_ns + path->slack * out->unit_ns / path->chunk;
 	out->again_ns = out->unheard_ns = out->later_ns = (double)path->patience_ns;
 	out->tail_ns = rtt_ns + (double)path->answer_ns;
-	out->request_loss = path->control_loss;
-	if (params->scheme == PLAN_SR_NACK && path->slack) {
+	out->tail_waits = true;
+	out->request_loss = out->tail_loss = path->control_loss;
+	if (params->scheme == PLAN_SR_NACK && path->slack && path->early_ns > 0) {
+		/* Requests are said twice, and the sender says when repeats have left. From the second time on they leave
+		 * twice, half as far apart. */
+		out->again_ns = out->tail_ns = rtt_ns + (double)path->early_ns;
+		out->unheard_ns = (double)path->answer_ns;
+		out->later_ns = out->again_ns + (double)path->early_ns / 2;
+		out->request_loss *= path->control_loss;
+		out->twice = true;
+		out->tail_waits = false;
+	} else if (params->scheme == PLAN_SR_NACK && path->slack) {
 		/* The sender answers as the repeats leave; they are waited for half as long again, and twice that later. */
 		out->again_ns = rtt_ns + (double)path->answer_ns / 2;
 		out->unheard_ns = (double)path->answer_ns;
@@ -139,7 +149,8 @@ struct process process_of_fallback(const struct process *process, uint64_t units
 	out.data = units;
 	out.first_ns = out.again_ns = out.unheard_ns = out.later_ns = process->rto_ns;
 	out.fallback = false;
-	out.control_loss = out.request_loss = 0;
+	out.control_loss = out.request_loss = out.tail_loss = 0;
+	out.twice = false;
 	out.last_groups = 0;
 	out.spare = 0;
 	shape_repeat(&out);

@@ -25,7 +25,7 @@
 #define BACKOFF_LIMIT	 6
 #define BACKOFF_LIMIT_NS UINT64_C(1000000000)
 #define ROUNDS_SEEN	 64
-#define SPARE_RUNS	 8
+#define SPARE_RUNS	 24
 #define SPARE_SHARE	 64 /* of a message's packets at most one in so many is sent once more unasked */
 
 struct sending {
