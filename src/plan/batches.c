@@ -21,25 +21,25 @@ double batch_cost_ns(const struct batch *batch, unsigned rounds)
 /*
  * Chance that a lack of d is not mended after n rounds of repair. Each round that is asked for loses each unit with the same
  * chance, so that of j such rounds it is mended with (1 - p^j)^d. How many of n requests are heard is binomial; that more
- * than two are not is taken as two. Where repairs behind the first leave twice each of those counts for two.
+ * than two are not is taken as two. Groups of one are Selective Repeat: repairs behind the first may leave twice.
  */
 static double not_mended(const struct process *p, double lack, unsigned rounds)
 {
 	double heard = 1 - p->request_loss, lost = p->loss.mean, chances[3], chance = 0;
 
-	if (lack == 1 && p->twice && lost > 0) {
+	if (lack == 1) {
 		double never = pow(p->request_loss, rounds);
+		double again = lost * (1 - p->twice * (1 - lost));
 
-		return never + (pow(p->request_loss + heard * lost * lost, rounds) - never) / lost;
+		return again > 0 ? never + (pow(p->request_loss + heard * again, rounds) - never) *
+						   lost / again
+				 : never;
 	}
-	if (lack == 1)
-		return pow(1 - heard * (1 - lost), rounds);
 	chances[0] = pow(heard, rounds);
 	chances[1] = rounds * p->request_loss * pow(heard, rounds - 1.0);
 	chances[2] = fmax(0, 1 - chances[0] - chances[1]);
 	for (unsigned unheard = 0; unheard < 3 && chances[unheard] > 0; unheard++) {
-		double asked = rounds > unheard ? rounds - unheard : 0;
-		double all_lost = pow(lost, p->twice && asked > 1 ? 2 * asked - 1 : asked);
+		double all_lost = rounds > unheard ? pow(lost, rounds - unheard) : 1;
 
 		chance += chances[unheard] * (all_lost < 1 ? -expm1(lack * log1p(-all_lost)) : 1);
 	}

@@ -4,8 +4,20 @@
 
 #include <math.h>
 
-#define NS_A_SECOND   1e9
-#define BACKOFF_LIMIT 6 /* as in src/message and src/reliability */
+#define NS_A_SECOND 1e9
+/* As in src/message and src/reliability. */
+#define BACKOFF_LIMIT 6
+#define SPARE_RUNS    24
+#define SPARE_SHARE   64
+
+/* Repeats of repeats leave twice, as far as there are few of them. */
+static double leaves_twice(const struct process *p)
+{
+	double lost_twice = (double)p->data * p->loss.mean * p->loss.mean;
+	double most = fmin(SPARE_RUNS, (double)p->data / SPARE_SHARE + 1);
+
+	return lost_twice > most ? most / lost_twice : 1;
+}
 
 /* Times on the wire, and what the two kinds of Selective Repeat wait. */
 static void set_times(const struct plan_params *params, const struct plan_path *path, uint64_t size,
@@ -42,7 +54,7 @@ static void set_times(const struct plan_params *params, const struct plan_path *
 		out->unheard_ns = (double)path->answer_ns;
 		out->later_ns = out->again_ns + (double)path->early_ns / 2;
 		out->request_loss *= path->control_loss;
-		out->twice = true;
+		out->twice = leaves_twice(out);
 		out->tail_waits = false;
 	} else if (params->scheme == PLAN_SR_NACK && path->slack) {
 		/* The sender answers as the repeats leave; they are waited for half as long again, and twice that later. */
@@ -150,7 +162,7 @@ struct process process_of_fallback(const struct process *process, uint64_t units
 	out.first_ns = out.again_ns = out.unheard_ns = out.later_ns = process->rto_ns;
 	out.fallback = false;
 	out.control_loss = out.request_loss = out.tail_loss = 0;
-	out.twice = false;
+	out.twice = 0;
 	out.last_groups = 0;
 	out.spare = 0;
 	shape_repeat(&out);

@@ -39,7 +39,7 @@ struct process {
 	double unheard_ns;
 	double later_ns;
 	double request_loss; /* a repair is not asked for, and waits for the next time */
-	bool twice;	     /* repairs behind the first leave twice */
+	double twice;	     /* chance that a repair behind the first leaves twice */
 	double control_loss; /* of announcements and results */
 	double early_ns;     /* from the first of these to the second; 0: as between later ones */
 	double announce_ns;  /* from an announcement to the next; twice as long each time */

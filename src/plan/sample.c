@@ -335,7 +335,8 @@ static void send_repair(struct run *run, struct queue *queue)
 	}
 	for (uint32_t i = 0; i < repair.units; i++)
 		lost += loss_stream_next(&run->losses) &&
-			(!p->twice || !repair.sent || loss_stream_next(&run->losses));
+			(!repair.sent || !rng_chance(&run->control, p->twice) ||
+			 loss_stream_next(&run->losses));
 	run->now_ns += repair.units * p->unit_ns;
 	run->repairs += repair.units;
 	if (lost > 0)
