@@ -70,9 +70,9 @@ static void announce(struct gw_qp *qp, uint32_t lane, enum path_news news)
 	}
 }
 
-uint32_t lanes_excused(struct gw_qp *qp)
+uint32_t lanes_excused(struct gw_qp *qp, uint32_t lost)
 {
-	return qp->path ? path_excused(qp->path, qp->feedback.rtt_ns, qp->ctx->now) : 0;
+	return qp->path ? path_excused(qp->path, lost, qp->feedback.rtt_ns, qp->ctx->now) : 0;
 }
 
 void lanes_told(struct gw_qp *qp, const struct control_message *message)
