@@ -13,6 +13,11 @@ struct gw_qp;
 struct gw_send;
 struct sent_record; /* feedback.c */
 
+/* Questions about the round trip and signs of life are numbered in blocks: within one none was answered. So whoever is asked
+ * knows from two of them, however many were lost in between, that its answers do not arrive. */
+#define PROBE_BLOCK_SIZE 256u
+#define PROBE_BLOCK(id)	 ((id) & ~(PROBE_BLOCK_SIZE - 1))
+
 /* What came back about what was sent, and what is to be told about what came. */
 struct feedback {
 	/* as sender */
@@ -57,6 +62,7 @@ struct feedback {
 	uint64_t rtt_var_ns;
 	uint64_t rtt_min_ns;
 	uint64_t probe_at;
+	uint64_t probe_later; /* the same, once the last one is answered */
 	uint32_t probes_unanswered;
 	uint64_t activity; /* packets both ways when last probed */
 	uint32_t probe_id;

@@ -35,7 +35,6 @@ void gate_report(struct gw_qp *qp, uint64_t rtt_ns)
 					 .in_flight_packets = f->sequence - f->echoed,
 					 .payload = qp->tx_payload,
 					 .idle = f->idle };
-	uint32_t excused;
 
 	if (!qp->gate || !qp->gate->report)
 		return;
@@ -43,10 +42,9 @@ void gate_report(struct gw_qp *qp, uint64_t rtt_ns)
 	f->missing += (int32_t)(f->echoed - f->told_sequence) - (int32_t)report.delivered_packets;
 	if (f->missing > 0) {
 		report.lost_packets = (uint32_t)f->missing;
+		report.lost_packets -= lanes_excused(qp, (uint32_t)f->missing);
 		f->missing = 0;
 	}
-	excused = lanes_excused(qp);
-	report.lost_packets -= excused < report.lost_packets ? excused : report.lost_packets;
 	f->told_sequence = f->echoed;
 	f->told_landed = f->peer_landed;
 	f->told_ce = f->peer_ce;

@@ -201,8 +201,10 @@ static bool hear_probe(struct gw_qp *qp, const struct control_message *message)
 	uint64_t elapsed = qp->ctx->arrived - body->time_ns;
 
 	if (body->kind == CONTROL_PROBE_REQUEST) {
-		/* Numbers skip one where an answer came. If not, ours went astray, and there may be a way that does not. */
-		if (f->reply_since && body->id == f->reply_id + 1)
+		/* No answer came since the question that was answered last: ours goes astray, and there may be a way that does
+		 * not. */
+		if (f->reply_since && body->id > f->reply_id &&
+		    PROBE_BLOCK(body->id) == PROBE_BLOCK(f->reply_id))
 			lanes_turn_control(qp);
 		f->reply_id = body->id;
 		f->reply_time = body->time_ns;
@@ -214,7 +216,8 @@ static bool hear_probe(struct gw_qp *qp, const struct control_message *message)
 	/* Only the latest question counts, once: its time is then our own. */
 	if (body->id != f->probe_id || body->time_ns > qp->ctx->arrived)
 		return true;
-	f->probe_id++;
+	f->probe_id = PROBE_BLOCK(f->probe_id) + PROBE_BLOCK_SIZE;
+	f->probe_at = f->probe_later;
 	if (elapsed >= body->hold_ns)
 		feedback_rtt(qp, elapsed - body->hold_ns);
 	reach_probed(qp);

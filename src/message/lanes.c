@@ -26,8 +26,10 @@ void lanes_turn_control(struct gw_qp *qp)
 {
 	const struct fabric_ops *ops = qp->ctx->fabric->ops;
 
-	if (!qp->path || !ops->control_by)
+	/* Several reasons in one moment are one: of two lanes two turns would lead back to the same. */
+	if (!qp->path || !ops->control_by || qp->turned_ns == qp->ctx->now)
 		return;
+	qp->turned_ns = qp->ctx->now;
 	qp->control_lane = (uint8_t)path_repeat(qp->path, qp->control_lane);
 	ops->control_by(qp->fabric_qp, qp->control_lane);
 }
@@ -68,9 +70,9 @@ static void announce(struct gw_qp *qp, uint32_t lane, enum path_news news)
 	}
 }
 
-uint32_t lanes_excused(struct gw_qp *qp)
+uint32_t lanes_excused(struct gw_qp *qp, uint32_t lost)
 {
-	return qp->path ? path_excused(qp->path, qp->feedback.rtt_ns, qp->ctx->now) : 0;
+	return qp->path ? path_excused(qp->path, lost, qp->feedback.rtt_ns, qp->ctx->now) : 0;
 }
 
 void lanes_told(struct gw_qp *qp, const struct control_message *message)

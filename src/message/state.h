@@ -184,6 +184,7 @@ struct gw_qp {
 	uint8_t generation_bits; /* of the user bits; the rest carry the immediate's fragments */
 	uint8_t fragment_bits;
 	uint8_t control_lane; /* that control leaves by */
+	uint64_t turned_ns;   /* since when */
 	int status;
 	const struct gw_gate *gate;
 	void *gate_arg;

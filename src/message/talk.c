@@ -233,9 +233,9 @@ static uint64_t probe_interval(const struct gw_qp *qp)
 		if (interval > PROBE_BUSY_MAX_NS)
 			interval = PROBE_BUSY_MAX_NS;
 	}
-	/* Half-way to giving a peer up it is worth a few packets more to be sure. */
+	/* Half-way to giving a peer up it is worth a few packets more to be sure, by every way there is. */
 	if (qp->ctx->now - qp->heard_at > qp->peer_timeout_ns / 2)
-		limit /= 4;
+		limit /= 4 * (qp->path ? qp->path->count : 1);
 	return interval < limit ? interval : limit;
 }
 
@@ -243,8 +243,14 @@ static void say_probe(struct gw_qp *qp, struct letter *letter)
 {
 	struct feedback *f = &qp->feedback;
 	struct control_probe probe = { .kind = CONTROL_PROBE_REQUEST, .time_ns = qp->ctx->now };
+	uint64_t again;
 
-	f->probe_at = qp->ctx->now + probe_interval(qp);
+	f->probe_at = f->probe_later = qp->ctx->now + probe_interval(qp);
+	/* Where there are several ways it may be that this one is broken: the next is tried soon, unless an answer comes. */
+	again = qp->ctx->now +
+		(gw_qp_patience_ns(qp) << (f->probes_unanswered < 5 ? f->probes_unanswered : 5));
+	if (qp->path && again < f->probe_at)
+		f->probe_at = again;
 	f->activity = f->sent + f->landed;
 	probe.id = ++f->probe_id;
 	/* Asked in vain: by another way. */

@@ -4,18 +4,20 @@
 
 #include <stdlib.h>
 
-#define SPAN	       512u /* packets of a lane over which its loss is judged, at the most */
-#define SPAN_LEAST     64u
-#define LOST_LEAST     5 /* of them, before anything is said */
-#define CAUTION	       3
-#define LOSS_LEAST     0.01f
-#define DEAD_LEAST     16u /* packets given to a lane of which nothing arrived */
-#define TRIAL_PACKETS  64u
-#define TRIAL_TURN     8u
-#define PAUSE_TRIPS    16 /* round trips */
-#define PAUSE_LEAST_NS UINT64_C(20000000)
-#define PAUSE_LIMIT_NS UINT64_C(30000000000)
-#define PAUSES_LIMIT   10
+#define SPAN		 512u /* packets of a lane over which its loss is judged, at the most */
+#define SPAN_LEAST	 64u
+#define SPAN_OF_DISORDER 32u
+#define DISORDER_KEPT	 16u /* judgements, until most of it is forgotten */
+#define LOST_LEAST	 5   /* of them, before anything is said */
+#define CAUTION		 3
+#define LOSS_LEAST	 0.01f
+#define DEAD_LEAST	 16u /* packets given to a lane of which nothing arrived */
+#define TRIAL_PACKETS	 64u
+#define TRIAL_TURN	 8u
+#define PAUSE_TRIPS	 16 /* round trips */
+#define PAUSE_LEAST_NS	 UINT64_C(20000000)
+#define PAUSE_LIMIT_NS	 UINT64_C(30000000000)
+#define PAUSES_LIMIT	 10
 
 struct path *path_open(uint32_t lanes)
 {
@@ -192,19 +194,28 @@ static bool is_dead(const struct path *path, const struct path_lane *lane, uint6
 	return false;
 }
 
-uint32_t path_excused(struct path *path, uint64_t trip_ns, uint64_t now)
+/* Of a lane that was never heard of nothing is due later than of the others: their silence is long enough. */
+uint32_t path_excused(struct path *path, uint32_t lost, uint64_t trip_ns, uint64_t now)
 {
-	uint32_t silent = 0, more;
+	uint32_t silent = 0, left;
+	bool any = false;
 
+	for (uint32_t i = 0; i < path->count; i++)
+		any |= path->lane[i].heard_ns != 0;
 	for (uint32_t i = 0; i < path->count; i++) {
 		const struct path_lane *lane = &path->lane[i];
 
-		if (lane->state != PATH_USED || is_silent(lane, trip_ns, now))
+		if (lane->state != PATH_USED || is_silent(lane, trip_ns, now) ||
+		    (any && !lane->heard_ns))
 			silent += lane->sent - lane->told_at;
 	}
-	more = silent > path->excused ? silent - path->excused : 0;
-	path->excused = silent;
-	return more;
+	if (path->excused > silent)
+		path->excused = silent; /* some of it was heard of after all */
+	left = silent - path->excused;
+	if (lost > left)
+		lost = left;
+	path->excused += lost;
+	return lost;
 }
 
 enum path_news path_told(struct path *path, uint32_t lane, uint32_t landed, uint32_t marked,
@@ -230,7 +241,7 @@ enum path_news path_told(struct path *path, uint32_t lane, uint32_t landed, uint
 static bool is_bad(const struct path *path, const struct path_lane *lane)
 {
 	float expected = expected_of(path, lane, lane->seen);
-	float beyond = (float)lane->seen_lost - 3 * expected - LOST_LEAST;
+	float beyond = (float)lane->seen_lost - 3 * expected - LOST_LEAST - (float)lane->disorder;
 
 	return lane->state == PATH_USED && expected >= 0 && lane->loss >= LOSS_LEAST &&
 	       beyond >= 0 && beyond * beyond >= 16 * expected && in_use(path) > 1;
@@ -249,13 +260,19 @@ enum path_news path_echoed(struct path *path, uint32_t lane, uint32_t number, ui
 		l->rtt_ns = l->rtt_ns ? l->rtt_ns - l->rtt_ns / 8 + rtt_ns / 8 : rtt_ns;
 	if ((int32_t)span <= 0)
 		return PATH_NO_NEWS; /* from before the stretch began */
+	if (!l->samples || lost > l->highest)
+		l->highest = lost;
 	if (!l->samples++ || lost < l->lowest)
 		l->lowest = lost;
+	/* What looked lost and is no more was late. */
+	if (l->highest - lost > (int32_t)l->disorder)
+		l->disorder = (uint32_t)(l->highest - lost);
 	if (l->samples == 1)
 		l->sampled_ns = now;
 	if (now - l->sampled_ns < trip_ns || span < SPAN_LEAST)
 		return PATH_NO_NEWS;
 	l->samples = 0;
+	l->disorder -= l->disorder / DISORDER_KEPT;
 	if (l->lowest < 0) { /* repeated by the network, or late before the stretch began */
 		l->span_lost += l->lowest;
 		l->lowest = 0;
@@ -270,7 +287,7 @@ enum path_news path_echoed(struct path *path, uint32_t lane, uint32_t number, ui
 		l->suspect = 1;
 		l->span_sent += span;
 		l->span_lost += l->lowest;
-	} else if (span >= SPAN) {
+	} else if (span >= SPAN + SPAN_OF_DISORDER * l->disorder) {
 		/* The older half is forgotten. A lane that held out so long is none the worse for its past. */
 		l->span_sent += span / 2;
 		l->span_lost += l->lowest / 2;

@@ -36,6 +36,8 @@ struct path_lane {
 	uint32_t span_sent; /* where the stretch begins over which loss is judged: of those sent */
 	int32_t span_lost;  /* and how many were lost before it */
 	int32_t lowest;	    /* sample of what was lost since, in the time of a round trip */
+	int32_t highest;    /* likewise */
+	uint32_t disorder;  /* so many packets looked lost of late and were not */
 	uint32_t samples;
 	uint64_t sampled_ns; /* the first of them */
 	uint32_t seen;	     /* packets of the stretch when it was last judged */
@@ -56,8 +58,8 @@ struct path_lane {
 struct path {
 	uint32_t count;
 	uint32_t current;
-	uint32_t left; /* of its turn */
-	uint32_t excused;
+	uint32_t left;	  /* of its turn */
+	uint32_t excused; /* of the packets given to silent lanes, so many */
 	uint64_t retired;
 	uint64_t restored;
 	struct path_lane lane[PATH_LANES_MAX];
@@ -74,9 +76,9 @@ uint32_t path_repeat(struct path *path, uint32_t lost);
 /* Returns the number of the last of them among all that were sent on the lane. */
 uint32_t path_sent(struct path *path, uint32_t lane, uint32_t packets, uint64_t now);
 
-/* How many packets more than at the last call were given to lanes from which nothing is heard: where they went says nothing
- * about congestion. */
-uint32_t path_excused(struct path *path, uint64_t trip_ns, uint64_t now);
+/* So many packets are missing more than at the last call. How many of them may have been given to lanes from which nothing is
+ * heard: where those went says nothing about congestion. */
+uint32_t path_excused(struct path *path, uint32_t lost, uint64_t trip_ns, uint64_t now);
 /* Nothing arrives at all: any lane may be better than those in use. */
 void path_stalled(struct path *path);
 /* The receiver's totals of a lane. `trip_ns` is how long a round trip takes on the connection, at the most. */

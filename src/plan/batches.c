@@ -21,14 +21,20 @@ double batch_cost_ns(const struct batch *batch, unsigned rounds)
 /*
  * Chance that a lack of d is not mended after n rounds of repair. Each round that is asked for loses each unit with the same
  * chance, so that of j such rounds it is mended with (1 - p^j)^d. How many of n requests are heard is binomial; that more
- * than two are not is taken as two.
+ * than two are not is taken as two. Groups of one are Selective Repeat: repairs behind the first may leave twice.
  */
 static double not_mended(const struct process *p, double lack, unsigned rounds)
 {
 	double heard = 1 - p->request_loss, lost = p->loss.mean, chances[3], chance = 0;
 
-	if (lack == 1)
-		return pow(1 - heard * (1 - lost), rounds);
+	if (lack == 1) {
+		double never = pow(p->request_loss, rounds);
+		double again = lost * (1 - p->twice * (1 - lost));
+
+		return again > 0 ? never + (pow(p->request_loss + heard * again, rounds) - never) *
+						   lost / again
+				 : never;
+	}
 	chances[0] = pow(heard, rounds);
 	chances[1] = rounds * p->request_loss * pow(heard, rounds - 1.0);
 	chances[2] = fmax(0, 1 - chances[0] - chances[1]);
@@ -246,12 +252,12 @@ void batches_make(const struct process *p, struct batches *batches)
 	add_batch(batches, p, p->size, body - quiet, lead_ns + quiet_ns, lead_ns + end_ns,
 		  p->first_ns, 0);
 	end_ns += lead_ns + (double)tail * step;
-	/* The sender asks about the tail when it has nothing to send: in so many messages that is behind repairs. */
-	mended = 1 - batches_no_repair(batches);
+	/* The sender asks about the tail when it has nothing to send: nearby, in so many messages that is behind repairs. */
+	mended = p->tail_waits ? 1 - batches_no_repair(batches) : 0;
 	add_batch(batches, p, p->size, (double)tail * (1 - mended), end_ns, end_ns, p->tail_ns,
-		  p->request_loss);
+		  p->tail_loss);
 	add_batch(batches, p, p->size, (double)tail * mended, end_ns, end_ns,
-		  p->tail_ns + p->first_ns, p->request_loss);
+		  p->tail_ns + p->first_ns, p->tail_loss);
 	if (p->last_groups > 0) {
 		end_ns += p->last_groups * (p->lead ? p->turn : p->last_size) * p->unit_ns;
 		add_batch(batches, p, p->last_size, p->last_groups, end_ns, end_ns, p->first_ns, 0);

@@ -49,7 +49,8 @@ struct plan_path {
 		patience_ns; /* until a code asks again, and announcements and results are repeated */
 	uint64_t
 		answer_ns; /* what an answer takes at most, as Selective Repeat has it; less than patience */
-	uint64_t early_ns; /* announcements and results are told twice, this far apart; 0: once */
+	/* Announcements, requests and results are told twice, this far apart, and Selective Repeat asks so early; 0: not. */
+	uint64_t early_ns;
 	uint64_t result_wait_ns; /* what a result waits for company before it leaves */
 	double control_loss;	 /* of announcements, requests, questions and results */
 	double rto_rtts;	 /* the timer of PLAN_SR_RTO */

@@ -4,8 +4,20 @@
 
 #include <math.h>
 
-#define NS_A_SECOND   1e9
-#define BACKOFF_LIMIT 6 /* as in src/message and src/reliability */
+#define NS_A_SECOND 1e9
+/* As in src/message and src/reliability. */
+#define BACKOFF_LIMIT 6
+#define SPARE_RUNS    24
+#define SPARE_SHARE   64
+
+/* Repeats of repeats leave twice, as far as there are few of them. */
+static double leaves_twice(const struct process *p)
+{
+	double lost_twice = (double)p->data * p->loss.mean * p->loss.mean;
+	double most = fmin(SPARE_RUNS, (double)p->data / SPARE_SHARE + 1);
+
+	return lost_twice > most ? most / lost_twice : 1;
+}
 
 /* Times on the wire, and what the two kinds of Selective Repeat wait. */
 static void set_times(const struct plan_params *params, const struct plan_path *path, uint64_t size,
@@ -33,8 +45,18 @@ static void set_times(const struct plan_params *params, const struct plan_path *
 	out->first_ns = rtt_ns + path->slack * out->unit_ns / path->chunk;
 	out->again_ns = out->unheard_ns = out->later_ns = (double)path->patience_ns;
 	out->tail_ns = rtt_ns + (double)path->answer_ns;
-	out->request_loss = path->control_loss;
-	if (params->scheme == PLAN_SR_NACK && path->slack) {
+	out->tail_waits = true;
+	out->request_loss = out->tail_loss = path->control_loss;
+	if (params->scheme == PLAN_SR_NACK && path->slack && path->early_ns > 0) {
+		/* Requests are said twice, and the sender says when repeats have left. From the second time on they leave
+		 * twice, half as far apart. */
+		out->again_ns = out->tail_ns = rtt_ns + (double)path->early_ns;
+		out->unheard_ns = (double)path->answer_ns;
+		out->later_ns = out->again_ns + (double)path->early_ns / 2;
+		out->request_loss *= path->control_loss;
+		out->twice = leaves_twice(out);
+		out->tail_waits = false;
+	} else if (params->scheme == PLAN_SR_NACK && path->slack) {
 		/* The sender answers as the repeats leave; they are waited for half as long again, and twice that later. */
 		out->again_ns = rtt_ns + (double)path->answer_ns / 2;
 		out->unheard_ns = (double)path->answer_ns;
@@ -139,7 +161,8 @@ struct process process_of_fallback(const struct process *process, uint64_t units
 	out.data = units;
 	out.first_ns = out.again_ns = out.unheard_ns = out.later_ns = process->rto_ns;
 	out.fallback = false;
-	out.control_loss = out.request_loss = 0;
+	out.control_loss = out.request_loss = out.tail_loss = 0;
+	out.twice = 0;
 	out.last_groups = 0;
 	out.spare = 0;
 	shape_repeat(&out);

@@ -39,12 +39,15 @@ struct process {
 	double unheard_ns;
 	double later_ns;
 	double request_loss; /* a repair is not asked for, and waits for the next time */
+	double twice;	     /* chance that a repair behind the first leaves twice */
 	double control_loss; /* of announcements and results */
 	double early_ns;     /* from the first of these to the second; 0: as between later ones */
 	double announce_ns;  /* from an announcement to the next; twice as long each time */
 	double result_ns;    /* from a result to the next; likewise */
 	unsigned tail; /* so many units at the end have nothing behind them that proves them lost */
-	double tail_ns; /* their first_ns */
+	double tail_ns;	  /* their first_ns */
+	double tail_loss; /* they are not asked about, and wait for the next time */
+	bool tail_waits;  /* until repairs of what went before have left */
 
 	double end_ns;	 /* from the last useful unit having left to the sender knowing */
 	double ideal_ns; /* of the whole message, without loss or parity */

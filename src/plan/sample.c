@@ -23,6 +23,7 @@ struct repair {
 	double due_ns;
 	uint32_t units;
 	uint32_t round; /* from 0 */
+	bool sent;	/* once before */
 };
 
 enum delay { DELAY_FIRST, DELAY_TAIL, DELAY_AGAIN, DELAY_UNHEARD, DELAY_LATER, DELAYS };
@@ -64,7 +65,7 @@ struct run {
 	int error;
 };
 
-static void push(struct run *run, enum delay delay, double due_ns, uint32_t units, uint32_t round)
+static void push(struct run *run, enum delay delay, const struct repair *repair)
 {
 	struct queue *queue = &run->queues[delay];
 
@@ -81,8 +82,7 @@ static void push(struct run *run, enum delay delay, double due_ns, uint32_t unit
 		queue->repairs = more;
 		queue->capacity = capacity;
 	}
-	queue->repairs[queue->count++] =
-		(struct repair){ .due_ns = due_ns, .units = units, .round = round };
+	queue->repairs[queue->count++] = *repair;
 }
 
 /* The queue with the repair that is due first, or NULL. */
@@ -132,11 +132,14 @@ static void close_block(struct run *run)
 		if (run->lost[i] <= p->spare)
 			continue;
 		run->failed++;
-		if (!p->fallback)
-			push(run, tail ? DELAY_TAIL : DELAY_FIRST,
-			     tail ? fmax(run->now_ns, run->repaired_ns) + p->tail_ns
-				  : run->now_ns + p->first_ns,
-			     run->lost[i] - p->spare, 0);
+		if (!p->fallback) {
+			double after_ns = p->tail_waits ? run->repaired_ns : run->now_ns;
+			struct repair repair = { .units = run->lost[i] - p->spare };
+
+			repair.due_ns = tail ? fmax(run->now_ns, after_ns) + p->tail_ns
+					     : run->now_ns + p->first_ns;
+			push(run, tail ? DELAY_TAIL : DELAY_FIRST, &repair);
+		}
 		if (!tail)
 			run->repaired_ns = run->now_ns + p->first_ns;
 	}
@@ -303,13 +306,16 @@ static void push_again(struct run *run, const struct repair *repair, double at_n
 {
 	const struct process *p = run->process;
 	enum delay delay = heard ? DELAY_AGAIN : DELAY_UNHEARD;
-	double wait_ns = heard ? p->again_ns : p->unheard_ns;
+	struct repair next = { .units = units,
+			       .round = repair->round + 1,
+			       .sent = repair->sent || heard };
 
-	if (repair->round > 0) {
+	if (repair->round > 0)
 		delay = DELAY_LATER;
-		wait_ns = p->later_ns;
-	}
-	push(run, delay, at_ns + wait_ns, units, repair->round + 1);
+	next.due_ns = at_ns + (delay == DELAY_LATER ? p->later_ns
+			       : heard		    ? p->again_ns
+						    : p->unheard_ns);
+	push(run, delay, &next);
 }
 
 static void send_repair(struct run *run, struct queue *queue)
@@ -321,14 +327,16 @@ static void send_repair(struct run *run, struct queue *queue)
 	if (run->now_ns < repair.due_ns)
 		run->now_ns = repair.due_ns;
 	/* It may be the question about the tail that was lost. */
-	if ((queue == &run->queues[DELAY_TAIL] && rng_chance(&run->control, p->request_loss)) ||
+	if ((queue == &run->queues[DELAY_TAIL] && rng_chance(&run->control, p->tail_loss)) ||
 	    !request_heard(run, repair.due_ns)) {
 		push_again(run, &repair, run->now_ns + repair.units * p->unit_ns, repair.units,
 			   false);
 		return;
 	}
 	for (uint32_t i = 0; i < repair.units; i++)
-		lost += loss_stream_next(&run->losses);
+		lost += loss_stream_next(&run->losses) &&
+			(!repair.sent || !rng_chance(&run->control, p->twice) ||
+			 loss_stream_next(&run->losses));
 	run->now_ns += repair.units * p->unit_ns;
 	run->repairs += repair.units;
 	if (lost > 0)

@@ -7,21 +7,31 @@
  * has sent everything. A provable hole is named at once, in a round. It is named again
  *
  *  - as soon as the first pass has passed the place where the sender answered that round: then the repeat was lost too;
- *  - when the sender, having answered that round, has heard nothing for a round trip and says so;
+ *  - when the sender, having answered that round, says that all has left and it hears nothing;
  *  - when none of this came in the time that an answer takes: then it was the question or the answer that was lost, or
  *    there is nothing that could follow a lost repeat. Each stretch of the message waits by its own clock (rounds.h),
  *    which starts when the first pass has stopped: as long as that goes on it tells more than any clock.
  *
- * So a lost repeat, a lost NACK and a lost answer are told apart only by how soon they are found out.
+ * So a lost repeat, a lost NACK and a lost answer are told apart only by how soon they are found out. On a long path, where
+ * that is late, every round is said twice.
  */
 #include "reliability/rounds.h"
 #include "reliability/selective_repeat_state.h"
 
 #define DATAGRAMS_A_ROUND 4
 
+/* A round that will be said once more: the same holes, as far as they are still open, under the same number. */
+struct saying {
+	uint64_t at; /* 0: none */
+	uint32_t round;
+	uint32_t from;
+	uint32_t below;
+};
+
 struct receiving {
 	struct gw_transfer transfer;
 	struct rounds rounds;
+	struct saying twice;
 	uint32_t round;
 	uint32_t landed;    /* when last looked at */
 	uint64_t took_ns;   /* the last answer */
@@ -43,29 +53,65 @@ static uint64_t answer_ns(struct gw_recv *recv)
 	return usual > last ? usual : last;
 }
 
-/* Names the holes in [from, below): several datagrams where one does not hold them. Returns how many. */
-static uint32_t name_holes(struct gw_recv *recv, uint32_t from, uint32_t below)
+/* One datagram: the holes from `from` on, as many as it holds. Returns how many, and in *from where they
+ * end. */
+static uint32_t say(struct gw_recv *recv, uint32_t round, uint32_t *from, uint32_t below)
 {
-	struct receiving *r = gw_recv_state(recv);
 	struct gw_run runs[GW_NACK_RUNS_MAX];
-	struct gw_nack nack = { .runs = runs };
+	struct gw_nack nack = { .round = round, .runs = runs };
 	uint32_t holes = 0;
 
-	for (int i = 0; i < DATAGRAMS_A_ROUND; i++) {
-		nack.count = 0;
-		while (nack.count < GW_NACK_RUNS_MAX &&
-		       gw_recv_next_hole(recv, from, below, &runs[nack.count]) == 1) {
-			holes += runs[nack.count].count;
-			from = runs[nack.count].first + runs[nack.count].count;
-			nack.count++;
-		}
-		if (!nack.count)
-			break;
+	while (nack.count < GW_NACK_RUNS_MAX &&
+	       gw_recv_next_hole(recv, *from, below, &runs[nack.count]) == 1) {
+		holes += runs[nack.count].count;
+		*from = runs[nack.count].first + runs[nack.count].count;
+		nack.count++;
+	}
+	nack.below = *from;
+	if (nack.count)
+		gw_recv_nack(recv, &nack);
+	return holes;
+}
+
+static void say_again(struct gw_recv *recv)
+{
+	struct receiving *r = gw_recv_state(recv);
+	uint32_t from = r->twice.from;
+
+	if (r->twice.at)
+		say(recv, r->twice.round, &from, r->twice.below);
+	r->twice.at = 0;
+}
+
+/* On a long path a lost request costs a round trip and one more costs nothing: it is said again with the next, or soon. */
+static uint64_t again_ns(struct gw_recv *recv)
+{
+	struct gw_estimate path;
+
+	return gw_qp_estimate(gw_recv_qp(recv), &path) || path.rtt_min_ns < FAR_NS
+		       ? 0
+		       : path.rtt_min_ns / 16;
+}
+
+/* Names the holes in [from, below): several datagrams where one does not hold them. Returns how many. */
+static uint32_t name_holes(struct gw_recv *recv, uint32_t from, uint32_t below, uint64_t now)
+{
+	struct receiving *r = gw_recv_state(recv);
+	uint32_t holes = 0;
+	struct gw_run hole;
+
+	for (int i = 0; i < DATAGRAMS_A_ROUND && gw_recv_next_hole(recv, from, below, &hole) == 1;
+	     i++) {
+		uint64_t soon = again_ns(recv);
+
+		say_again(recv);
 		if (!++r->round)
 			r->round = 1; /* 0 is for none */
-		nack.round = r->round;
-		nack.below = from;
-		gw_recv_nack(recv, &nack);
+		r->twice = (struct saying){ .at = soon ? now + soon : 0,
+					    .round = r->round,
+					    .from = from };
+		holes += say(recv, r->round, &from, below);
+		r->twice.below = from;
 	}
 	return holes;
 }
@@ -75,7 +121,7 @@ static int name_again(struct gw_recv *recv, uint32_t index, uint64_t now)
 {
 	struct receiving *r = gw_recv_state(recv);
 
-	if (!name_holes(recv, round_start(&r->rounds, index), r->rounds.list[index].below)) {
+	if (!name_holes(recv, round_start(&r->rounds, index), r->rounds.list[index].below, now)) {
 		rounds_remove(&r->rounds, index);
 		return 0;
 	}
@@ -99,7 +145,7 @@ static void name_new(struct gw_recv *recv, uint32_t below, uint64_t now)
 
 	if (below <= from)
 		return;
-	if (name_holes(recv, from, below))
+	if (name_holes(recv, from, below, now))
 		rounds_add(&r->rounds, below, r->round, now, answer_ns(recv) / 8);
 	else
 		rounds_extend(&r->rounds, below);
@@ -110,7 +156,7 @@ static void wait(struct gw_recv *recv, const struct gw_recv_status *status)
 {
 	struct receiving *r = gw_recv_state(recv);
 	uint64_t patience = r->rounds.count ? answer_ns(recv) : 0;
-	uint64_t at = 0, place = UINT64_MAX;
+	uint64_t at = r->twice.at, place = UINT64_MAX;
 
 	for (uint32_t i = 0; i < r->rounds.count; i++) {
 		uint64_t ends = round_ends(&r->rounds, i, patience, r->flowed_ns);
@@ -190,6 +236,8 @@ void selective_repeat_overdue(struct gw_recv *recv, void *arg, uint64_t now)
 	if (gw_recv_status(recv, &status))
 		return;
 	follow(recv, now);
+	if (r->twice.at <= now)
+		say_again(recv);
 	for (uint32_t i = 0; i < r->rounds.count;) {
 		if (round_ends(&r->rounds, i, patience, r->flowed_ns) > now) {
 			i++;

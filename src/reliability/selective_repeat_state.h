@@ -3,8 +3,8 @@
  * selective_repeat_state.h: what both ends of Selective Repeat share: the two things that the sender says, and the
  * receiver's half of the table.
  *
- *	TAIL_PROBE  u8 1 | u32 round      everything was sent, and for a round trip nothing came; `round` is the last one
- *	                                  that was answered, 0 if none was
+ *	TAIL_PROBE  u8 1 | u32 round      everything was sent, and for a while nothing came; `round` is the last one that
+ *	                                  was answered, 0 if none was
  *	ANSWER      u8 2 | u32 round | u64 position
  *	                                  the repeats of that round wait to be sent, before the first pass goes on there
  *
@@ -14,6 +14,9 @@
 #define RELIABILITY_SELECTIVE_REPEAT_STATE_H
 
 #include <godwit/scheme.h>
+
+/* From here on a round trip costs more than a datagram or two that were not needed. */
+#define FAR_NS UINT64_C(5000000)
 
 #define TAIL_PROBE	1
 #define TAIL_PROBE_SIZE 5

@@ -12,6 +12,8 @@
 #define MS UINT64_C(1000000)
 #define S  UINT64_C(1000000000)
 
+#define CONTROL_LOSS_LIMIT 0.6
+
 static uint64_t between(struct rng *rng, uint64_t low, uint64_t high)
 {
 	return low + rng_below(rng, high - low + 1);
@@ -246,6 +248,7 @@ static double path_loss(const struct sim_shape_attr *shape)
 static void draw_lanes(struct rng *rng, struct scenario *s)
 {
 	bool hard = path_loss(&s->shape) > 0.1; /* without that */
+	double lost = 0;
 
 	if (s->host.lanes < 2 || !rng_chance(rng, 0.6))
 		return;
@@ -265,6 +268,11 @@ static void draw_lanes(struct rng *rng, struct scenario *s)
 		s->shape.lane[rng_below(rng, s->host.lanes)].loss = 1;
 	if (s->host.nic)
 		s->host.lifetime_ns += 3 * s->shape.edge.delay_ns;
+	/* Where one of two is dead and the other bad control has few chances before the peer's patience ends. */
+	for (uint32_t i = 0; i < s->host.lanes; i++)
+		lost += s->shape.lane[i].loss / s->host.lanes;
+	if (lost > CONTROL_LOSS_LIMIT)
+		s->may_fail = true;
 }
 
 /* How long the queue of the slower kind of link can get. */

@@ -52,7 +52,7 @@ struct sim_shape_attr {
 	uint32_t spines;       /* SIM_CLOS */
 	struct link_attr edge; /* between a host and its switch (SIM_PAIR: between the two) */
 	struct link_attr core; /* between switches; oversubscription is its rate */
-	/* What befalls data of each lane besides, before its first link; a rate is ignored. Control is spared. */
+	/* What befalls each lane's packets besides, before their first link; a rate is ignored. */
 	bool uneven;
 	struct link_attr lane[FABRIC_LANES_MAX];
 };

@@ -163,7 +163,7 @@ static struct wire *first_wire(struct sim *sim, struct packet *packet, uint32_t 
 {
 	struct wire *wire = NULL;
 
-	if (packet->kind == PACKET_DATA && !packet->on_lane)
+	if (packet->kind != PACKET_GROUP && !packet->on_lane)
 		wire = lane_wire(sim, packet->from, packet->lane);
 	packet->on_lane = true;
 	return wire ? wire : route(sim, node, packet->to, packet_entropy(packet));

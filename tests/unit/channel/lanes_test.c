@@ -23,9 +23,12 @@ struct world_of {
 static const struct world_of far = { "long-haul", 25 * MS, 4000000 };
 static const struct world_of near = { "swift", 200 * US, 400000 };
 
+#define FEW 3u /* sends */
+
 /* Bytes a second, of those that were received within ten times as long as they should take. A lane begins to lose so much
- * when a few have been. */
-static double goodput_of(const struct world_of *w, uint32_t lanes, double loss, uint64_t seed)
+ * when `after` sends have been received. */
+static double goodput_of(const struct world_of *w, uint32_t lanes, double loss, uint32_t after,
+			 uint64_t seed)
 {
 	static const struct link_attr well[LANES];
 	struct two_attr attr = { .link = { .rate_bps = RATE_BPS,
@@ -42,6 +45,8 @@ static double goodput_of(const struct world_of *w, uint32_t lanes, double loss, 
 	struct two two;
 
 	two_open(&two, &attr);
+	if (!after)
+		sim_lane(two.world.sim, 0, lanes / 2)->attr.loss = loss;
 	two_run(&two, 4 * w->rtt_ns);
 	began = two_now(&two);
 	for (uint32_t i = 0; i < SENDS; i++) {
@@ -49,7 +54,7 @@ static double goodput_of(const struct world_of *w, uint32_t lanes, double loss, 
 		act_send(&two, 0, BYTES, i, &send[i]);
 	}
 	while (!(recv[SENDS - 1].ended && send[SENDS - 1].ended) && two_step(&two, began + limit))
-		if (recv[2].ended)
+		if (after && recv[after - 1].ended)
 			sim_lane(two.world.sim, 0, lanes / 2)->attr.loss = loss;
 	for (uint32_t i = 0; i < SENDS; i++) {
 		bytes += recv[i].ended ? BYTES : 0;
@@ -90,31 +95,33 @@ static double goodput_of(const struct world_of *w, uint32_t lanes, double loss, 
 }
 
 /* How a controller starts is a matter of luck: the mean of a few. */
-static double goodput(const struct world_of *w, uint32_t lanes, double loss)
+static double goodput(const struct world_of *w, uint32_t lanes, double loss, uint32_t after)
 {
 	double sum = 0;
 
 	for (uint64_t seed = 0; seed < SEEDS; seed++)
-		sum += goodput_of(w, lanes, loss, seed);
+		sum += goodput_of(w, lanes, loss, after, seed);
 	return sum / SEEDS;
 }
 
 static void one_of_four(const struct world_of *w)
 {
-	double healthy = goodput(w, LANES, 0);
+	double healthy = goodput(w, LANES, 0, 0);
 
 	/* Not far from the line's rate, or there would be nothing to lose. */
 	assert_true(healthy > 0.5 * RATE_BPS / 8);
-	assert_true(goodput(w, LANES, 0.05) > 0.9 * healthy);
-	assert_true(goodput(w, LANES, 1) > 0.9 * healthy);
+	assert_true(goodput(w, LANES, 0.05, FEW) > 0.9 * healthy);
+	assert_true(goodput(w, LANES, 1, FEW) > 0.9 * healthy);
+	/* Also when it was dead before anything was sent. */
+	assert_true(goodput(w, LANES, 1, 0) > 0.9 * healthy);
 }
 
 static void one_alone(const struct world_of *w, double left)
 {
-	double healthy = goodput(w, 1, 0);
+	double healthy = goodput(w, 1, 0, FEW);
 
-	assert_true(goodput(w, 1, 0.05) < left * healthy);
-	assert_true(goodput(w, 1, 1) < 0.3 * healthy);
+	assert_true(goodput(w, 1, 0.05, FEW) < left * healthy);
+	assert_true(goodput(w, 1, 1, FEW) < 0.3 * healthy);
 }
 
 static void long_haul(void **state)

@@ -7,6 +7,7 @@
 
 #include <cmocka.h>
 
+#include "base/rng.h"
 #include "path/path.h"
 
 #define TRIP_NS UINT64_C(1000000)
@@ -156,19 +157,74 @@ static void tried(void **state)
 	assert_int_equal(path->restored, 1);
 }
 
-/* What a silent lane swallows says nothing about congestion. */
+#define JUMBLED 20u /* packets more or less */
+
+/* Packets of lane 1 arrive out of order: when one is told to have landed, up to so many sent before it have not, or so many
+ * sent after it have. */
+static enum path_news jumbled_turns(uint32_t count, uint32_t lost, struct rng *rng)
+{
+	for (uint32_t i = 0; i < count; i++) {
+		uint32_t number = path_sent(path, 1, 4 * PATH_TURN, now);
+		enum path_news news = turns(1, 4, 0);
+
+		path_told(path, 1, path->lane[1].landed + 4 * PATH_TURN - lost, 0, TRIP_NS, now);
+		for (int sample = 0; sample < 3 && news == PATH_NO_NEWS; sample++) {
+			uint32_t off = (uint32_t)rng_below(rng, 2 * JUMBLED + 1);
+
+			now += TRIP_NS / 2;
+			news = path_echoed(path, 1, number - JUMBLED + off, TRIP_NS, TRIP_NS, now);
+		}
+		if (news != PATH_NO_NEWS)
+			return news;
+	}
+	return PATH_NO_NEWS;
+}
+
+/* What comes late is not lost, however long this goes on; what is lost besides is found out all the same. */
+static void jumbled(void **state)
+{
+	(void)state;
+	for (uint64_t seed = 0; seed < 20; seed++) {
+		struct rng rng;
+
+		rng_seed(&rng, seed);
+		open_path(state);
+		assert_int_equal(jumbled_turns(300, 0, &rng), PATH_NO_NEWS);
+		assert_int_equal(jumbled_turns(300, 5, &rng), PATH_LOSES);
+		close_path(state);
+	}
+}
+
+/* What a silent lane swallows says nothing about congestion: as many as it was given, and not before it is silent. */
 static void excused(void **state)
 {
 	(void)state;
 	turns(2, 4, 0);
-	assert_int_equal(path_excused(path, TRIP_NS, now), 0);
+	assert_int_equal(path_excused(path, 9, TRIP_NS, now), 0);
 	path_sent(path, 2, 20, now);
-	assert_int_equal(path_excused(path, TRIP_NS, now), 0);
+	assert_int_equal(path_excused(path, 9, TRIP_NS, now), 0);
 	now += TRIP_NS + 1;
-	assert_int_equal(path_excused(path, TRIP_NS, now), 20);
-	assert_int_equal(path_excused(path, TRIP_NS, now), 0);
+	assert_int_equal(path_excused(path, 15, TRIP_NS, now), 15);
+	assert_int_equal(path_excused(path, 15, TRIP_NS, now), 5);
+	assert_int_equal(path_excused(path, 15, TRIP_NS, now), 0);
 	path_sent(path, 2, 5, now);
-	assert_int_equal(path_excused(path, TRIP_NS, now), 5);
+	assert_int_equal(path_excused(path, 15, TRIP_NS, now), 5);
+}
+
+/* A lane that was dead from the start is known by what the others bring, without waiting for its silence. */
+static void never_heard(void **state)
+{
+	(void)state;
+	for (uint32_t i = 0; i < path->count; i++)
+		path_sent(path, i, 16, now);
+	assert_int_equal(path_excused(path, 48, TRIP_NS, now), 0);
+	now += TRIP_NS / 2;
+	path_told(path, 0, 16, 0, TRIP_NS, now);
+	path_told(path, 1, 10, 0, TRIP_NS, now);
+	path_told(path, 3, 16, 0, TRIP_NS, now);
+	assert_int_equal(path_excused(path, 22, TRIP_NS, now), 16);
+	path_told(path, 2, 1, 0, TRIP_NS, now);
+	assert_int_equal(path_excused(path, 22, TRIP_NS, now), 0);
 }
 
 int main(void)
@@ -181,7 +237,9 @@ int main(void)
 		cmocka_unit_test_setup_teardown(dead, open_path, close_path),
 		cmocka_unit_test_setup_teardown(all_dead, open_path, close_path),
 		cmocka_unit_test_setup_teardown(tried, open_path, close_path),
+		cmocka_unit_test(jumbled),
 		cmocka_unit_test_setup_teardown(excused, open_path, close_path),
+		cmocka_unit_test_setup_teardown(never_heard, open_path, close_path),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -53,19 +53,17 @@ static void test_bounds_hold_the_truth_nearly_always(void **state)
 
 /*
  * One packet and its announcement: the later of the two counts. Either is sent until it arrives, the announcement soon a
- * second time and then after waits that double. The packet's first repeat waits for the sender to ask, the others for patience; each is asked for,
- * and what is asked may be lost. A result is said twice, and then both repeated and asked for.
+ * second time and then after waits that double. The packet's first repeat waits for the sender to ask, which is soon; each
+ * is asked for in two datagrams, and from the second one on they leave twice. A result is said twice, and then both repeated
+ * and asked for.
  */
 #define TRIES 12
 
 static double mean_of_later(const struct plan_path *path, double unit_ns)
 {
-	const double answer_ns = (double)path->answer_ns, again = 1 - 0.9 * 0.8;
-	/* Of the first repeat the question, the request, and the repeat itself can be lost. */
-	const double unheard = 1 - 0.9 * 0.9, lost = 0.9 * 0.9 * 0.2;
-	double second_ns =
-		(unheard * answer_ns + lost * (RTT_NS + answer_ns / 2)) / (unheard + lost);
-	double mean = 0, at_ns = unit_ns, chance = 0.8;
+	/* Not asked for, of the first one also because the question was lost; and asked for, and lost. */
+	double never = 1 - 0.9 * 0.99, lost = 0.9 * 0.99 * 0.2, over = 0.8;
+	double mean = 0, at_ns = unit_ns, chance = over;
 
 	for (unsigned sent = 0; sent < TRIES; sent++) {
 		for (unsigned told = 0; told < TRIES / 2; told++) {
@@ -74,12 +72,14 @@ static double mean_of_later(const struct plan_path *path, double unit_ns)
 
 			mean += chance * 0.9 * pow(0.1, told) * fmax(at_ns, told ? told_ns : 0);
 		}
-		at_ns += unit_ns + (sent == 0	? RTT_NS + answer_ns
-				    : sent == 1 ? second_ns
-						: RTT_NS + answer_ns);
-		chance = sent == 0   ? 0.2 * (1 - unheard - lost)
-			 : sent == 1 ? 0.2 * (unheard + lost) * (1 - again)
-				     : chance * again;
+		/* Lost or not asked for, it is known after an eighth of a round trip; where it left twice after half as much again. */
+		at_ns += unit_ns + RTT_NS * (sent < 2 ? 9.0 / 8 : 19.0 / 16);
+		if (sent > 0) {
+			lost = lost * (0.01 + 0.99 * 0.04) + never * 0.99 * 0.2;
+			never *= 0.01;
+		}
+		chance = 0.8 + 0.2 * (1 - never - lost) - over;
+		over += chance;
 	}
 	return mean;
 }

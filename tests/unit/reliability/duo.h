@@ -62,7 +62,7 @@ struct duo {
 struct duo_attr {
 	struct link_attr link; /* both ways */
 	struct sim_host_attr host;
-	const struct link_attr *lanes; /* what befalls data on each of host.lanes; null: nothing */
+	const struct link_attr *lanes; /* what befalls packets on each of host.lanes; null: nothing */
 	struct gw_qp_attr qp;
 	uint32_t path_payload; /* as in struct sim_attr */
 	uint32_t rungs[FABRIC_RUNGS];
