@@ -7,14 +7,15 @@
 #define NS_A_SECOND 1e9
 
 #define CROWDED	     3.8 /* targets of queue; flows of our own kind hold 3.2 at most */
-#define TRIPS	     6	 /* least round trips of that, and rounds, before it is others' */
+#define TRIPS	     3	 /* round trips of that, queue included, and rounds, before it is others' */
 #define ROUNDS	     3
 #define OVER	     1.9  /* targets of queue */
 #define ENTER_GROWTH 0.05 /* a round, up to the first loss */
 #define LOSS_FACTOR  2.0  /* times what is lost by chance: more is for want of room */
 #define LOSS_CEILING 0.15 /* never more than this, whoever causes it */
-#define CUT_EVERY    0.5  /* of the time to recover */
-#define C	     0.4  /* RFC 9438 counts in segments */
+#define PEAK_GAIN    0.125
+#define CUT_EVERY    0.5 /* of the time to recover */
+#define C	     0.4 /* RFC 9438 counts in segments */
 #define BETA	     0.7
 #define SEGMENT	     1500.0
 
@@ -34,8 +35,9 @@ bool compete_needed(struct compete *c, const struct model *m, double target_ns, 
 		c->queue_most_ns = 0;
 	}
 	c->queue_most_ns = fmax(c->queue_most_ns, m->queue_ns);
+	/* Counted by the round trip as it is: so long does it take to see that the queue is gone, when it was our own. */
 	return c->rounds >= ROUNDS && m->queue_ns > c->queue_most_ns / 2 &&
-	       (double)(now_ns - c->since) > TRIPS * m->least_ns;
+	       (double)(now_ns - c->since) > TRIPS * (m->least_ns + c->queue_most_ns);
 }
 
 double compete_enter(struct compete *c, const struct model *m, double window, uint64_t now_ns)
@@ -60,8 +62,11 @@ double compete_round(struct compete *c, const struct model *m, double window, do
 		c->epoch = now_ns;
 		return window * BETA;
 	}
-	if (m->loss > LOSS_CEILING)
+	if (m->loss > LOSS_CEILING) {
+		/* What was had at the last cut is perhaps not there any more. */
+		c->peak += (window - c->peak) * PEAK_GAIN;
 		return window * (1 - LOSS_CEILING);
+	}
 	if (m->idle)
 		return window;
 	if (c->k_s <= 0)

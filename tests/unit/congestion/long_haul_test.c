@@ -285,6 +285,51 @@ static void a_burst_is_not_competition(void **state)
 	assert_explained(&feed, "1.0 ms over 25.0 ms");
 }
 
+/* A link that fell to a fifth of its rate: five round trips until the queue of our own making is gone, and one through that
+ * queue until it is seen. */
+static void an_own_queue_is_not_competition(void **state)
+{
+	struct feed feed;
+
+	(void)state;
+	open_cruising(&feed);
+	feed.rate_bps = 200 * MBIT;
+	feed.rtt_ns = 6 * RTT;
+	for (uint64_t end = feed.now + 14 * RTT; feed.now < end;) {
+		char text[CC_TEXT_SIZE];
+
+		feed_report(&feed);
+		cc_explain(&feed.cc, text, sizeof(text));
+		assert_null(strstr(text, "competing"));
+	}
+	feed.rtt_ns = RTT + MS;
+	feed_for(&feed, 10 * RTT);
+	assert_true(feed_rate(&feed) < 400 * MBIT);
+}
+
+/* Competing where nobody else is: what was had once is not claimed again and again, at the price of most packets. */
+static void what_is_lost_is_not_claimed_again(void **state)
+{
+	struct feed feed;
+	uint64_t before;
+
+	(void)state;
+	open_cruising(&feed);
+	feed.rtt_ns = RTT + 15 * MS;
+	feed_for(&feed, 30 * RTT);
+	assert_explained(&feed, "competing");
+	feed.loss = 0.01;
+	feed_for(&feed, 3 * RTT);
+	before = feed_window(&feed);
+	for (int i = 0; i < 10; i++) {
+		feed.loss = 0.5;
+		feed_for(&feed, 10 * RTT);
+		feed.loss = 0;
+		feed_for(&feed, 3 * RTT);
+	}
+	assert_true(feed_window(&feed) < before / 2);
+}
+
 /* The least round trip is looked for every five seconds, and a longer way believed after half a minute. */
 static void the_least_round_trip_is_measured_anew(void **state)
 {
@@ -398,6 +443,8 @@ int main(void)
 		cmocka_unit_test(a_slower_path_is_followed_down),
 		cmocka_unit_test(who_yields_in_vain_competes),
 		cmocka_unit_test(a_burst_is_not_competition),
+		cmocka_unit_test(an_own_queue_is_not_competition),
+		cmocka_unit_test(what_is_lost_is_not_claimed_again),
 		cmocka_unit_test(the_least_round_trip_is_measured_anew),
 		cmocka_unit_test(idling_proves_nothing),
 		cmocka_unit_test(silence_starts_anew),
