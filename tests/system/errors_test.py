@@ -17,7 +17,8 @@ from harness import (GODWIT, Command, Directory, check, finish, free_port, kill,
                      write_sparse)
 
 MIB = 1 << 20
-BIG = 256 * MIB  # takes long enough to be interrupted
+BIG = 256 * MIB
+SLOWLY = "1G"  # takes long enough to be interrupted
 NOBODY = 65534
 
 
@@ -195,7 +196,7 @@ def interrupted(directory):
             # The end that is hit loses nothing itself, and shares its port with nobody, so its farewell arrives.
             common = ["--timeout", 5, "--udp-port", 0]
             receiver = start_recv(target, port, "--drop", "20%" if end == "send" else 0, *common)
-            sender = start_send(source, "127.0.0.1", port, "--drop", "20%" if end == "recv" else 0, *common)
+            sender = start_send(source, "127.0.0.1", port, "--rate", SLOWLY, "--drop", "20%" if end == "recv" else 0, *common)
             time.sleep(0.4)  # one that is hit before it has met the other has nobody to take leave of
             hit, other = (sender, receiver) if end == "send" else (receiver, sender)
             check(hit.alive() and other.alive(), f"the transfer ended before the signal: {hit} {other}")
@@ -211,7 +212,7 @@ def changing_source(directory):
     write_sparse(source, BIG)
     port = free_port()
     receiver = start_recv(target, port, "--drop", "10%", "--timeout", 3)
-    sender = start_send(source, "127.0.0.1", port, "--drop", "10%", "--timeout", 3)
+    sender = start_send(source, "127.0.0.1", port, "--rate", SLOWLY, "--drop", "10%", "--timeout", 3)
     time.sleep(0.15)
     os.truncate(source, 1000)
     expect(sender.wait(20), 1, "shrank")

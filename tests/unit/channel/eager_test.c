@@ -189,7 +189,7 @@ static void over_a_small_path(uint64_t length, double loss, bool late, uint64_t 
 	two_until(&two, 60 * S, send.ended && recv.ended);
 	act_check(&send, 0);
 	act_check_bytes(&recv, length, seed);
-	if (!loss)
+	if (loss <= 0)
 		goes_on(&two);
 	two_close(&two);
 }
