@@ -187,12 +187,8 @@ static void look(struct gw_recv *recv, void *arg, uint64_t now)
 		gw_selective_repeat.recv.progress(recv, arg, now);
 		return;
 	}
-	if (bounce == &ch->eager) {
-		uint32_t imm = 0;
-
-		if (gw_recv_imm(recv, &imm) || eager_read(ch, imm, status.length))
-			channel_fail(ch, -EPROTO);
-	} else if (read_pack(bounce, (size_t)status.length)) {
+	if (bounce == &ch->eager ? eager_read(ch, status.length)
+				 : read_pack(bounce, (size_t)status.length)) {
 		channel_fail(ch, -EPROTO);
 	} else {
 		bounce->read = true;

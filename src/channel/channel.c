@@ -330,8 +330,7 @@ int gw_channel_info(const struct gw_channel *ch, struct gw_channel_info *out)
 				      .pack_bytes = ch->pack_bytes,
 				      .packs = ch->pack_count,
 				      .operations = ch->mask + 1,
-				      .slots = ch->slots,
-				      .eager_bytes = (uint32_t)ch->eager_bytes };
+				      .slots = ch->slots };
 	for (int i = 0; i < QPS; i++)
 		gw_qp_info(ch->qp[i], &info.qp[i]);
 	channel_info_encode(&info, out);

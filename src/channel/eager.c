@@ -48,7 +48,7 @@ void eager_meet(struct gw_channel *ch)
 {
 	struct gw_op *op = first_receive(ch);
 
-	if (!ch->eager.read || ch->eager_met || !op)
+	if (!ch->eager.waiting || !op)
 		return;
 	ch->eager_met = true;
 	ch->eager.waiting = 0;
@@ -57,17 +57,18 @@ void eager_meet(struct gw_channel *ch)
 }
 
 /* All of it is there. */
-int eager_read(struct gw_channel *ch, uint32_t imm, uint64_t length)
+int eager_read(struct gw_channel *ch, uint64_t length)
 {
 	const struct gw_op *op = first_receive(ch);
+	uint32_t imm;
 
+	if (gw_recv_imm(ch->eager.recv, &imm))
+		return -EPROTO;
 	ch->eager_kind = imm & PART_KIND;
 	ch->eager_crc = (imm & PART_CRC) != 0;
 	ch->eager_length = length;
-	ch->eager.read = true;
 	if (ch->eager_kind == PART_SKIP && !length) {
 		ch->eager_met = true;
-		bounce_done(&ch->eager);
 		return 0;
 	}
 	if (!length || (ch->eager_kind != PART_LAST && ch->eager_kind != PART_MORE) ||

@@ -3,7 +3,7 @@
  * A channel's description as bytes, big-endian:
  *
  *	0   "GWCH" | u16 version | u16 reserved
- *	8   u32 small_bytes | u32 pack_bytes | u32 packs | u32 operations | u32 slots | u32 eager_bytes
+ *	8   u32 small_bytes | u32 pack_bytes | u32 packs | u32 operations | u32 slots | 4 reserved
  *	32  the bulk queue pair's description, 128 bytes | the small one's
  *	288 reserved
  *
@@ -16,7 +16,7 @@
 #include "channel/state.h"
 
 #define VERSION	  2
-#define NUMBERS	  6
+#define NUMBERS	  5
 #define QP_AT	  32
 #define PACKS_MIN 4
 #define LIMIT	  (1u << 24)
@@ -26,7 +26,7 @@ static const uint8_t magic[4] = { 'G', 'W', 'C', 'H' };
 void channel_info_encode(const struct peer_channel *in, struct gw_channel_info *out)
 {
 	const uint32_t numbers[NUMBERS] = { in->small_bytes, in->pack_bytes, in->packs,
-					    in->operations,  in->slots,	     in->eager_bytes };
+					    in->operations, in->slots };
 
 	memset(out, 0, sizeof(*out));
 	memcpy(out->bytes, magic, sizeof(magic));
@@ -61,8 +61,7 @@ int channel_info_decode(const struct gw_channel_info *in, struct peer_channel *o
 	out->packs = numbers[2];
 	out->operations = numbers[3];
 	out->slots = numbers[4];
-	out->eager_bytes = numbers[5];
-	if (out->packs < PACKS_MIN || !out->operations || !out->slots || !out->eager_bytes ||
+	if (out->packs < PACKS_MIN || !out->operations || !out->slots ||
 	    out->pack_bytes < RECORD_HEADER * 8 ||
 	    out->small_bytes > out->pack_bytes - RECORD_HEADER)
 		return -EINVAL;

@@ -248,7 +248,7 @@ void bounce_refuse(struct gw_op *op, struct bounce *bounce, int status);
 
 /* eager.c */
 int eager_post(struct gw_channel *ch);
-int eager_read(struct gw_channel *ch, uint32_t imm, uint64_t length);
+int eager_read(struct gw_channel *ch, uint64_t length);
 /* A receive was posted, or the buffer was filled. */
 void eager_meet(struct gw_channel *ch);
 /* Part of the receive is still to come that way. */
@@ -273,7 +273,7 @@ void bulk_listen(struct scheme_entry *entry, const struct gw_scheme *scheme);
 /* info.c */
 struct peer_channel {
 	struct gw_qp_info qp[QPS];
-	uint32_t small_bytes, pack_bytes, packs, operations, slots, eager_bytes;
+	uint32_t small_bytes, pack_bytes, packs, operations, slots;
 };
 void channel_info_encode(const struct peer_channel *in, struct gw_channel_info *out);
 int channel_info_decode(const struct gw_channel_info *in, struct peer_channel *out);

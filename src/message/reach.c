@@ -197,8 +197,6 @@ bool reach_hear(struct gw_qp *qp, const struct control_reach *reach)
 	if (reach->payload < qp->tx_payload || reach->payload > qp->payload_agreed)
 		return true;
 	if (qp->reach == REACH_SEEKING) {
-		if (reach->payload != qp->tx_payload)
-			first_stop(qp);
 		qp->tx_payload = reach->payload;
 		settle(qp);
 	} else if (qp->reach == REACH_DOUBT) {
