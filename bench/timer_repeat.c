@@ -58,7 +58,7 @@ static int put(struct gw_send *send, uint32_t first, uint32_t count)
 	uint32_t payload = 0;
 	uint64_t from, length;
 
-	gw_qp_payload(gw_send_qp(send), &payload);
+	gw_send_payload(send, &payload);
 	from = (uint64_t)first * payload;
 	length = (uint64_t)count * payload;
 	if (length > s->transfer.length - from)
@@ -105,7 +105,7 @@ static void granted(struct gw_send *send, void *arg, uint64_t capacity, uint64_t
 
 	(void)arg;
 	(void)capacity;
-	gw_qp_payload(gw_send_qp(send), &payload);
+	gw_send_payload(send, &payload);
 	s->packets = (uint32_t)((s->transfer.length + payload - 1) / payload);
 	s->began_ns = now;
 	if (s->packets > s->options.packets_max)

@@ -62,7 +62,7 @@ static void repeat(struct gw_send *send, void *arg, const struct gw_nack *nack, 
 	uint32_t payload = 0;
 
 	(void)arg, (void)now;
-	gw_qp_payload(gw_send_qp(send), &payload);
+	gw_send_payload(send, &payload);
 	for (uint32_t i = 0; i < nack->count; i++)
 		put(send, (uint64_t)nack->runs[i].first * payload,
 		    (uint64_t)nack->runs[i].count * payload);

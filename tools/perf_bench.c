@@ -234,10 +234,12 @@ static int examine(struct perf_shot *shot, struct perf_arrival *arrival)
 	uint64_t size = bench->plan.size, from = shot->op ? PERF_CHANNEL_LEAST : 0, at = 0;
 	const uint8_t *memory = memory_of(shot);
 	struct gw_run hole = { 0, 0 };
-	uint32_t payload = 1;
+	struct gw_recv_status status = { .payload = 1 };
+	uint32_t payload;
 
 	if (shot->recv)
-		gw_qp_payload(shot->flow->qp, &payload);
+		gw_recv_status(shot->recv, &status);
+	payload = status.payload;
 	for (;;) {
 		int more = shot->recv ? gw_recv_next_hole(shot->recv, hole.first + hole.count,
 							  UINT32_MAX, &hole)

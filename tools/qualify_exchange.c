@@ -192,8 +192,8 @@ static void sum_up(struct qualify_run *run)
 	struct gw_estimate estimate;
 	uint64_t value;
 
-	gw_qp_payload(run->qp, &result->payload);
 	if (!gw_qp_estimate(run->qp, &estimate)) {
+		result->payload = estimate.payload_send;
 		result->sent = estimate.sent;
 		result->repeated = estimate.retransmitted;
 		result->marked = estimate.marked;

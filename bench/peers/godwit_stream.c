@@ -219,14 +219,12 @@ static void print_result(const struct options *o, const struct end *end, uint64_
 			 const uint64_t *report, struct times *times)
 {
 	struct gw_estimate estimate = { 0 };
-	uint32_t payload = 0;
 
 	gw_qp_estimate(end->qp, &estimate);
-	gw_qp_payload(end->qp, &payload);
 	printf("{\"peer\": \"godwit_stream\", \"fabric\": \"%s\", \"scheme\": \"%s\", "
 	       "\"congestion\": \"%s\", \"rate_bps\": %lu, \"payload\": %u, \"bytes\": %lu, \"holed\": %lu, "
 	       "\"retransmits\": %lu, \"rtt_us\": %.1f, \"delivered\": %.9f",
-	       o->fabric, o->scheme, o->congestion, o->rate_bps, payload, report[REPORT_BYTES],
+	       o->fabric, o->scheme, o->congestion, o->rate_bps, estimate.payload_send, report[REPORT_BYTES],
 	       report[REPORT_HOLED], estimate.retransmitted, (double)estimate.rtt_ns / 1e3,
 	       (double)report[REPORT_BYTES] / (double)report[REPORT_ALL_BYTES]);
 	print_seconds("seconds", wall_ns);

@@ -87,6 +87,15 @@ struct gw_estimate {
 	double loss_mean;	/* of packets sent, over some dozens of losses: for what is rare */
 	double burst; /* packets lost in a row, on average; 1: losses are independent, or unknown */
 	uint64_t rate_bps; /* at which data landed while it flowed; 0 until measured */
+	/* Bytes of data in a full packet: of the latest message that this end was granted, and of the next that it grants. */
+	uint32_t payload_send;
+	uint32_t payload_recv;
+	/* The same for the smallest packets that the queue pair uses, which every path carries, and for the largest. */
+	uint32_t payload_floor;
+	uint32_t payload_most;
+	/* 1: the peer tries no larger packets for now. */
+	uint32_t payload_settled;
+	uint32_t reserved;
 };
 GW_API int gw_qp_estimate(const struct gw_qp *qp, struct gw_estimate *out);
 

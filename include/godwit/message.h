@@ -41,8 +41,8 @@ struct gw_qp_handler {
 };
 
 struct gw_qp_attr {
-	uint32_t
-		payload; /* bytes in a packet, a multiple of 4; default: the largest the path carries */
+	/* Bytes in a packet at the most, a multiple of 4; default: the largest the path carries. */
+	uint32_t payload;
 	uint32_t
 		chunk_packets; /* packets a bit of the chunk bitmap stands for: 1 to 64, a power of two; default 16 */
 	uint32_t slots; /* receives granted at once: a power of two up to 2^slot_bits; default 64 */
@@ -50,7 +50,8 @@ struct gw_qp_attr {
 	uint8_t packet_bits;
 	uint8_t user_bits;
 	uint8_t reserved8;
-	uint32_t reserved32;
+	/* Every packet size divides this number of bytes; 0: any size will do. */
+	uint32_t payload_divides;
 	uint64_t
 		peer_timeout_ns; /* silence after which the peer is given up, while anything is open; default 10 s */
 	uint64_t
@@ -91,10 +92,6 @@ GW_API int gw_qp_status(const struct gw_qp *qp);
 /* The peer's address for a person, "" before it is connected. Returns its length; cut if it does not fit. */
 GW_API int gw_qp_peer(const struct gw_qp *qp, char *text, size_t size);
 
-/* Bytes in a full packet that this end sends. -ENOTCONN before it is connected; may shrink before the first send is
- * granted, where a link on the path carries less than the interfaces at its ends. */
-GW_API int gw_qp_payload(const struct gw_qp *qp, uint32_t *out);
-
 /* ---- sending -------------------------------------------------------------------------------------------------- */
 
 /* What became of a message at the receiver. */
@@ -122,6 +119,10 @@ struct gw_send_handler {
 		       uint64_t now);
 	/* The send ended: its memory is the caller's. Called once; the handle may be closed in it. */
 	void (*done)(struct gw_send *send, void *arg, int status, uint64_t now);
+	/* Streams: large packets reach the peer no longer, and the message goes on in smaller ones (gw_send_payload()). What
+	 * was put and not sent is dropped. Everything counts as sent once: the receiver asks for what it lacks. Null: such a
+	 * path ends the queue pair with -EMSGSIZE. */
+	void (*recut)(struct gw_send *send, void *arg, uint64_t now);
 };
 
 #define GW_SEND_IMM 1u /* the message carries attr.imm */
@@ -130,7 +131,7 @@ struct gw_send_handler {
 
 struct gw_send_attr {
 	const void *addr; /* one-shot sends only; streams name memory in each put */
-	uint64_t length;  /* of the whole message; at most payload * 2^packet_bits */
+	uint64_t length;  /* of the whole message; at most 2^packet_bits of the smallest packets */
 	struct gw_mr *mr;
 	uint32_t flags;
 	uint32_t imm;
@@ -169,6 +170,10 @@ GW_API int gw_stream_start(struct gw_qp *qp, const struct gw_send_attr *attr, st
 GW_API int gw_stream_put(struct gw_send *stream, uint64_t offset, const void *addr, uint64_t length,
 			 struct gw_mr *mr);
 #define GW_PUTS_MAX 128
+
+/* Bytes of data in a full packet of this message, as the receiver's grant names them. -EAGAIN until granted. They change
+ * at most once, with `recut`. */
+GW_API int gw_send_payload(const struct gw_send *send, uint32_t *out);
 
 /* How many puts wait to be sent, wholly or in part. Puts of packets that were sent before go first. -EINVAL not a
  * stream. */
@@ -213,6 +218,10 @@ struct gw_recv_handler {
 	/* Nothing lands any more: the memory is the caller's. status is 0 when the caller completed it, else why the
 	 * queue pair ended it. Called once; the handle may be closed in it. */
 	void (*released)(struct gw_recv *recv, void *arg, int status, uint64_t now);
+	/* Large packets arrive no longer, and the message goes on in smaller ones: packets, chunks and holes are numbered
+	 * anew, what landed stays landed, and what has not is provably lost (gw_recv_passed()). Only `status.payload` and
+	 * what depends on it changes, so that a handler that keeps no packet numbers needs no such call. */
+	void (*recut)(struct gw_recv *recv, void *arg, uint64_t now);
 };
 
 struct gw_recv_attr {
@@ -228,6 +237,8 @@ struct gw_recv_attr {
 
 /* Not all of it is sent, or not in order: its holes say nothing of the path. */
 #define GW_RECV_SPARSE 1u
+/* Its packets are as large as those of the receive posted before it. */
+#define GW_RECV_SAME_SIZE 2u
 
 /*
  * Posts a buffer for the next message. More than `slots` may be posted; the rest are granted as slots come free.
@@ -250,7 +261,8 @@ struct gw_recv_status {
 	uint8_t scheme;
 	uint8_t reserved8[3];
 	uint32_t geometry[2];
-	uint32_t payload; /* bytes in a full packet; may shrink until the first has landed */
+	/* Bytes in a full packet; 0 until it is granted. Changes at most once, with `recut`. */
+	uint32_t payload;
 };
 GW_API int gw_recv_status(const struct gw_recv *recv, struct gw_recv_status *out);
 

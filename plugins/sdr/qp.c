@@ -52,6 +52,7 @@ static int create_gw(struct sdr_qp *qp, const struct sdr_qp_attr *attr)
 		uint32_t packets = 1u << (qp->chunk_log - log);
 
 		gw_attr.payload = 1u << log;
+		gw_attr.payload_divides = 1u << qp->chunk_log;
 		gw_attr.chunk_packets = packets < CHUNK_MTUS_MAX ? packets : CHUNK_MTUS_MAX;
 		error = gw_qp_create(qp->ctx->gw, &gw_attr, &qp->gw);
 	}

@@ -60,12 +60,12 @@ static void give_back(struct sdr_send_handle *handle)
 	handle->qp->sends_free = handle;
 }
 
-static int explain_range(const struct sdr_qp *qp, const char *call)
+static int explain_range(const struct sdr_send_handle *handle, const char *call)
 {
 	uint32_t payload = 0;
 
-	gw_qp_payload(qp->gw, &payload);
-	if (payload && (UINT64_C(1) << qp->chunk_log) % payload)
+	gw_send_payload(handle->gw, &payload);
+	if (payload && (UINT64_C(1) << handle->qp->chunk_log) % payload)
 		return complain(
 			"%s: the path carries packets of %u bytes, which do not divide a chunk; make the queue pairs with a smaller mtu",
 			call, payload);
@@ -200,7 +200,7 @@ static int put(struct sdr_send_handle *handle, const struct sdr_send_continue_wr
 	if (!mr)
 		return complain("%s: lkey %#x names no memory of this context", call, wr->lkey);
 	if (wr->remote_offset > qp->message_max >> qp->chunk_log)
-		return explain_range(qp, call);
+		return explain_range(handle, call);
 	error = gw_stream_put(handle->gw, wr->remote_offset << qp->chunk_log,
 			      (const void *)(uintptr_t)wr->local_addr, wr->length, mr->gw);
 	switch (error) {
@@ -209,7 +209,7 @@ static int put(struct sdr_send_handle *handle, const struct sdr_send_continue_wr
 	case -EAGAIN:
 		return SDR_RETRY;
 	case -ERANGE:
-		return explain_range(qp, call);
+		return explain_range(handle, call);
 	case -EALREADY:
 		return complain(
 			"%s: the send was ended, the receive completed, or the peer is gone", call);
@@ -266,7 +266,7 @@ int sdr_send_poll(struct sdr_send_handle *handle, int *completed, struct sdr_sen
 		give_back(handle);
 	}
 	if (error == -ERANGE)
-		explain_range(handle->qp, "sdr_send_poll");
+		explain_range(handle, "sdr_send_poll");
 	else if (error)
 		complain("sdr_send_poll: the send failed: %s", strerror(-error));
 	if (status)

@@ -11,6 +11,8 @@
 #include "base/log.h"
 #include "channel/state.h"
 
+#define PART_FIRST (UINT64_C(1) << 20)
+
 void recv_check(struct gw_op *op)
 {
 	if (op->ended || !list_empty(&op->parts))
@@ -133,12 +135,23 @@ static void part_over(void *arg, const struct gw_transfer_result *result, uint64
 	settle(ch);
 }
 
+/* A part's packets have the size that was known when it was granted: short ones while larger packets are being tried. */
+static uint64_t part_most(const struct gw_channel *ch)
+{
+	struct gw_estimate path;
+
+	if (ch->part_bytes > PART_FIRST && !gw_qp_estimate(ch->qp[BULK], &path) &&
+	    !path.payload_settled)
+		return PART_FIRST;
+	return ch->part_bytes;
+}
+
 static int post_part(struct gw_op *op)
 {
 	struct gw_channel *ch = op->ch;
 	struct part *part = pool_get(&ch->part_pool);
 	uint64_t left = op->length - op->bound;
-	uint64_t length = left < ch->part_bytes ? left : ch->part_bytes;
+	uint64_t most = part_most(ch), length = left < most ? left : most;
 	struct gw_transfer_attr attr = { .addr = op->addr + op->bound,
 					 .length = length,
 					 .mr = op->mr,

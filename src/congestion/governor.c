@@ -187,17 +187,18 @@ void governor_open(struct governor *g, const struct cc_ops *ops, uint64_t cap_bp
 {
 	struct pacer_attr pacer = { 0 };
 	struct cc_attr cc = { 0 };
-	uint32_t payload = 0;
+	struct gw_estimate path = { 0 };
 
-	gw_qp_payload(qps[0], &payload);
+	gw_qp_estimate(qps[0], &path);
 	*g = (struct governor){ .cap_bps = cap_bps, .sides = count };
-	pacer.packet_bytes = cc.packet_bytes = payload;
+	/* Packets grow as larger ones are found to arrive: what is to hold for one of them must hold for the largest. */
+	pacer.packet_bytes = cc.packet_bytes = path.payload_most;
 	pacer_init(&g->pacer, &pacer, now);
 	cc_init(&g->cc, ops, &cc, now);
 	for (unsigned i = 0; i < count; i++)
 		g->side[i] = (struct governor_side){ .governor = g,
 						     .qp = qps[i],
-						     .packet_bytes = payload,
+						     .packet_bytes = path.payload_send,
 						     .idle = true,
 						     .express = i > 0 };
 	set_rate(g, now);

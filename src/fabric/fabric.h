@@ -72,8 +72,8 @@ struct fabric_caps {
 	uint32_t window;      /* packets the receive side can hold for all queue pairs together */
 	uint64_t
 		lifetime_ns; /* how long a (slot, generation) must rest; 0 where keys alone tell stale packets */
-	/* Smaller payloads, descending, to fall back to where the path carries less than the interface; 0 ends them. None
-	 * where the fabric knows what its path carries. */
+	/* Payloads smaller than max_payload that are worth trying, descending; 0 ends them. The last one is what every path
+	 * carries. None where the fabric knows what its path carries: then packets have one size. */
 	uint32_t rungs[FABRIC_RUNGS];
 	uint32_t
 		probe_extra; /* what a control datagram lacks, on the wire, to a data packet of its length */
@@ -240,16 +240,17 @@ struct fabric_ops {
 	/* The peer's address for a person; null where there is none to give. */
 	void (*qp_peer)(const struct fabric_qp *qp, char *text, size_t size);
 
-	/* The peer will send packets with less data than was agreed. Nothing has landed yet. Null where there are no
-	 * rungs. */
-	void (*qp_resize)(struct fabric_qp *qp, uint32_t payload);
-
 	/* The key under which this slot will be exposed for the first time, at address 0 and at once. Null, or an error,
 	 * where keys are the hardware's to choose. */
 	int (*promise)(struct fabric_qp *qp, uint32_t slot, uint32_t *rkey);
-	/* Opens `length` bytes at `addr` to the peer as (slot, generation) under a fresh key: FABRIC_EXPOSED. */
+	/* Opens `length` bytes at `addr` to the peer as (slot, generation) under a fresh key: FABRIC_EXPOSED. A full packet
+	 * has `payload` bytes: packet i lands at i * payload. */
 	int (*expose)(struct fabric_qp *qp, uint32_t slot, uint32_t generation,
-		      struct fabric_mr *mr, void *addr, uint64_t length);
+		      struct fabric_mr *mr, void *addr, uint64_t length, uint32_t payload);
+	/* Changes an open slot to packets of `payload` bytes, a new generation and a fresh key, at once and without an event:
+	 * nothing sent under the old key lands any more. Null where there are no rungs. */
+	int (*recut)(struct fabric_qp *qp, uint32_t slot, uint32_t generation, uint32_t payload,
+		     uint32_t *rkey);
 	/* Closes it: FABRIC_FENCED. */
 	int (*fence)(struct fabric_qp *qp, uint32_t slot);
 

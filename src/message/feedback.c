@@ -128,7 +128,7 @@ static uint64_t stall_ns(const struct gw_qp *qp)
 	return patience << shift < limit ? patience << shift : limit;
 }
 
-uint32_t feedback_allow(struct gw_qp *qp, uint32_t want)
+uint32_t feedback_allow(struct gw_qp *qp, uint32_t payload, uint32_t want)
 {
 	struct feedback *f = &qp->feedback;
 	uint32_t in_flight = f->sequence - f->echoed;
@@ -141,7 +141,7 @@ uint32_t feedback_allow(struct gw_qp *qp, uint32_t want)
 	if (want > f->window - in_flight)
 		want = f->window - in_flight;
 	if (qp->gate) {
-		uint32_t allowed = gate_allow(qp, in_flight);
+		uint32_t allowed = gate_allow(qp, in_flight, payload);
 
 		if (want > allowed)
 			want = allowed;
@@ -188,11 +188,8 @@ void feedback_stalled(struct gw_qp *qp)
 	struct feedback *f = &qp->feedback;
 
 	count(qp->ctx, COUNT_STALLS);
-	if (++f->stalls >= STALLS_DOUBT) {
-		reach_doubt(qp);
-		if (qp->path)
-			path_stalled(qp->path);
-	}
+	if (++f->stalls >= STALLS_DOUBT && qp->path)
+		path_stalled(qp->path);
 	f->echoed = f->sequence;
 	f->echo_at_loss = f->sequence;
 	f->peer_landed_at_echo = f->peer_landed;
@@ -277,9 +274,12 @@ void feedback_reported(struct gw_qp *qp, const struct control_message *message)
 	if (report->landed != f->heard_landed) {
 		f->heard_landed = report->landed;
 		f->stalls = 0;
+		size_landed(qp);
 	}
 	estimate_holes(f, report);
-	if (!f->log || report->hold_ns == CONTROL_NO_ECHO)
+	/* After a cut the same packet has another number. */
+	if (!f->log || report->hold_ns == CONTROL_NO_ECHO ||
+	    message->header.epoch_applied != qp->size.epoch)
 		return;
 	r = record(f, report->echo_msn, report->echo_packet);
 	if (!r->times || r->msn != report->echo_msn || r->packet != report->echo_packet)

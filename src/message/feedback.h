@@ -66,6 +66,7 @@ struct feedback {
 	uint32_t probes_unanswered;
 	uint64_t activity; /* packets both ways when last probed */
 	uint32_t probe_id;
+	uint64_t answered_ns; /* when the latest probe was sent that was answered */
 	uint32_t reply_id;
 	uint64_t reply_time;
 	uint64_t reply_since;
@@ -73,7 +74,8 @@ struct feedback {
 
 int feedback_start(struct gw_qp *qp);
 void feedback_stop(struct gw_qp *qp);
-uint32_t feedback_allow(struct gw_qp *qp, uint32_t want);
+/* How many of `want` packets with `payload` bytes may leave now. */
+uint32_t feedback_allow(struct gw_qp *qp, uint32_t payload, uint32_t want);
 void feedback_reopen(struct gw_qp *qp);
 /* The `number`-th on its lane. */
 void feedback_sent(struct gw_qp *qp, uint32_t msn, uint32_t packet, bool again, uint32_t lane,

@@ -8,14 +8,14 @@
 #include "base/serial.h"
 #include "message/state.h"
 
-uint32_t gate_allow(struct gw_qp *qp, uint32_t in_flight)
+uint32_t gate_allow(struct gw_qp *qp, uint32_t in_flight, uint32_t payload)
 {
 	uint64_t again_ns = NEVER;
 	uint32_t allowed;
 
 	if (!qp->gate->allow)
 		return UINT32_MAX;
-	allowed = qp->gate->allow(qp->gate_arg, in_flight, qp->tx_payload, qp->ctx->now, &again_ns);
+	allowed = qp->gate->allow(qp->gate_arg, in_flight, payload, qp->ctx->now, &again_ns);
 	qp->feedback.gate_at = allowed ? NEVER : again_ns;
 	return allowed;
 }
@@ -33,7 +33,7 @@ void gate_report(struct gw_qp *qp, uint64_t rtt_ns)
 					 .marked_packets = f->peer_ce - f->told_ce,
 					 .rtt_ns = rtt_ns,
 					 .in_flight_packets = f->sequence - f->echoed,
-					 .payload = qp->tx_payload,
+					 .payload = qp->send_payload,
 					 .idle = f->idle };
 
 	if (!qp->gate || !qp->gate->report)

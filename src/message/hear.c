@@ -49,7 +49,7 @@ static bool hear_header(struct gw_qp *qp, const struct control_header *header)
 	}
 	qp->heard_at = qp->ctx->now;
 	qp->feedback.probes_unanswered = 0;
-	reach_heard(qp);
+	size_header(qp, header);
 	if (news) {
 		/* Whatever is still open has just been shown to be on its way: start the clock again. */
 		qp->repeats = 0;
@@ -59,29 +59,44 @@ static bool hear_header(struct gw_qp *qp, const struct control_header *header)
 	return true;
 }
 
+/* 0 stands for a receive that ended before it was granted. */
+static bool payload_sane(const struct gw_qp *qp, uint32_t payload)
+{
+	return !payload ||
+	       (payload >= qp->size.floor && payload <= qp->size.ceiling && !(payload % 4));
+}
+
 static bool hear_grant(struct gw_qp *qp, const struct control_message *message)
 {
-	for (unsigned i = 0; i < message->grant.count; i++) {
+	/* From before a cut: it will be repeated. */
+	if (message->header.epoch_applied != qp->size.epoch)
+		return true;
+	for (unsigned i = 0; i < message->grant.count && qp->state == QP_CONNECTED; i++) {
 		struct control_grant_entry entry = control_grant_at(message, i);
+		struct grant known = { .target = { entry.slot, entry.generation, entry.rkey },
+				       .va = entry.address,
+				       .capacity = entry.capacity,
+				       .tag = entry.tag,
+				       .payload = entry.payload ? entry.payload : qp->size.floor };
 		uint32_t msn = message->grant.first_msn + i;
 		struct grant *grant;
 
+		if (entry.slot != (msn & qp->sends_mask) || !payload_sane(qp, entry.payload))
+			return false;
 		if (serial_before(msn, qp->grants_seen)) {
+			resize_granted(qp, msn, &known);
 			qp_owe_soon(qp, OWE_ACK);
 			continue;
 		}
 		/* At most as many as the peer has slots, each in its place; and never with a gap. */
 		if (msn != qp->grants_seen)
 			return true;
-		if (msn - qp->results_seen > qp->sends_mask || entry.slot != (msn & qp->sends_mask))
+		if (msn - qp->results_seen > qp->sends_mask)
 			return false;
 		grant = pool_get(&qp->ctx->grants);
 		if (!grant)
 			return true; /* it will be repeated */
-		grant->target = (struct fabric_target){ entry.slot, entry.generation, entry.rkey };
-		grant->va = entry.address;
-		grant->capacity = entry.capacity;
-		grant->tag = entry.tag;
+		*grant = known;
 		list_add_tail(&qp->grants, &grant->link);
 		qp->grants_seen++;
 		qp->grants_fresh = true;
@@ -89,6 +104,8 @@ static bool hear_grant(struct gw_qp *qp, const struct control_message *message)
 		if (!list_empty(&qp->sends_waiting) || (qp->handler && qp->handler->granted))
 			qp_owe(qp, 0); /* talk() will match it */
 	}
+	if (qp->state == QP_CONNECTED && qp->size.state == SIZE_CUTTING && !resize_waits(qp))
+		size_cut_done(qp);
 	return true;
 }
 
@@ -109,6 +126,8 @@ static bool hear_announce(struct gw_qp *qp, const struct control_message *messag
 			return false; /* not granted, so not sendable */
 		qp->announced++;
 		qp_owe_soon(qp, OWE_ACK);
+		if (!qp->size.peer_settled)
+			recv_place(qp);
 		recv = recv_find(qp, msn);
 		if (recv)
 			recv_announce(recv, &entry);
@@ -153,8 +172,8 @@ static bool hear_nack(struct gw_qp *qp, const struct control_message *message)
 		qp_owe_soon(qp, OWE_ACK);
 		return true;
 	}
-	/* One that ended is not cut anew with the others. */
-	if (send->ended || first_uncut(send))
+	/* Of another epoch: it counts packets of another size. */
+	if (send->ended || send->held || message->header.epoch_applied != qp->size.epoch)
 		return true;
 	if (body->below > send->packets || body->run_count > GW_NACK_RUNS_MAX)
 		return false;
@@ -171,7 +190,12 @@ static bool hear_nack(struct gw_qp *qp, const struct control_message *message)
 static bool hear_scheme(struct gw_qp *qp, const struct control_message *message)
 {
 	const struct control_scheme *body = &message->scheme;
+	uint8_t epoch = body->side == CONTROL_TO_RECEIVER ? message->header.epoch
+							  : message->header.epoch_applied;
 
+	/* Of another epoch: it counts packets of another size. */
+	if (epoch != (body->side == CONTROL_TO_RECEIVER ? qp->size.applied : qp->size.epoch))
+		return true;
 	if (body->side == CONTROL_TO_RECEIVER) {
 		struct gw_recv *recv = recv_find(qp, body->msn);
 
@@ -213,14 +237,15 @@ static bool hear_probe(struct gw_qp *qp, const struct control_message *message)
 		qp_owe(qp, f->landed ? OWE_REPLY | OWE_REPORT : OWE_REPLY);
 		return true;
 	}
-	/* Only the latest question counts, once: its time is then our own. */
-	if (body->id != f->probe_id || body->time_ns > qp->ctx->arrived)
+	/* The time is our own, so that an answer is a sample however late it comes; each counts once. */
+	if (body->time_ns <= f->answered_ns || body->time_ns > qp->ctx->arrived)
 		return true;
+	f->answered_ns = body->time_ns;
 	f->probe_id = PROBE_BLOCK(f->probe_id) + PROBE_BLOCK_SIZE;
 	f->probe_at = f->probe_later;
 	if (elapsed >= body->hold_ns)
 		feedback_rtt(qp, elapsed - body->hold_ns);
-	reach_probed(qp);
+	size_probe_answered(qp);
 	/* A question may overtake the packets that it was asked about: whoever still waits for the gate asks again. */
 	if (qp->gate)
 		feedback_reopen(qp);
@@ -254,8 +279,8 @@ static bool hear_body(struct gw_qp *qp, const struct control_message *message)
 		return hear_probe(qp, message);
 	case CONTROL_SCHEME:
 		return hear_scheme(qp, message);
-	case CONTROL_REACH:
-		return reach_hear(qp, &message->reach);
+	case CONTROL_SIZE:
+		return size_message(qp, &message->header, &message->size);
 	case CONTROL_DATA:
 		return recv_land_told(qp, &message->data);
 	case CONTROL_CLOSE:

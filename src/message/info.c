@@ -4,13 +4,13 @@
  *
  *	 0  "GWQP"
  *	 4  u8 version, u8 oldest version it speaks, u8 slot / packet / user bits, u8 generation bits,
- *	    u8 whether it settles the size of packets by REACH, u8 lanes it sends on (0: unsaid)
+ *	    u8 whether it probes for the size of packets, u8 lanes it sends on (0: unsaid)
  *	12  u32 payload, slots, token, first msn, window (packets), longest control datagram
  *	36  the fabric's name, 8 bytes, zero-filled
  *	44  u8 address length, 3 zero bytes
  *	48  the fabric's address, up to 64 bytes
- *	112 u64 bytes of the first receive, u32 its key; zero where it is not promised (first.c)
- *	124 zero
+ *	112 u64 bytes of the first receive, u32 its key; zero where it is not promised (promise.c)
+ *	124 u32 payload that every path carries
  */
 #include <errno.h>
 #include <string.h>
@@ -18,7 +18,7 @@
 #include "message/info.h"
 #include "wire/bytes.h"
 
-#define INFO_VERSION 1
+#define INFO_VERSION 2
 static const uint8_t magic[4] = { 'G', 'W', 'Q', 'P' };
 
 void info_encode(const struct peer_info *info, struct gw_qp_info *out)
@@ -33,7 +33,7 @@ void info_encode(const struct peer_info *info, struct gw_qp_info *out)
 	p[7] = info->split.packet_bits;
 	p[8] = info->split.user_bits;
 	p[9] = info->generation_bits;
-	p[10] = info->reaches;
+	p[10] = info->probes;
 	p[11] = info->lanes;
 	put_be32(p + 12, info->payload);
 	put_be32(p + 16, info->slots);
@@ -46,6 +46,7 @@ void info_encode(const struct peer_info *info, struct gw_qp_info *out)
 	memcpy(p + 48, info->address, info->address_length);
 	put_be64(p + 112, info->first_bytes);
 	put_be32(p + 120, info->first_key);
+	put_be32(p + 124, info->floor);
 }
 
 int info_decode(const struct gw_qp_info *bytes, struct peer_info *out)
@@ -61,7 +62,7 @@ int info_decode(const struct gw_qp_info *bytes, struct peer_info *out)
 	info.split.packet_bits = p[7];
 	info.split.user_bits = p[8];
 	info.generation_bits = p[9];
-	info.reaches = p[10] & 1;
+	info.probes = p[10] & 1;
 	info.lanes = p[11];
 	info.payload = get_be32(p + 12);
 	info.slots = get_be32(p + 16);
@@ -76,12 +77,15 @@ int info_decode(const struct gw_qp_info *bytes, struct peer_info *out)
 	memcpy(info.address, p + 48, info.address_length);
 	info.first_bytes = get_be64(p + 112);
 	info.first_key = get_be32(p + 120);
+	info.floor = get_be32(p + 124);
 	/* The bounds also keep later arithmetic and tables small, whatever the peer says. */
 	if (info.split.slot_bits > 16 ||
 	    info.split.slot_bits + info.split.packet_bits + info.split.user_bits != 32 ||
 	    info.generation_bits > info.split.user_bits || !info.payload || info.payload % 4 ||
-	    info.payload > 65536 || !info.slots || info.slots & (info.slots - 1) ||
-	    info.slots > 1u << info.split.slot_bits || info.control_max < 256)
+	    info.payload > 65536 || !info.floor || info.floor % 4 || info.floor > info.payload ||
+	    (info.floor < info.payload && info.floor < SIZE_LEAST) || !info.slots ||
+	    info.slots & (info.slots - 1) || info.slots > 1u << info.split.slot_bits ||
+	    info.control_max < 256)
 		return -EINVAL;
 	*out = info;
 	return 0;

@@ -8,9 +8,11 @@
 struct peer_info {
 	struct fabric_split split;
 	uint8_t generation_bits;
-	bool reaches;  /* answers REACH, and takes smaller packets if need be */
-	uint8_t lanes; /* that it sends on; 0: it does not say */
-	uint32_t payload, slots, token, first_msn, window, control_max;
+	bool probes;	  /* finds out how large packets may be, and answers such probes */
+	uint8_t lanes;	  /* that it sends on; 0: it does not say */
+	uint32_t payload; /* of its largest packets */
+	uint32_t floor;	  /* of packets that every path carries */
+	uint32_t slots, token, first_msn, window, control_max;
 	uint8_t address[FABRIC_ADDRESS_MAX];
 	uint32_t address_length;
 	char fabric[8];
@@ -19,8 +21,5 @@ struct peer_info {
 };
 void info_encode(const struct peer_info *info, struct gw_qp_info *out);
 int info_decode(const struct gw_qp_info *bytes, struct peer_info *out);
-
-/* first.c */
-void first_granted(struct gw_qp *qp, const struct peer_info *info);
 
 #endif

@@ -16,24 +16,22 @@
 #include "base/serial.h"
 #include "message/state.h"
 
-static uint32_t expected_length(const struct gw_recv *recv, uint32_t payload, uint32_t packet)
+static uint32_t expected_length(const struct gw_recv *recv, uint32_t packet)
 {
 	if (packet + 1 < recv->packets)
-		return payload;
-	return (uint32_t)(recv->length - (uint64_t)packet * payload);
+		return recv->payload;
+	return (uint32_t)(recv->length - (uint64_t)packet * recv->payload);
 }
 
 /* Whether a packet of this length can belong to the message. Before the announcement one short packet is believed to
  * be the last; the announcement will tell. */
-static bool shape_fits(struct gw_recv *recv, const struct gw_qp *qp, uint32_t packet,
-		       uint32_t length)
+static bool shape_fits(struct gw_recv *recv, uint32_t packet, uint32_t length)
 {
 	if (recv->is_announced)
-		return packet < recv->packets &&
-		       length == expected_length(recv, qp->payload, packet);
-	if (packet >= recv->capacity_packets || !length || length > qp->payload)
+		return packet < recv->packets && length == expected_length(recv, packet);
+	if (packet >= recv->capacity_packets || !length || length > recv->payload)
 		return false;
-	if (length == qp->payload)
+	if (length == recv->payload)
 		return recv->short_packet != packet || !recv->short_length;
 	if (recv->short_length)
 		return recv->short_packet == packet && recv->short_length == length;
@@ -54,6 +52,15 @@ static void coalesce(struct gw_recv *recv, uint32_t chunk)
 	if (first < last && last <= recv->capacity_packets &&
 	    bitmap_range_full(recv->bits, first, last - first))
 		bitmap_set(recv->chunks, chunk);
+}
+
+void recv_rebuild_chunks(struct gw_recv *recv)
+{
+	uint32_t chunks = (recv->capacity_packets + recv->chunk_packets - 1) / recv->chunk_packets;
+
+	bitmap_clear_range(recv->chunks, 0, chunks);
+	for (uint32_t i = 0; i < chunks; i++)
+		coalesce(recv, i);
 }
 
 static void collect_fragment(struct gw_recv *recv, const struct gw_qp *qp, uint32_t packet,
@@ -124,17 +131,10 @@ void recv_land(struct gw_qp *qp, const struct fabric_event *event)
 		count(qp->ctx, COUNT_LATE);
 		return;
 	}
-	/* Sent ahead, before it was known that packets of that size do not arrive. Some do. */
-	if (event->data.length > qp->payload && event->data.length <= qp->payload_agreed) {
-		qp->feedback.late++;
-		count(qp->ctx, COUNT_LATE);
-		return;
-	}
-	if (!shape_fits(recv, qp, packet, event->data.length)) {
+	if (!shape_fits(recv, packet, event->data.length)) {
 		count(qp->ctx, COUNT_DROP_SHAPE);
 		return;
 	}
-	qp->full_landed |= event->data.length == qp->payload;
 	feedback_landed(qp, recv->msn, packet, event->data.length, event->ce);
 	if (packet != recv->highest)
 		estimate_gap(qp, recv, packet);
@@ -156,8 +156,8 @@ bool recv_land_told(struct gw_qp *qp, const struct control_data *data)
 		return true;
 	}
 	if (data->packet >= recv->capacity_packets ||
-	    !shape_fits(recv, qp, data->packet, data->length) ||
-	    data->length > recv->capacity - (uint64_t)data->packet * qp->payload) {
+	    !shape_fits(recv, data->packet, data->length) ||
+	    data->length > recv->capacity - (uint64_t)data->packet * recv->payload) {
 		count(qp->ctx, COUNT_DROP_SHAPE);
 		return true;
 	}
@@ -168,7 +168,7 @@ bool recv_land_told(struct gw_qp *qp, const struct control_data *data)
 	}
 	feedback_landed(qp, recv->msn, data->packet, data->length, false);
 	if (set_bit(qp, recv, data->packet))
-		memcpy(recv->addr + (uint64_t)data->packet * qp->payload, data->bytes,
+		memcpy(recv->addr + (uint64_t)data->packet * recv->payload, data->bytes,
 		       data->length);
 	return true;
 }
@@ -217,18 +217,17 @@ void recv_announce(struct gw_recv *recv, const struct control_announce_entry *en
 		gw_recv_complete(recv);
 		return;
 	}
-	recv->packets = (uint32_t)((entry->length + qp->payload - 1) / qp->payload);
+	recv->packets = packets_of(entry->length, recv->payload);
 	/* What landed on trust is looked at again. */
-	if (recv->short_length &&
-	    (short_packet >= recv->packets ||
-	     recv->short_length != expected_length(recv, qp->payload, short_packet))) {
+	if (recv->short_length && (short_packet >= recv->packets ||
+				   recv->short_length != expected_length(recv, short_packet))) {
 		bitmap_clear(recv->bits, short_packet);
 		bitmap_clear(recv->chunks, short_packet / recv->chunk_packets);
 		count(qp->ctx, COUNT_DROP_SHAPE);
 	}
 	if (recv->packets && bitmap_test(recv->bits, recv->packets - 1) &&
 	    (!recv->short_length || short_packet != recv->packets - 1) &&
-	    expected_length(recv, qp->payload, recv->packets - 1) != qp->payload) {
+	    expected_length(recv, recv->packets - 1) != recv->payload) {
 		bitmap_clear(recv->bits, recv->packets - 1);
 		bitmap_clear(recv->chunks, (recv->packets - 1) / recv->chunk_packets);
 		count(qp->ctx, COUNT_DROP_SHAPE);

@@ -58,6 +58,12 @@ static void announce(struct gw_qp *qp, uint32_t lane, enum path_news news)
 			"nothing arrives on lane %u to %s, though the others deliver: out of use for now",
 			lane, peer);
 		break;
+	case PATH_SMALL:
+		count(qp->ctx, COUNT_LANES_RETIRED);
+		log_warn(
+			"lane %u to %s carries only smaller packets than the others: out of use for now",
+			lane, peer);
+		break;
 	case PATH_BACK:
 		count(qp->ctx, COUNT_LANES_RESTORED);
 		log_info("lane %u to %s delivers again: back in use", lane, peer);
@@ -68,6 +74,11 @@ static void announce(struct gw_qp *qp, uint32_t lane, enum path_news news)
 	case PATH_NO_NEWS:
 		break;
 	}
+}
+
+void lanes_retire_small(struct gw_qp *qp, uint32_t lane)
+{
+	announce(qp, lane, path_small(qp->path, lane, gw_qp_answer_ns(qp), qp->ctx->now));
 }
 
 uint32_t lanes_excused(struct gw_qp *qp, uint32_t lost)

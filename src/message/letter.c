@@ -19,18 +19,16 @@ void letter_begin(struct letter *letter, enum control_type type)
 					 .announced = qp->announced,
 					 .granted = qp->grants_seen,
 					 .completed = qp->completed,
-					 .results = qp->results_seen };
+					 .results = qp->results_seen,
+					 .size = qp->size.proven,
+					 .settled = qp->size.state == SIZE_SETTLED,
+					 .epoch = qp->size.epoch,
+					 .epoch_applied = qp->size.applied };
 
 	if (letter->used && letter->size - letter->used < MESSAGE_ROOM)
 		letter_send(letter);
-	header.sequence = qp->control_sequence++;
 	control_begin(&letter->writer, letter->bytes + letter->used, letter->size - letter->used,
 		      type, &header);
-}
-
-size_t letter_room(const struct letter *letter)
-{
-	return letter->writer.size - letter->writer.used;
 }
 
 void letter_end(struct letter *letter)

@@ -22,8 +22,6 @@ struct letter {
 void letter_open(struct letter *letter, struct gw_qp *qp, size_t size);
 /* Room for the header and the largest body without lists is certain. */
 void letter_begin(struct letter *letter, enum control_type type);
-/* How much can still be put into the message that was begun. */
-size_t letter_room(const struct letter *letter);
 /* A message without content is taken back. */
 void letter_end(struct letter *letter);
 /* 0, or -errno of the fabric. */

@@ -327,6 +327,10 @@ int gw_recv_passed(const struct gw_recv *recv, uint64_t *out)
 		return error;
 	if (!out)
 		return -EINVAL;
+	if (recv->recut) {
+		*out = GW_POSITION_END;
+		return 0;
+	}
 	reached = passed(recv->qp);
 	start = start_of(recv->qp, recv->msn);
 	*out = after(reached, start) ? reached - start : 0;

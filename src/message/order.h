@@ -65,6 +65,8 @@ void lanes_told(struct gw_qp *qp, const struct control_message *message);
 void lanes_echoed(struct gw_qp *qp, uint32_t lane, uint32_t number, uint64_t rtt_ns);
 /* What was said by this lane seems not to arrive: the next one may do better. */
 void lanes_turn_control(struct gw_qp *qp);
+/* Takes a lane out of use that carries only smaller packets than the others. */
+void lanes_retire_small(struct gw_qp *qp, uint32_t lane);
 /* Of so many packets that are missing now: how many may have gone to lanes that are silent. */
 uint32_t lanes_excused(struct gw_qp *qp, uint32_t lost);
 

@@ -41,12 +41,12 @@ static unsigned fill(struct gw_qp *qp, const struct gw_send *send, struct fabric
 
 		writes[i].data = data;
 		writes[i].mr = put->mr->fabric_mr;
-		writes[i].length = i + 1 == put->packets ? put->tail : qp->tx_payload;
+		writes[i].length = i + 1 == put->packets ? put->tail : send->payload;
 		writes[i].packet = packet;
 		writes[i].user = user_bits(qp, send, packet);
 		writes[i].again = packet < send->high_water;
-		writes[i].va = send->va + (uint64_t)packet * qp->tx_payload;
-		data += qp->tx_payload;
+		writes[i].va = send->va + (uint64_t)packet * send->payload;
+		data += send->payload;
 	}
 	return n;
 }
@@ -57,8 +57,10 @@ void pump_sent(struct gw_qp *qp, struct gw_send *send, uint32_t n, uint32_t lane
 	uint32_t number = 0;
 
 	gate_left(qp, n,
-		  n == put->packets ? (uint64_t)(n - 1) * qp->tx_payload + put->tail
-				    : (uint64_t)n * qp->tx_payload);
+		  n == put->packets ? (uint64_t)(n - 1) * send->payload + put->tail
+				    : (uint64_t)n * send->payload);
+	if (!copied)
+		size_sent(qp, n);
 	if (qp->path && lane < qp->path->count)
 		number = path_sent(qp->path, lane, n, qp->ctx->now) - n;
 	for (uint32_t i = 0; i < n; i++) {
@@ -72,7 +74,7 @@ void pump_sent(struct gw_qp *qp, struct gw_send *send, uint32_t n, uint32_t lane
 				order_sent(qp, send, packet);
 		}
 	}
-	put->addr += (uint64_t)n * qp->tx_payload;
+	put->addr += (uint64_t)n * send->payload;
 	put->packet += n;
 	put->packets -= n;
 	if (!copied) {
@@ -139,7 +141,7 @@ static uint32_t serve(struct gw_qp *qp, bool *blocked)
 {
 	struct fabric_write writes[BATCH];
 	struct gw_send *send = container_of(list_first(&qp->sends_ready), struct gw_send, link);
-	uint32_t most = BATCH_BYTES / qp->tx_payload;
+	uint32_t most = BATCH_BYTES / send->payload;
 	uint32_t allowed;
 	unsigned n, lane;
 	int taken;
@@ -150,7 +152,7 @@ static uint32_t serve(struct gw_qp *qp, bool *blocked)
 		most = 1;
 	/* Sending takes time, and a round trip starts when its packet leaves, not when the turn began. */
 	qp->ctx->now = gw_now_ns(qp->ctx);
-	allowed = feedback_allow(qp, most);
+	allowed = feedback_allow(qp, send->payload, most);
 	if (!allowed)
 		return 0;
 	lane = choose_lane(qp, send, &most);

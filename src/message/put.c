@@ -80,7 +80,7 @@ static void append_put(struct gw_send *send, struct put *put, struct put **place
 int put_add(struct gw_send *send, uint64_t offset, const void *addr, uint64_t length,
 	    struct gw_mr *mr)
 {
-	uint32_t payload = send->qp->tx_payload;
+	uint32_t payload = send->payload;
 	uint32_t packet = (uint32_t)(offset / payload);
 	uint32_t packets = (uint32_t)((length + payload - 1) / payload);
 	struct put **place = send->tail ? &send->tail->next : &send->head;

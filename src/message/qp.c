@@ -50,7 +50,8 @@ static int check_attr(const struct gw_qp_attr *attr, const struct fabric *fabric
 	for (size_t i = 0; i < sizeof(attr->reserved) / sizeof(attr->reserved[0]); i++)
 		if (attr->reserved[i])
 			return -EINVAL;
-	if (attr->reserved8 || attr->reserved32)
+	if (attr->reserved8 || attr->payload_divides % 4 ||
+	    (attr->payload && attr->payload_divides % attr->payload))
 		return -EINVAL;
 	*split = (struct fabric_split){ attr->slot_bits, attr->packet_bits, attr->user_bits };
 	if (!split->slot_bits && !split->packet_bits && !split->user_bits)
@@ -75,6 +76,7 @@ int gw_qp_create(struct gw_context *ctx, const struct gw_qp_attr *attr, struct g
 	static const struct gw_qp_attr defaults;
 	struct fabric_qp_attr fabric_attr;
 	uint32_t secrets[2];
+	struct size size = { 0 };
 	uint32_t slots;
 	struct gw_qp *qp;
 	int error;
@@ -86,6 +88,9 @@ int gw_qp_create(struct gw_context *ctx, const struct gw_qp_attr *attr, struct g
 	error = check_attr(attr, ctx->fabric, &fabric_attr.split);
 	if (error)
 		return error;
+	size_init(&size, &ctx->fabric->caps, attr);
+	if (size.floor < size.ceiling && size.floor < SIZE_LEAST)
+		return -EINVAL;
 	error = ctx->fabric->ops->entropy(ctx->fabric, secrets, sizeof(secrets));
 	if (error)
 		return error;
@@ -110,7 +115,7 @@ int gw_qp_create(struct gw_context *ctx, const struct gw_qp_attr *attr, struct g
 	qp->status = -ENOTCONN;
 	qp->handler = attr->handler;
 	qp->arg = attr->arg;
-	qp->payload = attr->payload ? attr->payload : ctx->fabric->caps.max_payload;
+	qp->size = size;
 	qp->chunk_packets = attr->chunk_packets ? attr->chunk_packets : DEFAULT_CHUNK_PACKETS;
 	qp->slots_mask = slots - 1;
 	qp->peer_timeout_ns =
@@ -133,7 +138,7 @@ int gw_qp_create(struct gw_context *ctx, const struct gw_qp_attr *attr, struct g
 	list_init(&qp->sends_lingering);
 	list_init(&qp->grants);
 	list_init(&qp->order.watchers);
-	first_promise(qp, attr->first_bytes);
+	promise_make(qp, attr->first_bytes);
 	list_add_tail(&ctx->all_qps, &qp->link);
 	*out = qp;
 	return 0;
@@ -157,8 +162,9 @@ int gw_qp_info(const struct gw_qp *qp, struct gw_qp_info *out)
 	fabric = qp->ctx->fabric;
 	info.split = qp->split;
 	info.generation_bits = fabric->caps.generation_bits;
-	info.payload = qp->payload;
-	info.reaches = fabric->caps.rungs[0] != 0;
+	info.payload = qp->size.ceiling;
+	info.floor = qp->size.floor;
+	info.probes = fabric->caps.rungs[0] != 0;
 	info.slots = qp->slots_mask + 1;
 	info.token = qp->token;
 	info.first_msn = qp->first_msn; /* also when asked for after receives were posted */
@@ -184,7 +190,6 @@ int gw_qp_connect(struct gw_qp *qp, const struct gw_qp_info *peer)
 {
 	struct gw_context *ctx;
 	struct peer_info info;
-	uint32_t payload;
 	int error;
 
 	if (!qp || !peer)
@@ -207,7 +212,6 @@ int gw_qp_connect(struct gw_qp *qp, const struct gw_qp_info *peer)
 		return explain(ctx, -EPROTONOSUPPORT, "the peer is on another kind of fabric");
 	if (memcmp(&info.split, &qp->split, sizeof(info.split)) != 0)
 		return explain(ctx, -EMSGSIZE, "the two ends split the immediate differently");
-	payload = info.payload < qp->payload ? info.payload : qp->payload;
 	ctx->fabric->error[0] = '\0';
 	error = order_open(qp, info.lanes);
 	if (!error)
@@ -217,7 +221,8 @@ int gw_qp_connect(struct gw_qp *qp, const struct gw_qp_info *peer)
 		return error;
 	}
 	error = ctx->fabric->ops->qp_connect(qp->fabric_qp, info.address, info.address_length,
-					     payload);
+					     info.payload < qp->size.ceiling ? info.payload
+									     : qp->size.ceiling);
 	if (error) {
 		order_close(qp);
 		lanes_close(qp);
@@ -226,7 +231,7 @@ int gw_qp_connect(struct gw_qp *qp, const struct gw_qp_info *peer)
 		return explain(ctx, error,
 			       "there is no way from this fabric's address to the peer's");
 	}
-	qp->payload = payload;
+	size_connect(qp, &info);
 	qp->generation_bits = ctx->fabric->caps.generation_bits > info.generation_bits
 				      ? ctx->fabric->caps.generation_bits
 				      : info.generation_bits;
@@ -235,7 +240,9 @@ int gw_qp_connect(struct gw_qp *qp, const struct gw_qp_info *peer)
 	qp->control_max = info.control_max < ctx->fabric->caps.max_control
 				  ? info.control_max
 				  : ctx->fabric->caps.max_control;
-	reach_connect(qp, info.reaches);
+	/* A path may begin to carry less at any time, and control has to fit it all the same. */
+	if (qp->size.floor < qp->size.ceiling && qp->control_max > qp->size.floor)
+		qp->control_max = qp->size.floor;
 	qp->sends_mask = info.slots - 1;
 	qp->send_posted = qp->send_matched = qp->grants_seen = info.first_msn;
 	qp->announce_acked = qp->announce_told = qp->results_seen = info.first_msn;
@@ -251,7 +258,7 @@ int gw_qp_connect(struct gw_qp *qp, const struct gw_qp_info *peer)
 	qp->feedback.gate_at = NEVER;
 	qp->feedback.probe_at = 0;
 	qp->feedback.advertised = window_initial(ctx);
-	first_granted(qp, &info);
+	promise_take(qp, &info);
 	gate_credit(qp);
 	return 0;
 }
@@ -270,7 +277,7 @@ bool qp_waits(const struct gw_qp *qp)
 void qp_busy(struct gw_qp *qp)
 {
 	qp->ctx->now = qp->ctx->fabric->ops->now_ns(qp->ctx->fabric);
-	reach_begin(qp);
+	size_begin(qp);
 	if (!qp_waits(qp)) {
 		qp->heard_at = qp->ctx->now;
 		qp->feedback.probes_unanswered = 0;
@@ -346,9 +353,9 @@ void qp_arm(struct gw_qp *qp)
 		at = earlier(at, qp->feedback.report_at);
 		at = earlier(at, qp->feedback.stall_at);
 		at = earlier(at, qp->feedback.gate_at);
+		at = earlier(at, size_due(qp));
 		if (qp_waits(qp)) {
 			at = earlier(at, qp->feedback.probe_at);
-			at = earlier(at, qp->reach_at);
 			at = earlier(at, qp->heard_at + qp->peer_timeout_ns);
 		}
 	}
@@ -411,8 +418,8 @@ void qp_timer(struct gw_qp *qp)
 		return;
 	if (now >= feedback->probe_at && qp_waits(qp))
 		qp_owe(qp, OWE_PROBE);
-	if (now >= qp->reach_at)
-		reach_timer(qp);
+	if (now >= size_due(qp))
+		size_timer(qp);
 	if (qp->state != QP_CONNECTED)
 		return;
 	recv_place(qp);

@@ -5,18 +5,6 @@
 
 #include "message/state.h"
 
-int gw_qp_payload(const struct gw_qp *qp, uint32_t *out)
-{
-	if (!qp || !out)
-		return -EINVAL;
-	if (!qp_valid(qp))
-		return -ESTALE;
-	if (qp->state == QP_CREATED)
-		return -ENOTCONN;
-	*out = qp->tx_payload;
-	return 0;
-}
-
 int gw_qp_next_grant(const struct gw_qp *qp, struct gw_grant *out)
 {
 	const struct list *item;

@@ -18,6 +18,9 @@
 #include "base/serial.h"
 #include "message/state.h"
 
+/* Bytes of receives that may be granted and not announced while packet sizes are being tried. */
+#define GRANTED_AHEAD (UINT64_C(1) << 20)
+
 bool recv_valid(const struct gw_recv *recv)
 {
 	/* A scheme asks a dozen things of the receive it was called for: that one is known. */
@@ -87,6 +90,34 @@ static void grant_placed(struct gw_qp *qp)
 		advance_completed(qp);
 }
 
+/* Bytes of receives that the peer was granted and has not announced a message for. */
+static uint64_t granted_ahead(struct gw_qp *qp)
+{
+	uint64_t bytes = 0;
+
+	for (uint32_t msn = qp->announced; msn != qp->recv_placed; msn++) {
+		const struct gw_recv *recv = recv_find(qp, msn);
+
+		bytes += recv ? recv->capacity : 0;
+	}
+	return bytes;
+}
+
+/* While larger packets are being tried few receives are granted ahead, for their packets' size is fixed with the grant. A
+ * sender that has just begun does not get further in a round trip. */
+static bool may_grant(struct gw_qp *qp)
+{
+	return qp->size.peer_settled || qp->announced == qp->recv_placed ||
+	       granted_ahead(qp) < GRANTED_AHEAD;
+}
+
+static uint32_t choose_payload(const struct gw_qp *qp, const struct gw_recv *recv)
+{
+	if (promise_covers(qp, recv))
+		return qp->size.floor;
+	return recv->same_size && qp->recv_payload ? qp->recv_payload : qp->size.named;
+}
+
 /* Gives posted receives their slots, in order, as far as those are free. */
 void recv_place(struct gw_qp *qp)
 {
@@ -96,31 +127,37 @@ void recv_place(struct gw_qp *qp)
 	while (qp->state == QP_CONNECTED && (item = list_first(&qp->recvs_waiting))) {
 		struct gw_recv *recv = container_of(item, struct gw_recv, link);
 		struct slot *slot = slot_of(qp, recv->msn);
+		uint32_t payload;
 
 		if (slot->state == SLOT_RESTING &&
 		    (int32_t)((uint32_t)(qp->ctx->now >> REST_UNIT_SHIFT) - slot->value) >= 0)
 			slot->state = SLOT_FREE;
-		if (slot->state != SLOT_FREE)
+		if (slot->state != SLOT_FREE || (!recv->completed && !may_grant(qp)))
 			return;
-		slot->generation++;
 		if (recv->completed) {
 			/* Given up before its turn: its number is used up without a window. */
 			list_del(item);
+			slot->generation++;
 			slot->state = SLOT_FENCED;
 			slot->value = pool_index(&qp->ctx->recvs, recv);
 			qp->recv_placed++;
 			grant_placed(qp);
 			continue;
 		}
-		if (fabric->ops->expose(qp->fabric_qp, recv->msn & qp->slots_mask, slot->generation,
-					recv->mr->fabric_mr, recv->addr, recv->capacity))
+		payload = choose_payload(qp, recv);
+		if (fabric->ops->expose(qp->fabric_qp, recv->msn & qp->slots_mask,
+					(uint16_t)(slot->generation + 1), recv->mr->fabric_mr,
+					recv->addr, recv->capacity, payload))
 			return; /* out of windows for now: tried again when one is given back */
 		list_del(item);
+		recv->payload = qp->recv_payload = payload;
+		recv->capacity_packets = packets_of(recv->capacity, payload);
+		slot->generation++;
 		slot->state = SLOT_EXPOSING;
 		slot->value = pool_index(&qp->ctx->recvs, recv);
 		qp->recv_placed++;
-		if (first_kept(qp, recv))
-			first_exposed(qp, recv);
+		if (promise_covers(qp, recv))
+			promise_exposed(qp, recv);
 	}
 }
 
@@ -139,6 +176,8 @@ void recv_exposed(struct gw_qp *qp, const struct fabric_event *event)
 		/* Given up while the window opened: nobody was told of it, so that closing it is all there is to do. */
 		slot->state = SLOT_COMPLETED;
 		qp->ctx->fabric->ops->fence(qp->fabric_qp, event->slot);
+	} else if (recv->payload > qp->size.named) {
+		resize_cut(qp, event->slot); /* the peer asked for smaller packets meanwhile */
 	}
 	grant_placed(qp);
 }
@@ -192,64 +231,22 @@ void recv_results_acked(struct gw_qp *qp, uint32_t results)
 	recv_place(qp);
 }
 
-/* Gets bits for a receive cut into packets of that size, and gives back those it had. */
-static int make_bits(struct gw_recv *recv, uint32_t payload)
+/* Gets bits for packets of the floor's size: there are never more. */
+static int make_bits(struct gw_recv *recv)
 {
 	struct gw_qp *qp = recv->qp;
-	uint64_t packets = (recv->capacity + payload - 1) / payload;
+	uint64_t packets = (recv->capacity + qp->size.floor - 1) / qp->size.floor;
 	size_t bit_words = bitmap_words(packets);
 	size_t chunk_words = bitmap_words((packets + qp->chunk_packets - 1) / qp->chunk_packets);
-	size_t bytes = (bit_words + chunk_words + 1) * sizeof(uint64_t);
-	uint64_t *bits;
 
 	if (packets > UINT64_C(1) << qp->split.packet_bits)
 		return -EMSGSIZE;
-	bits = arena_get(&qp->ctx->arena, bytes);
-	if (!bits)
+	recv->bits_bytes = (bit_words + chunk_words + 1) * sizeof(uint64_t);
+	recv->bits = arena_get(&qp->ctx->arena, recv->bits_bytes);
+	if (!recv->bits)
 		return -ENOBUFS;
-	if (recv->bits)
-		arena_put(&qp->ctx->arena, recv->bits, recv->bits_bytes);
-	recv->bits = bits;
-	recv->bits_bytes = bytes;
-	recv->chunks = bits + bit_words;
-	recv->payload = payload;
-	recv->capacity_packets = (uint32_t)packets;
+	recv->chunks = recv->bits + bit_words;
 	recv->chunk_packets = qp->chunk_packets;
-	return 0;
-}
-
-/* What has landed of it, if anything, is sent again. */
-static int repacket(struct gw_recv *recv, uint32_t payload)
-{
-	int error;
-
-	if (recv->completed || (recv->is_announced && recv->landed == recv->packets))
-		return 0;
-	error = make_bits(recv, payload);
-	if (error)
-		return error;
-	recv->landed = recv->highest = recv->short_length = 0;
-	if (recv->is_announced)
-		recv->packets = (uint32_t)((recv->length + payload - 1) / payload);
-	return 0;
-}
-
-int recv_repacket(struct gw_qp *qp, uint32_t payload)
-{
-	struct list *item;
-	int error = 0;
-
-	list_for_each (item, &qp->recvs_waiting)
-		if (!error)
-			error = repacket(container_of(item, struct gw_recv, link), payload);
-	for (uint32_t i = 0; i <= qp->slots_mask && !error; i++) {
-		if (qp->slots[i].state != SLOT_FREE && qp->slots[i].state != SLOT_RESTING)
-			error = repacket(pool_at(&qp->ctx->recvs, qp->slots[i].value), payload);
-	}
-	if (error)
-		return error;
-	qp->payload = payload;
-	qp->ctx->fabric->ops->qp_resize(qp->fabric_qp, payload);
 	return 0;
 }
 
@@ -260,7 +257,7 @@ int gw_recv_post(struct gw_qp *qp, const struct gw_recv_attr *attr, struct gw_re
 
 	if (error)
 		return error;
-	if (!attr || !out || !attr->mr || attr->flags & ~GW_RECV_SPARSE)
+	if (!attr || !out || !attr->mr || attr->flags & ~(GW_RECV_SPARSE | GW_RECV_SAME_SIZE))
 		return -EINVAL;
 	for (size_t i = 0; i < sizeof(attr->reserved) / sizeof(attr->reserved[0]); i++)
 		if (attr->reserved[i])
@@ -275,7 +272,7 @@ int gw_recv_post(struct gw_qp *qp, const struct gw_recv_attr *attr, struct gw_re
 	recv->ctx = qp->ctx;
 	recv->qp = qp;
 	recv->capacity = attr->length;
-	error = make_bits(recv, qp->payload);
+	error = make_bits(recv);
 	if (error) {
 		pool_put(&qp->ctx->recvs, recv);
 		return error;
@@ -288,6 +285,7 @@ int gw_recv_post(struct gw_qp *qp, const struct gw_recv_attr *attr, struct gw_re
 	recv->addr = attr->addr;
 	recv->tag = attr->tag;
 	recv->sparse = attr->flags & GW_RECV_SPARSE;
+	recv->same_size = attr->flags & GW_RECV_SAME_SIZE;
 	recv->pieces = qp->fragment_bits ? (32u + qp->fragment_bits - 1) / qp->fragment_bits : 0;
 	recv->msn = qp->recv_posted++;
 	recv->timer.kind = TIMER_RECV;

@@ -101,17 +101,10 @@ void send_detach(struct gw_send *send, int status, bool fenced)
 	reap(send);
 }
 
-static uint32_t packets_of(const struct gw_qp *qp, uint64_t length)
+/* The longest message: what the immediate counts in packets of the smallest size, so that a message may be cut. */
+static uint64_t longest(const struct gw_qp *qp)
 {
-	return (uint32_t)((length + qp->tx_payload - 1) / qp->tx_payload);
-}
-
-/* What a message can hold: the receive's size, as far as the immediate counts. A peer may claim any capacity. */
-static uint64_t fill_length(const struct gw_qp *qp, uint64_t capacity)
-{
-	uint64_t most = (uint64_t)qp->tx_payload << qp->split.packet_bits;
-
-	return capacity < most ? capacity : most;
+	return (uint64_t)qp->size.floor << qp->split.packet_bits;
 }
 
 /* The first of the waiting sends meets the first of the grants. */
@@ -124,15 +117,17 @@ static void match_one(struct gw_send *send, const struct grant *grant)
 	send->granted = true;
 	send->target = grant->target;
 	send->va = grant->va;
+	send->payload = grant->payload;
+	qp->send_payload = grant->payload;
 	qp->sends[send->msn & qp->sends_mask] = pool_index(&send->ctx->sends, send) + 1;
 	qp->send_matched++;
 	qp_owe(qp, OWE_ANNOUNCE);
 	if (send->ended)
 		return;
-	if (send->flags & GW_SEND_FILL) {
-		send->length = fill_length(qp, capacity);
-		send->packets = packets_of(qp, send->length);
-	}
+	/* A peer may claim any capacity. */
+	if (send->flags & GW_SEND_FILL)
+		send->length = capacity < longest(qp) ? capacity : longest(qp);
+	send->packets = packets_of(send->length, send->payload);
 	if (send->length > capacity) {
 		send_end(send, -EMSGSIZE);
 		return;
@@ -150,24 +145,6 @@ static void match_one(struct gw_send *send, const struct grant *grant)
 		pump_check(send); /* ended before its turn came: there is nothing to wait for */
 }
 
-void send_recut(struct gw_send *send)
-{
-	const struct gw_qp *qp = send->qp;
-
-	if (send->length > (uint64_t)qp->tx_payload << qp->split.packet_bits)
-		send_end(send, -EMSGSIZE);
-	else
-		send->packets = packets_of(qp, send->length);
-}
-
-void send_repacket(struct gw_qp *qp)
-{
-	struct list *item;
-
-	list_for_each (item, &qp->sends_waiting)
-		send_recut(container_of(item, struct gw_send, link));
-}
-
 void send_match(struct gw_qp *qp)
 {
 	struct list *waiting, *first;
@@ -178,8 +155,6 @@ void send_match(struct gw_qp *qp)
 		struct grant *grant = container_of(first, struct grant, link);
 		struct grant copy = *grant;
 
-		if (qp->reach < REACH_SETTLED && !first_may_go(qp, send))
-			return;
 		list_del(first);
 		pool_put(&qp->ctx->grants, grant);
 		match_one(send, &copy);
@@ -199,7 +174,7 @@ static int check_post(struct gw_qp *qp, const struct gw_send_attr *attr, const v
 			return -EINVAL;
 	if (attr->reserved8[0] || attr->reserved8[1] || attr->reserved8[2])
 		return -EINVAL;
-	if (attr->length > (uint64_t)qp->tx_payload << qp->split.packet_bits)
+	if (attr->length > longest(qp))
 		return -EMSGSIZE;
 	return 0;
 }
@@ -233,7 +208,6 @@ static int post(struct gw_qp *qp, const struct gw_send_attr *attr, bool stream,
 	if (send->mr)
 		send->mr->users++; /* until it ends, also while it waits for its grant */
 	send->length = attr->length;
-	send->packets = packets_of(qp, attr->length);
 	send->flags = attr->flags;
 	send->imm = attr->flags & GW_SEND_IMM ? attr->imm : 0;
 	send->scheme = attr->scheme;
@@ -294,13 +268,13 @@ int gw_stream_put(struct gw_send *stream, uint64_t offset, const void *addr, uin
 		return error;
 	if (stream->ended || stream->closing || stream->result)
 		return -EALREADY;
-	if (!stream->granted && stream->flags & GW_SEND_FILL)
-		return -EAGAIN; /* how long it will be is not known yet */
+	if (!stream->granted)
+		return -EAGAIN; /* how large its packets are is not known yet */
 	if (offset > stream->length || length > stream->length - offset ||
-	    offset % stream->qp->tx_payload ||
-	    (length % stream->qp->tx_payload && offset + length != stream->length))
+	    offset % stream->payload ||
+	    (length % stream->payload && offset + length != stream->length))
 		return -ERANGE;
-	if (!stream->granted || stream->puts >= GW_PUTS_MAX || first_uncut(stream))
+	if (stream->puts >= GW_PUTS_MAX || stream->held)
 		return -EAGAIN;
 	if (!length)
 		return 0;
@@ -309,6 +283,18 @@ int gw_stream_put(struct gw_send *stream, uint64_t offset, const void *addr, uin
 	if (!mr_covers(mr, stream->ctx, addr, length))
 		return -EFAULT;
 	return put_add(stream, offset, addr, length, mr);
+}
+
+int gw_send_payload(const struct gw_send *send, uint32_t *out)
+{
+	if (!send || !out)
+		return -EINVAL;
+	if (!send_valid(send))
+		return -ESTALE;
+	if (!send->payload)
+		return -EAGAIN;
+	*out = send->payload;
+	return 0;
 }
 
 int gw_stream_waiting(const struct gw_send *stream)

@@ -34,6 +34,7 @@
 #include "fabric/fabric.h"
 #include "message/feedback.h"
 #include "message/order.h"
+#include "message/size.h"
 #include "path/path.h"
 #include "wire/control.h"
 
@@ -84,6 +85,8 @@ struct grant {
 	uint64_t va;
 	uint64_t capacity;
 	uint32_t tag;
+	/* Bytes of data in a full packet. */
+	uint32_t payload;
 };
 
 /* A range that waits to be sent. */
@@ -156,11 +159,8 @@ struct slot {
 #define OWE_ACK	     8u /* nothing but the cumulative numbers */
 #define OWE_PROBE    16u
 #define OWE_REPLY    32u
-#define OWE_REACH    64u
-#define OWE_REACHED  128u
-
-/* Whether it is known that full packets arrive. */
-enum { REACH_UNTRIED, REACH_SEEKING, REACH_SETTLED, REACH_DOUBT };
+#define OWE_SIZE     64u  /* probes of packet sizes, or a cut */
+#define OWE_ARRIVED  128u /* that such probes arrived */
 
 struct gw_qp {
 	struct gw_context *ctx;
@@ -174,13 +174,10 @@ struct gw_qp {
 	void *arg;
 	struct fabric_split split;
 	uint8_t state;
-	uint8_t reach;
-	uint8_t reach_misses;
-	uint8_t reach_backoff;
-	bool reaches;		 /* the peer answers REACH */
-	bool reach_answered;	 /* the small probe of this round */
-	bool heard;		 /* from the peer, at all */
-	bool grants_fresh;	 /* `granted` is still to be called */
+	bool grants_fresh; /* `granted` is still to be called */
+	bool grants_again; /* grants from `grants_from` on are to be repeated, though acknowledged */
+	uint32_t grants_from;
+	uint32_t cut_until;	 /* below: grants that the peer repeats after a cut */
 	uint8_t generation_bits; /* of the user bits; the rest carry the immediate's fragments */
 	uint8_t fragment_bits;
 	uint8_t control_lane; /* that control leaves by */
@@ -188,15 +185,11 @@ struct gw_qp {
 	int status;
 	const struct gw_gate *gate;
 	void *gate_arg;
-	uint32_t payload;    /* of the peer's packets */
-	uint32_t tx_payload; /* of ours */
 	uint32_t chunk_packets;
 	uint32_t slots_mask;
 	uint32_t token; /* ours: the peer quotes it */
 	uint32_t peer_token;
-	uint32_t control_max;	/* now */
-	uint32_t control_limit; /* once it is known that packets of that size arrive */
-	uint32_t control_sequence;
+	uint32_t control_max; /* bytes of a control datagram at most; probes of sizes are longer */
 	uint32_t owed;
 	uint32_t owed_soon; /* rides with whatever is said next, or is said at that time */
 	uint64_t soon_at;
@@ -204,20 +197,15 @@ struct gw_qp {
 	uint64_t lifetime_ns;
 	uint64_t heard_at;
 	uint64_t repeat_at;
-	uint64_t reach_at;    /* when to ask again; reach.c */
-	uint64_t reach_since; /* when last asked */
-	uint32_t repeats;     /* in a row, for the back-off */
+	uint32_t repeats; /* in a row, for the back-off */
 
 	uint32_t first_msn; /* of what we receive */
-	uint32_t first_key; /* of the first receive, and its bytes, where it is promised: first.c */
+	uint32_t
+		first_key; /* of the first receive, and its bytes, where it is promised: promise.c */
 	uint64_t first_bytes;
-	uint32_t first_to;	 /* of what the peer receives */
-	uint32_t payload_agreed; /* before it was known whether packets of that size arrive */
-	bool ahead;		 /* the peer promised its first receive */
-	bool full_landed;	 /* a packet of the size now in use did, or one to try it */
-	bool stepped_down;	 /* smaller ones were tried */
 	uint32_t recv_posted, recv_placed, recv_granted, grants_acked, announced, completed,
 		results_acked;
+	uint32_t recv_payload;	/* of the receive that was last given a slot, bytes */
 	uint32_t grants_told;	/* below: in some datagram */
 	uint32_t recvs_open;	/* not yet completed */
 	uint32_t results_owed;	/* completed, and the peer does not know */
@@ -227,6 +215,7 @@ struct gw_qp {
 	struct list recvs_waiting; /* for a slot */
 
 	uint32_t send_posted, send_matched, grants_seen, announce_acked, results_seen;
+	uint32_t send_payload; /* of the latest send that was matched with a grant, bytes */
 	uint32_t announce_told;
 	uint32_t sends_mask;
 	uint32_t *sends;	     /* pool index + 1 by msn */
@@ -242,6 +231,7 @@ struct gw_qp {
 	uint64_t
 		sent_front; /* one past the furthest packet sent for the first time: a position, see order.c */
 
+	struct size size;
 	struct order order;
 	struct feedback feedback;
 };
@@ -257,6 +247,8 @@ struct gw_send {
 	struct gw_mr *mr;
 	const uint8_t *addr;
 	uint64_t length;
+	uint64_t resume;  /* offset at which a one-shot send goes on after a cut, bytes */
+	uint32_t payload; /* bytes of data in a full packet; 0 until granted */
 	uint32_t packets;
 	uint32_t msn;
 	struct fabric_target target;
@@ -273,6 +265,7 @@ struct gw_send {
 	uint8_t scheme;
 	bool stream;
 	bool granted;
+	bool held;    /* waits for a grant with smaller packets */
 	bool closing; /* no more puts: done when drained */
 	bool result;  /* known */
 	bool retired; /* the message layer is finished with it */
@@ -296,7 +289,7 @@ struct gw_recv {
 	uint8_t *addr;
 	uint64_t capacity;
 	uint64_t length;
-	uint32_t payload;
+	uint32_t payload;  /* bytes of data in a full packet; 0 until it has a slot */
 	uint64_t watch;	   /* the position it waits for; 0: for none */
 	uint64_t *bits;	   /* a bit a packet */
 	uint64_t *chunks;  /* a bit a chunk */
@@ -322,6 +315,8 @@ struct gw_recv {
 	uint8_t scheme;
 	bool has_imm;
 	bool sparse;
+	bool same_size; /* packets as large as those of the receive before it */
+	bool recut;	/* its packets became smaller under way: the first pass is over */
 	bool is_announced;
 	bool completed;
 	bool released;
@@ -361,10 +356,6 @@ void send_detach(struct gw_send *send, int status, bool fenced);
 void send_tell(struct gw_send *send);
 struct gw_send *send_find(struct gw_qp *qp, uint32_t msn);
 
-/* Those that wait are cut into packets of the payload that holds now. */
-void send_repacket(struct gw_qp *qp);
-void send_recut(struct gw_send *send);
-
 /* put.c */
 int put_add(struct gw_send *send, uint64_t offset, const void *addr, uint64_t length,
 	    struct gw_mr *mr);
@@ -394,8 +385,8 @@ void recv_tell(struct gw_recv *recv);
 void recv_reap(struct gw_recv *recv);
 struct gw_recv *recv_find(struct gw_qp *qp, uint32_t msn);
 
-/* Nothing has landed yet, and the peer's packets will be smaller. */
-int recv_repacket(struct gw_qp *qp, uint32_t payload);
+/* Sets the chunk bits anew from the packets'. */
+void recv_rebuild_chunks(struct gw_recv *recv);
 
 /* hear.c */
 void hear(struct gw_qp *qp, const uint8_t *bytes, uint32_t length);
@@ -404,26 +395,26 @@ void hear(struct gw_qp *qp, const uint8_t *bytes, uint32_t length);
 void talk(struct gw_qp *qp);
 void talk_close(struct gw_qp *qp, int reason, const char *text);
 
-/* first.c */
-void first_promise(struct gw_qp *qp, uint64_t bytes);
-bool first_kept(const struct gw_qp *qp, const struct gw_recv *recv);
-void first_exposed(struct gw_qp *qp, const struct gw_recv *recv);
-bool first_may_go(const struct gw_qp *qp, const struct gw_send *send);
-bool first_uncut(const struct gw_send *send);
-void first_stop(struct gw_qp *qp);
-void first_again(struct gw_qp *qp);
+/* promise.c */
+struct peer_info;
+void promise_make(struct gw_qp *qp, uint64_t bytes);
+void promise_take(struct gw_qp *qp, const struct peer_info *info);
+/* Whether this receive was promised: it is exposed at once, under the key it was promised with. */
+bool promise_covers(const struct gw_qp *qp, const struct gw_recv *recv);
+void promise_exposed(struct gw_qp *qp, const struct gw_recv *recv);
 
-/* reach.c */
-/* `both`: the peer does it too. */
-void reach_connect(struct gw_qp *qp, bool both);
-void reach_begin(struct gw_qp *qp);
-void reach_timer(struct gw_qp *qp);
-void reach_heard(struct gw_qp *qp);
-void reach_probed(struct gw_qp *qp);
-/* Nothing that was sent has landed for a while: does it still get through? */
-void reach_doubt(struct gw_qp *qp);
-/* False when it cannot be. */
-bool reach_hear(struct gw_qp *qp, const struct control_reach *reach);
+/* resize.c */
+/* Holds back what is in packets larger than the floor. Whether anything waits for a smaller grant now. */
+bool resize_hold(struct gw_qp *qp);
+bool resize_waits(struct gw_qp *qp);
+/* The first message that waits. */
+uint32_t resize_first(struct gw_qp *qp);
+/* A grant was repeated. */
+void resize_granted(struct gw_qp *qp, uint32_t msn, const struct grant *grant);
+/* Goes on with smaller packets in an open slot. */
+void resize_cut(struct gw_qp *qp, uint32_t index);
+/* The peer asks for smaller grants. False when it cannot. */
+bool resize_asked(struct gw_qp *qp, uint8_t epoch, const struct control_size *size);
 
 /* window.c */
 void window_used(struct gw_qp *qp);
@@ -433,13 +424,18 @@ uint32_t window_initial(const struct gw_context *ctx);
 void window_turn(struct gw_context *ctx);
 
 /* gate.c */
-uint32_t gate_allow(struct gw_qp *qp, uint32_t in_flight);
+uint32_t gate_allow(struct gw_qp *qp, uint32_t in_flight, uint32_t payload);
 /* These left. */
 void gate_left(struct gw_qp *qp, uint32_t packets, uint64_t bytes);
 void gate_report(struct gw_qp *qp, uint64_t rtt_ns);
 void gate_timeout(struct gw_qp *qp);
 void gate_credit(struct gw_qp *qp);
 void gate_cnp(struct gw_qp *qp);
+
+static inline uint32_t packets_of(uint64_t length, uint32_t payload)
+{
+	return (uint32_t)((length + payload - 1) / payload);
+}
 
 static inline void count(struct gw_context *ctx, enum message_counter counter)
 {

@@ -37,6 +37,9 @@ static void say_grants(struct gw_qp *qp, struct letter *letter)
 	uint32_t msn = start_of(qp, qp->grants_acked, qp->grants_told, qp->recv_granted,
 				CONTROL_GRANT_ENTRY_SIZE);
 
+	if (qp->grants_again && serial_before(qp->grants_from, msn))
+		msn = qp->grants_from;
+	qp->grants_again = false;
 	while (msn != qp->recv_granted) {
 		letter_begin(letter, CONTROL_GRANT);
 		control_put_grant(&letter->writer, msn);
@@ -51,6 +54,7 @@ static void say_grants(struct gw_qp *qp, struct letter *letter)
 				entry.address = recv->va;
 				entry.capacity = recv->capacity;
 				entry.tag = recv->tag;
+				entry.payload = recv->payload;
 			}
 			if (control_put_grant_entry(&letter->writer, &entry))
 				break;
@@ -68,7 +72,7 @@ static void say_data(struct gw_qp *qp, struct letter *letter, struct gw_send *se
 	struct control_data data = { .msn = send->msn };
 
 	if (!put || send->packets != 1 || send->length > DATA_TOLD_MAX || send->high_water ||
-	    put->mr->unreachable || !feedback_allow(qp, 1))
+	    put->mr->unreachable || !feedback_allow(qp, send->payload, 1))
 		return;
 	data.length = (uint16_t)send->length;
 	data.bytes = put->addr;
@@ -276,30 +280,66 @@ static void say_reply(struct gw_qp *qp, struct letter *letter)
 	letter_end(letter);
 }
 
-/* As long on the wire as a full packet of ours. */
-static void say_reach(struct gw_qp *qp, struct letter *letter)
+/* As long on the wire as a full data packet, by the lane that is tried. */
+static void say_size_probe(struct gw_qp *qp, struct letter *letter, uint32_t lane, uint32_t payload)
 {
-	struct control_reach reach = { CONTROL_REACH_REQUEST, qp->tx_payload };
-	size_t length = qp->tx_payload + qp->ctx->fabric->caps.probe_extra;
+	struct control_size size = { .kind = CONTROL_SIZE_PROBE,
+				     .lane = (uint8_t)lane,
+				     .payload = payload };
+	size_t length = payload + qp->ctx->fabric->caps.probe_extra;
 
-	if (qp->reach != REACH_SEEKING && qp->reach != REACH_DOUBT)
-		return;
-	letter_send(letter);
 	letter_open(letter, qp, length);
-	letter_begin(letter, CONTROL_REACH);
-	control_put_reach(&letter->writer, &reach, length);
+	letter_begin(letter, CONTROL_SIZE);
+	control_put_size(&letter->writer, &size, length);
 	letter_end(letter);
 	letter_send(letter);
+}
+
+static void say_sizes(struct gw_qp *qp, struct letter *letter)
+{
+	const struct fabric_ops *ops = qp->ctx->fabric->ops;
+	uint32_t payloads[FABRIC_RUNGS + 1];
+
+	if (qp->size.state == SIZE_CUTTING) {
+		struct control_size cut = { .kind = CONTROL_SIZE_CUT,
+					    .payload = qp->size.floor,
+					    .msn = resize_first(qp) };
+
+		letter_begin(letter, CONTROL_SIZE);
+		control_put_size(&letter->writer, &cut, 0);
+		letter_end(letter);
+		return;
+	}
+	if (qp->size.state != SIZE_PROBING && qp->size.state != SIZE_DOUBTED)
+		return;
+	letter_send(letter);
+	for (uint32_t lane = 0; lane < FABRIC_LANES_MAX; lane++) {
+		unsigned n = size_lane_used(qp, lane) ? size_probes(qp, lane, payloads) : 0;
+
+		if (n && qp->path && ops->control_by)
+			ops->control_by(qp->fabric_qp, lane);
+		for (unsigned i = 0; i < n; i++)
+			say_size_probe(qp, letter, lane, payloads[i]);
+	}
+	if (qp->path && ops->control_by)
+		ops->control_by(qp->fabric_qp, qp->control_lane);
 	letter_open(letter, qp, qp->control_max);
 }
 
-static void say_reached(struct gw_qp *qp, struct letter *letter)
+static void say_arrived(struct gw_qp *qp, struct letter *letter)
 {
-	struct control_reach reach = { CONTROL_REACH_REPLY, qp->payload };
+	for (uint32_t lane = 0; lane < FABRIC_LANES_MAX; lane++) {
+		struct control_size size = { .kind = CONTROL_SIZE_ARRIVED,
+					     .lane = (uint8_t)lane,
+					     .payload = qp->size.arrived[lane] };
 
-	letter_begin(letter, CONTROL_REACH);
-	control_put_reach(&letter->writer, &reach, 0);
-	letter_end(letter);
+		if (!size.payload)
+			continue;
+		qp->size.arrived[lane] = 0;
+		letter_begin(letter, CONTROL_SIZE);
+		control_put_size(&letter->writer, &size, 0);
+		letter_end(letter);
+	}
 }
 
 /* On a long path an answer cannot come soon, a lost datagram costs a whole round trip, and one more costs nothing: there the
@@ -362,10 +402,10 @@ void talk(struct gw_qp *qp)
 		say_probe(qp, &letter);
 	if (owed & OWE_REPLY)
 		say_reply(qp, &letter);
-	if (owed & OWE_REACH)
-		say_reach(qp, &letter);
-	if (owed & OWE_REACHED)
-		say_reached(qp, &letter);
+	if (owed & OWE_ARRIVED)
+		say_arrived(qp, &letter);
+	if (owed & OWE_SIZE)
+		say_sizes(qp, &letter);
 	window = window_share(qp->ctx);
 	if ((qp->owed & OWE_ACK && letter_empty(&letter)) ||
 	    (owed & OWE_REPORT && (window < qp->feedback.advertised - qp->feedback.advertised / 8 ||

@@ -175,6 +175,11 @@ void path_stalled(struct path *path)
 			restore(path, &path->lane[i]);
 }
 
+enum path_news path_small(struct path *path, uint32_t lane, uint64_t trip_ns, uint64_t now)
+{
+	return retire(path, &path->lane[lane], PATH_SMALL, trip_ns, now);
+}
+
 /* Nothing is known of what was sent on it some time ago. */
 static bool is_silent(const struct path_lane *lane, uint64_t limit_ns, uint64_t now)
 {

@@ -27,7 +27,7 @@
 enum path_state { PATH_USED, PATH_RETIRED, PATH_TRIED };
 
 /* Why a lane went out of use or came back; what a log line is made of. */
-enum path_news { PATH_NO_NEWS, PATH_LOSES, PATH_DEAD, PATH_BACK, PATH_STAYS_AWAY };
+enum path_news { PATH_NO_NEWS, PATH_LOSES, PATH_DEAD, PATH_SMALL, PATH_BACK, PATH_STAYS_AWAY };
 
 struct path_lane {
 	uint32_t sent;	    /* packets, repeats included */
@@ -81,6 +81,8 @@ uint32_t path_sent(struct path *path, uint32_t lane, uint32_t packets, uint64_t 
 uint32_t path_excused(struct path *path, uint32_t lost, uint64_t trip_ns, uint64_t now);
 /* Nothing arrives at all: any lane may be better than those in use. */
 void path_stalled(struct path *path);
+/* The lane carries only smaller packets than the others. */
+enum path_news path_small(struct path *path, uint32_t lane, uint64_t trip_ns, uint64_t now);
 /* The receiver's totals of a lane. `trip_ns` is how long a round trip takes on the connection, at the most. */
 enum path_news path_told(struct path *path, uint32_t lane, uint32_t landed, uint32_t marked,
 			 uint64_t trip_ns, uint64_t now);

@@ -85,6 +85,14 @@ static void result(struct gw_send *send, void *arg, const struct gw_result *resu
 		erasure_result(send, arg, result, now);
 }
 
+static void recut(struct gw_send *send, void *arg, uint64_t now)
+{
+	if (erasure_of_send(send)->sending.repeats)
+		REPEAT.send.recut(send, arg, now);
+	else
+		erasure_recut(send, arg, now);
+}
+
 /* ---- the receiver ---------------------------------------------------------------------------------------------- */
 
 static void recv_begin(struct gw_recv *recv, uint64_t now)
@@ -158,6 +166,13 @@ static void recv_timer(struct gw_recv *recv, void *arg, uint64_t now)
 	repeated(recv);
 }
 
+static void recv_recut(struct gw_recv *recv, void *arg, uint64_t now)
+{
+	/* The message may still turn out to be of either kind. */
+	REPEAT.recv.recut(recv, arg, now);
+	erasure_recv_recut(recv, arg, now);
+}
+
 const struct gw_scheme gw_auto = {
 	.name = "auto",
 	.id = AUTO_SCHEME_ID,
@@ -172,6 +187,7 @@ const struct gw_scheme gw_auto = {
 		.timer = send_timer,
 		.result = result,
 		.done = erasure_sent,
+		.recut = recut,
 	},
 	.recv = {
 		.announced = announced,
@@ -179,6 +195,7 @@ const struct gw_scheme gw_auto = {
 		.control = recv_control,
 		.timer = recv_timer,
 		.released = erasure_received,
+		.recut = recv_recut,
 	},
 };
 

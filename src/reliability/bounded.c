@@ -128,7 +128,7 @@ static void repeat(struct gw_send *send, void *arg, const struct gw_nack *nack, 
 	s->asked = 1;
 	s->round = nack->round;
 	s->silent = 0;
-	gw_qp_payload(gw_send_qp(send), &payload);
+	gw_send_payload(send, &payload);
 	for (uint32_t i = 0; i < nack->count; i++)
 		if (put(send, (uint64_t)nack->runs[i].first * payload,
 			(uint64_t)nack->runs[i].count * payload))
@@ -382,6 +382,8 @@ const struct gw_scheme gw_bounded = {
 		.timer = say_all_sent,
 		.result = result,
 		.done = gw_transfer_sent,
+		/* It is not begun anew: what is missing ends as a hole, or is asked for. */
+		.recut = say_all_sent,
 	},
 	.recv = {
 		.announced = look,

@@ -6,7 +6,7 @@
 
 #include "erasure_state.h"
 
-#define PAYLOAD_DEFAULT 4096u
+#define PAYLOAD_DEFAULT 9216u /* what the largest frames in use carry */
 #define PAYLOAD_LEAST	64u
 #define PAYLOAD_MOST	65536u /* as a queue pair's */
 #define K_DEFAULT	32u
@@ -154,18 +154,17 @@ int erasure_prepare(struct gw_qp *qp, const struct gw_transfer_attr *attr, bool 
 		    uint32_t geometry[2])
 {
 	struct gw_erasure *e = (struct gw_erasure *)(uintptr_t)attr->options;
-	uint32_t payload;
+	struct gw_estimate path;
 	int error;
 
 	if (!e || (repeat && e->attr.code == GW_CODE_XOR))
 		return -EINVAL;
-	error = gw_qp_payload(qp, &payload);
+	error = gw_qp_estimate(qp, &path);
 	if (error)
 		return error;
 	if (busy(e))
 		return -EBUSY;
-	if (attr->length > e->attr.max_length || payload > e->attr.payload ||
-	    payload < PAYLOAD_LEAST)
+	if (attr->length > e->attr.max_length || path.payload_floor < PAYLOAD_LEAST)
 		return -EMSGSIZE;
 	erasure_choose(e, qp, attr->length, repeat);
 	geometry[0] = geometry[1] = 0;
@@ -198,6 +197,7 @@ const struct gw_scheme gw_erasure = {
 		.timer = erasure_send_timer,
 		.result = erasure_result,
 		.done = erasure_sent,
+		.recut = erasure_recut,
 	},
 	.recv = {
 		.announced = erasure_look,
@@ -205,5 +205,6 @@ const struct gw_scheme gw_erasure = {
 		.control = erasure_asked,
 		.timer = erasure_recv_timer,
 		.released = erasure_received,
+		.recut = erasure_recv_recut,
 	},
 };

@@ -66,16 +66,14 @@ static bool stale(const struct erasure_choice *choice, const struct gw_estimate 
 	       moved(choice->loss, now->loss_mean) || moved(choice->burst, now->burst);
 }
 
-static void describe(struct gw_erasure *e, const struct gw_qp *qp, const struct gw_estimate *now,
-		     struct plan_path *path)
+static void describe(struct gw_erasure *e, const struct gw_estimate *now, struct plan_path *path)
 {
 	double loss = now->loss_mean * LOSS_MARGIN;
 	uint64_t rate_bps = now->rate_bps ? now->rate_bps : RATE_UNKNOWN_BPS;
-	uint32_t payload = e->attr.payload;
+	uint32_t payload = now->payload_send;
 
 	if (loss > LOSS_MOST)
 		loss = LOSS_MOST;
-	gw_qp_payload(qp, &payload);
 	/* What was measured is data alone; and the least round trip, for what the message itself queues up is planned for. */
 	rate_bps += (uint64_t)((double)rate_bps * OVERHEAD / payload);
 	plan_path_init(path, now->rtt_min_ns, rate_bps, loss);
@@ -110,7 +108,7 @@ static void ask(struct gw_erasure *e, struct gw_qp *qp, uint64_t length,
 
 	if (!choice->made)
 		choice->params.scheme = PLAN_SCHEMES;
-	describe(e, qp, now, &e->path);
+	describe(e, now, &e->path);
 	e->path_size = length;
 	if (plan_pick(&e->path, length, goals[e->attr.goal], &limits, &choice->params))
 		return;

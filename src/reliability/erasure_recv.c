@@ -48,14 +48,15 @@ static bool understood(const struct gw_erasure *e, const uint32_t geometry[2],
 	return true;
 }
 
-/* Until data has landed packets may still turn out smaller than they seemed. */
 static void cut(struct gw_erasure *e, const struct gw_recv_status *status)
 {
 	const struct gw_transfer *transfer = gw_recv_state(e->receiving.data);
 	struct erasure_receiving *r = &e->receiving;
 	struct erasure_layout *layout = &e->layout;
+	struct gw_recv_status parity;
 
-	r->codes = r->parity && understood(e, status->geometry, layout) &&
+	r->codes = !r->recut && r->parity && !gw_recv_status(r->parity, &parity) &&
+		   parity.payload == status->payload && understood(e, status->geometry, layout) &&
 		   status->scheme == transfer->scheme->id;
 	if (!r->codes)
 		*layout = (struct erasure_layout){ .k = 1, .m = 1, .rows = 1, .depth = 1 };
@@ -66,7 +67,7 @@ static void cut(struct gw_erasure *e, const struct gw_recv_status *status)
 		r->codes = false;
 	if (r->codes)
 		memset(e->next_row, (int)layout->m, layout->groups);
-	r->cut = status->landed > 0 || r->tail;
+	r->cut = true;
 }
 
 static bool whole(const struct gw_erasure *e, uint32_t group)
@@ -281,6 +282,16 @@ void erasure_look(struct gw_recv *recv, void *arg, uint64_t now)
 	look(erasure_of_recv(recv), false, now);
 }
 
+void erasure_recv_recut(struct gw_recv *recv, void *arg, uint64_t now)
+{
+	struct gw_erasure *e = erasure_of_recv(recv);
+
+	(void)arg;
+	e->receiving.recut = e->receiving.tail = true;
+	e->receiving.cut = false;
+	look(e, true, now);
+}
+
 void erasure_recv_timer(struct gw_recv *recv, void *arg, uint64_t now)
 {
 	(void)arg;
@@ -354,7 +365,7 @@ void erasure_recv_begin(struct gw_recv *recv, uint64_t now)
 				     .length = e->scratch_bytes,
 				     .mr = e->mr,
 				     .tag = transfer->tag,
-				     .flags = GW_RECV_SPARSE,
+				     .flags = GW_RECV_SPARSE | GW_RECV_SAME_SIZE,
 				     .handler = &parity_handler,
 				     .arg = e };
 	int error;

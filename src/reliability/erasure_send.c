@@ -94,6 +94,14 @@ static void encode_stripe(struct gw_erasure *e)
 	s->stripe++;
 }
 
+/* Nothing more is encoded: what is missing is repaired with data alone. */
+static void stop_coding(struct erasure_sending *s)
+{
+	s->open = false;
+	if (s->parity)
+		gw_stream_end(s->parity);
+}
+
 void erasure_granted(struct gw_send *send, void *arg, uint64_t capacity, uint64_t now)
 {
 	const struct gw_transfer *transfer = gw_send_state(send);
@@ -103,15 +111,32 @@ void erasure_granted(struct gw_send *send, void *arg, uint64_t capacity, uint64_
 
 	(void)arg;
 	(void)capacity;
-	gw_qp_payload(gw_send_qp(send), &payload);
+	gw_send_payload(send, &payload);
 	layout_cut(&e->layout, transfer->length, payload);
 	e->sending.cut = true;
+	e->sending.codes = payload <= e->attr.payload;
 	if (e->layout.packets)
 		error = put_data(e, 0, e->layout.packets);
 	if (error)
 		gw_transfer_finish_send(send, error, GW_MISSING_UNKNOWN);
 	else
 		next(e, now);
+}
+
+/* The receiver names what is missing, in the new numbering; groups are not coded a second time. */
+void erasure_recut(struct gw_send *send, void *arg, uint64_t now)
+{
+	const struct gw_transfer *transfer = gw_send_state(send);
+	struct gw_erasure *e = erasure_of_send(send);
+	uint32_t payload = 0;
+
+	(void)arg;
+	gw_send_payload(send, &payload);
+	layout_cut(&e->layout, transfer->length, payload);
+	e->sending.codes = false;
+	e->sending.data_waiting = false;
+	stop_coding(&e->sending);
+	next(e, now);
 }
 
 void erasure_drained(struct gw_send *send, void *arg, uint64_t now)
@@ -254,9 +279,13 @@ static void parity_granted(struct gw_send *send, void *arg, uint64_t capacity, u
 {
 	struct gw_erasure *e = arg;
 
-	(void)send;
+	uint32_t payload = 0;
+
 	(void)capacity;
-	e->sending.open = true;
+	gw_send_payload(send, &payload);
+	e->sending.open = e->sending.codes && payload == e->layout.payload;
+	if (!e->sending.open)
+		stop_coding(&e->sending);
 	if (e->sending.cut && erasure_sends(e))
 		next(e, now);
 }
@@ -288,9 +317,17 @@ static void parity_sent(struct gw_send *send, void *arg, int status, uint64_t no
 		next(e, now);
 }
 
+static void parity_recut(struct gw_send *send, void *arg, uint64_t now)
+{
+	(void)send;
+	(void)now;
+	stop_coding(&((struct gw_erasure *)arg)->sending);
+}
+
 static const struct gw_send_handler parity_handler = { .granted = parity_granted,
 						       .drained = parity_drained,
-						       .done = parity_sent };
+						       .done = parity_sent,
+						       .recut = parity_recut };
 
 void erasure_send_begin(struct gw_send *send, uint64_t now)
 {

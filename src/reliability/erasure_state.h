@@ -45,6 +45,7 @@ struct erasure_sending {
 	int status;	 /* of the data's end */
 	bool asked;
 	bool cut;	     /* the layout is known */
+	bool codes;	     /* parity of packets as large as these can be made */
 	bool open;	     /* parity may be put */
 	bool data_waiting;   /* puts wait to be sent */
 	bool parity_waiting; /* likewise */
@@ -67,6 +68,7 @@ struct erasure_receiving {
 	uint64_t asked_ns; /* when something was last asked for */
 	bool cut;
 	bool codes; /* both ends code alike */
+	bool recut; /* packets became smaller under way: nothing is decoded */
 	bool tail;
 	bool ended;
 	bool repeats; /* as at the sender, which announced it */
@@ -163,6 +165,7 @@ void erasure_repair(struct gw_send *send, void *arg, const void *data, size_t le
 void erasure_send_timer(struct gw_send *send, void *arg, uint64_t now);
 void erasure_result(struct gw_send *send, void *arg, const struct gw_result *result, uint64_t now);
 void erasure_sent(struct gw_send *send, void *arg, int status, uint64_t now);
+void erasure_recut(struct gw_send *send, void *arg, uint64_t now);
 
 /* erasure_recv.c, likewise */
 void erasure_recv_begin(struct gw_recv *recv, uint64_t now);
@@ -170,5 +173,6 @@ void erasure_look(struct gw_recv *recv, void *arg, uint64_t now);
 void erasure_asked(struct gw_recv *recv, void *arg, const void *data, size_t length, uint64_t now);
 void erasure_recv_timer(struct gw_recv *recv, void *arg, uint64_t now);
 void erasure_received(struct gw_recv *recv, void *arg, int status, uint64_t now);
+void erasure_recv_recut(struct gw_recv *recv, void *arg, uint64_t now);
 
 #endif

@@ -100,7 +100,7 @@ static int put_packets(struct gw_send *send, const struct gw_run *run)
 	uint64_t first, length;
 	int error;
 
-	gw_qp_payload(gw_send_qp(send), &payload);
+	gw_send_payload(send, &payload);
 	first = (uint64_t)run->first * payload;
 	length = (uint64_t)run->count * payload;
 	if (length > s->transfer.length - first)
@@ -124,7 +124,7 @@ static void granted(struct gw_send *send, void *arg, uint64_t capacity, uint64_t
 
 	(void)arg;
 	(void)capacity;
-	gw_qp_payload(gw_send_qp(send), &payload);
+	gw_send_payload(send, &payload);
 	all.count = (uint32_t)((s->transfer.length + payload - 1) / payload);
 	if (all.count)
 		error = put_packets(send, &all);
@@ -134,6 +134,18 @@ static void granted(struct gw_send *send, void *arg, uint64_t capacity, uint64_t
 		wait_for_news(
 			send,
 			now); /* nothing to send, or no room: then the receiver will ask for all of it */
+}
+
+/* The receiver names what is missing, in the new numbering. */
+static void recut(struct gw_send *send, void *arg, uint64_t now)
+{
+	struct sending *s = gw_send_state(send);
+
+	(void)arg;
+	s->waiting = 0;
+	s->spare_runs = 0;
+	s->below = 0;
+	wait_for_news(send, now);
 }
 
 static void drained(struct gw_send *send, void *arg, uint64_t now)
@@ -181,7 +193,7 @@ static int is_over(struct gw_send *send)
 	uint64_t position;
 	uint32_t payload;
 
-	return !gw_qp_payload(gw_send_qp(send), &payload) && !gw_send_position(send, &position) &&
+	return !gw_send_payload(send, &payload) && !gw_send_position(send, &position) &&
 	       position == (s->transfer.length + payload - 1) / payload;
 }
 
@@ -240,7 +252,7 @@ static void put_spare(struct gw_send *send)
 	uint32_t payload = 1, packets = 0, runs = s->spare_runs;
 
 	s->spare_runs = 0;
-	gw_qp_payload(gw_send_qp(send), &payload);
+	gw_send_payload(send, &payload);
 	for (uint32_t i = 0; i < runs; i++)
 		packets += s->spare[i].count;
 	if (!is_over(send) || !is_calm(send) ||
@@ -294,6 +306,7 @@ const struct gw_scheme gw_selective_repeat = {
 		.timer = ask,
 		.result = result,
 		.done = gw_transfer_sent,
+		.recut = recut,
 	},
 	.recv = {
 		.announced = selective_repeat_look,
@@ -301,5 +314,6 @@ const struct gw_scheme gw_selective_repeat = {
 		.control = selective_repeat_told,
 		.timer = selective_repeat_overdue,
 		.released = gw_transfer_received,
+		.recut = selective_repeat_recut,
 	},
 };

@@ -28,5 +28,6 @@ void selective_repeat_look(struct gw_recv *recv, void *arg, uint64_t now);
 void selective_repeat_told(struct gw_recv *recv, void *arg, const void *data, size_t length,
 			   uint64_t now);
 void selective_repeat_overdue(struct gw_recv *recv, void *arg, uint64_t now);
+void selective_repeat_recut(struct gw_recv *recv, void *arg, uint64_t now);
 
 #endif

@@ -1,22 +1,25 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Control messages: the payload of UD SEND ONLY packets between two ends. One message a datagram,
- * all fields big-endian. Every message opens with the same 32 bytes:
+ * Control messages: the payload of UD SEND ONLY packets between two ends. A datagram holds one or
+ * several of them, all fields big-endian. Every message opens with the same 28 bytes:
  *
- *	 0  u8 version (1) | u8 type | u16 length of the whole message
- *	 4  u32 token          names the conversation; a stranger does not know it
- *	 8  u32 sequence       counts this end's control messages
- *	12  u32 announced, u32 granted, u32 completed, u32 results
+ *	 0  u8 version (2) | u8 type | u16 length of the whole message
+ *	 4  u32 token          names the connection; a stranger does not know it
+ *	 8  u32 announced, u32 granted, u32 completed, u32 results
  *	                       cumulative: any later message makes up for a lost one
- *	28  u32 reserved       zero when sent, ignored when received
+ *	24  u16 size           bits 0 to 14: payload, in units of 4 bytes, of the largest data packets
+ *	                       that this end knows to reach its peer; bit 15: it looks for no larger
+ *	26  u8 epoch           times that this end found its path to carry smaller packets than before
+ *	27  u8 epoch_applied   the peer's epoch that this end's grants follow
  *
- * and goes on with the body of its type, at offset 32:
+ * and goes on with the body of its type, at offset 28:
  *
  *	ANNOUNCE  u32 first_msn | u16 count >= 1 | u16 reserved | count entries of 24 bytes:
  *	          u64 length | u32 imm | u8 flags (bit 0: has_imm) | u8 scheme |
  *	          u16 reserved | u32 geometry[2]
- *	GRANT     u32 first_msn | u16 count >= 1 | u16 reserved | count entries of 28 bytes:
- *	          u16 slot | u16 generation | u32 rkey | u64 address | u64 capacity | u32 tag
+ *	GRANT     u32 first_msn | u16 count >= 1 | u16 reserved | count entries of 32 bytes:
+ *	          u16 slot | u16 generation | u32 rkey | u64 address | u64 capacity | u32 tag |
+ *	          u32 payload of a full packet
  *	REPORT    u32 landed, duplicate, late, ce, overrun |
  *	          u32 echo_msn, echo_packet, hold_ns | u32 runs_msn |
  *	          u8 lanes | u8 results | u16 runs | lanes x { u32 landed, ce } |
@@ -27,7 +30,7 @@
  *	CREDIT    u32 window_packets | u32 reserved
  *	PROBE     u8 kind | 3 reserved | u32 id | u64 time_ns | u32 hold_ns | u32 msn
  *	CLOSE     u16 reason | u16 text_length <= 128 | text
- *	REACH     u8 kind | 3 reserved | u32 payload | padding
+ *	SIZE      u8 kind | u8 lane | u16 reserved | u32 payload | u32 msn | padding
  *	DATA      u32 msn | u32 packet | u16 length | u16 reserved | bytes
  *	SCHEME    u32 msn | u8 side | u8 scheme | u16 payload_length | payload
  *
@@ -47,11 +50,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define CONTROL_VERSION	    1
-#define CONTROL_HEADER_SIZE 32
+#define CONTROL_VERSION	    2
+#define CONTROL_HEADER_SIZE 28
 /* Each list's entry on the wire. */
 #define CONTROL_ANNOUNCE_ENTRY_SIZE 24
-#define CONTROL_GRANT_ENTRY_SIZE    28
+#define CONTROL_GRANT_ENTRY_SIZE    32
 #define CONTROL_LANE_SIZE	    8
 #define CONTROL_RESULT_SIZE	    12
 #define CONTROL_RUN_SIZE	    8
@@ -65,7 +68,7 @@
 #define CONTROL_PROBE_SIZE    24
 #define CONTROL_CLOSE_SIZE    4
 #define CONTROL_SCHEME_SIZE   8
-#define CONTROL_REACH_SIZE    8
+#define CONTROL_SIZE_SIZE     12
 #define CONTROL_DATA_SIZE     12
 
 #define CONTROL_TEXT_MAX 128
@@ -81,13 +84,17 @@ enum control_type {
 	CONTROL_PROBE = 6,
 	CONTROL_CLOSE = 7,
 	CONTROL_SCHEME = 8,
-	CONTROL_REACH = 9,
+	CONTROL_SIZE = 9,
 	CONTROL_DATA = 10,
 };
 
-enum control_reach_kind {
-	CONTROL_REACH_REQUEST = 0,
-	CONTROL_REACH_REPLY = 1,
+enum control_size_kind {
+	/* Padded to the length of a full packet: does it arrive? */
+	CONTROL_SIZE_PROBE = 0,
+	/* A probe of this size arrived. */
+	CONTROL_SIZE_ARRIVED = 1,
+	/* Large packets arrive no longer. Grant the open receives from `msn` on once more, with packets of `payload`. */
+	CONTROL_SIZE_CUT = 2,
 };
 
 enum control_probe_kind {
@@ -105,11 +112,16 @@ struct control_header {
 	uint8_t type;	 /* set by the decoder; the encoder is told it apart */
 	uint16_t length; /* set by the decoder; the encoder counts */
 	uint32_t token;
-	uint32_t sequence;
 	uint32_t announced;
 	uint32_t granted;
 	uint32_t completed;
 	uint32_t results;
+	/* Payload, a multiple of 4, of the largest data packets known to reach the peer. */
+	uint32_t size;
+	/* No larger size is being tried. */
+	bool settled;
+	uint8_t epoch;
+	uint8_t epoch_applied;
 };
 
 struct control_announce_entry {
@@ -127,6 +139,8 @@ struct control_grant_entry {
 	uint64_t address;
 	uint64_t capacity;
 	uint32_t tag;
+	/* Bytes of data in a full packet of this message. */
+	uint32_t payload;
 };
 
 struct control_lane {
@@ -214,10 +228,14 @@ struct control_scheme {
 	const uint8_t *payload;
 };
 
-/* Does a packet of this size arrive? A request is padded to that. */
-struct control_reach {
+/* How large packets may be; see enum control_size_kind. */
+struct control_size {
 	uint8_t kind;
+	/* The lane that a probe took. */
+	uint8_t lane;
 	uint32_t payload;
+	/* Of a cut: the first message that still waits for its grant. */
+	uint32_t msn;
 };
 
 /* A packet of a message so small that it travels with its announcement. */
@@ -239,7 +257,7 @@ struct control_message {
 		struct control_probe probe;
 		struct control_close close;
 		struct control_scheme scheme;
-		struct control_reach reach;
+		struct control_size size;
 		struct control_data data;
 	};
 };
@@ -302,7 +320,7 @@ int control_put_close(struct control_writer *w, const struct control_close *clos
 int control_put_scheme(struct control_writer *w, const struct control_scheme *scheme);
 int control_put_data(struct control_writer *w, const struct control_data *data);
 /* Bytes of zero up to `length` in all, as far as there is room. */
-int control_put_reach(struct control_writer *w, const struct control_reach *reach, size_t length);
+int control_put_size(struct control_writer *w, const struct control_size *size, size_t length);
 
 /*
  * Fills in the length and returns it. Returns 0 for an announcement or a grant without entries:

@@ -172,15 +172,17 @@ static int decode_scheme(struct span body, struct control_scheme *scheme)
 	return 0;
 }
 
-static int decode_reach(struct span body, struct control_reach *reach)
+static int decode_size(struct span body, struct control_size *size)
 {
-	const uint8_t *b = take(&body, CONTROL_REACH_SIZE);
+	const uint8_t *b = take(&body, CONTROL_SIZE_SIZE);
 
 	if (!b)
 		return -EMSGSIZE;
-	reach->kind = b[0];
-	reach->payload = get_be32(b + 4);
-	return reach->kind > CONTROL_REACH_REPLY ? -EBADMSG : 0;
+	size->kind = b[0];
+	size->lane = b[1];
+	size->payload = get_be32(b + 4);
+	size->msn = get_be32(b + 8);
+	return size->kind > CONTROL_SIZE_CUT ? -EBADMSG : 0;
 }
 
 static int decode_data(struct span body, struct control_data *data)
@@ -215,8 +217,8 @@ static int decode_body(struct span body, struct control_message *message)
 		return decode_close(body, &message->close);
 	case CONTROL_SCHEME:
 		return decode_scheme(body, &message->scheme);
-	case CONTROL_REACH:
-		return decode_reach(body, &message->reach);
+	case CONTROL_SIZE:
+		return decode_size(body, &message->size);
 	case CONTROL_DATA:
 		return decode_data(body, &message->data);
 	default:
@@ -253,11 +255,14 @@ int control_decode(const void *message_bytes, size_t length, struct control_mess
 		.type = b[1],
 		.length = get_be16(b + CONTROL_LENGTH_AT),
 		.token = get_be32(b + 4),
-		.sequence = get_be32(b + 8),
-		.announced = get_be32(b + 12),
-		.granted = get_be32(b + 16),
-		.completed = get_be32(b + 20),
-		.results = get_be32(b + 24),
+		.announced = get_be32(b + 8),
+		.granted = get_be32(b + 12),
+		.completed = get_be32(b + 16),
+		.results = get_be32(b + 20),
+		.size = (uint32_t)(get_be16(b + 24) & ~CONTROL_SIZE_SETTLED) * CONTROL_SIZE_UNIT,
+		.settled = get_be16(b + 24) & CONTROL_SIZE_SETTLED,
+		.epoch = b[26],
+		.epoch_applied = b[27],
 	};
 	if (message.header.length != length)
 		return -EMSGSIZE;
@@ -295,6 +300,7 @@ struct control_grant_entry control_grant_at(const struct control_message *messag
 		.address = get_be64(b + 8),
 		.capacity = get_be64(b + 16),
 		.tag = get_be32(b + 24),
+		.payload = get_be32(b + 28),
 	};
 }
 

@@ -55,11 +55,14 @@ int control_begin(struct control_writer *w, void *buf, size_t size, enum control
 	b[0] = CONTROL_VERSION;
 	b[1] = (uint8_t)type;
 	put_be32(b + 4, header->token);
-	put_be32(b + 8, header->sequence);
-	put_be32(b + 12, header->announced);
-	put_be32(b + 16, header->granted);
-	put_be32(b + 20, header->completed);
-	put_be32(b + 24, header->results);
+	put_be32(b + 8, header->announced);
+	put_be32(b + 12, header->granted);
+	put_be32(b + 16, header->completed);
+	put_be32(b + 20, header->results);
+	put_be16(b + 24, (uint16_t)(header->size / CONTROL_SIZE_UNIT |
+				    (header->settled ? CONTROL_SIZE_SETTLED : 0)));
+	b[26] = header->epoch;
+	b[27] = header->epoch_applied;
 	return 0;
 }
 
@@ -122,6 +125,7 @@ int control_put_grant_entry(struct control_writer *w, const struct control_grant
 	put_be64(b + 8, entry->address);
 	put_be64(b + 16, entry->capacity);
 	put_be32(b + 24, entry->tag);
+	put_be32(b + 28, entry->payload);
 	increment_be16(w->buf + CONTROL_LIST_COUNT_AT);
 	return 0;
 }
@@ -300,15 +304,17 @@ int control_put_data(struct control_writer *w, const struct control_data *data)
 	return 0;
 }
 
-int control_put_reach(struct control_writer *w, const struct control_reach *reach, size_t length)
+int control_put_size(struct control_writer *w, const struct control_size *size, size_t length)
 {
-	uint8_t *b = append_body(w, CONTROL_REACH, CONTROL_REACH_SIZE);
+	uint8_t *b = append_body(w, CONTROL_SIZE, CONTROL_SIZE_SIZE);
 
-	assert(reach->kind <= CONTROL_REACH_REPLY);
+	assert(size->kind <= CONTROL_SIZE_CUT);
 	if (!b)
 		return -ENOSPC;
-	b[0] = reach->kind;
-	put_be32(b + 4, reach->payload);
+	b[0] = size->kind;
+	b[1] = size->lane;
+	put_be32(b + 4, size->payload);
+	put_be32(b + 8, size->msn);
 	if (length > w->used)
 		append(w, (length < w->size ? length : w->size) - w->used);
 	return 0;

@@ -17,6 +17,9 @@ enum {
 	CONTROL_NACK_BELOW_AT = CONTROL_HEADER_SIZE + 8,
 	CONTROL_NACK_RUNS_AT = CONTROL_HEADER_SIZE + 12,
 	CONTROL_FLAG_HAS_IMM = 1,
+	/* The header's size: its unit in bytes, and the bit that says that it is settled. */
+	CONTROL_SIZE_UNIT = 4,
+	CONTROL_SIZE_SETTLED = 0x8000,
 };
 
 #endif

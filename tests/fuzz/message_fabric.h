@@ -4,8 +4,8 @@
  *
  * It carries nothing. What a peer sends is put into its queue by the fuzzer and handed over by the next poll; windows open
  * and close and writes are done with when the fuzzer says so. Meanwhile it holds the message layer to the contract of
- * fabric.h: a slot is exposed and fenced in turn, a write stays inside a granted buffer and inside registered memory, a
- * control datagram is one that a peer's decoder accepts.
+ * fabric.h: a slot is exposed, cut to smaller packets and fenced in turn, a write stays inside a granted buffer and inside
+ * registered memory, a control datagram is one that a peer's decoder accepts, and a grant names the window as it is.
  */
 #ifndef TESTS_FUZZ_MESSAGE_FABRIC_H
 #define TESTS_FUZZ_MESSAGE_FABRIC_H
@@ -22,6 +22,8 @@
 #define FAKE_SLOTS  8
 #define FAKE_GRANTS 512
 #define FAKE_MEMORY (1u << 16)
+/* The first key that a window has; each one later is higher by one. */
+#define FAKE_KEYS 0x10000u
 
 enum fake_window_state { WINDOW_NONE, WINDOW_OPENING, WINDOW_OPEN, WINDOW_CLOSING };
 
@@ -29,6 +31,8 @@ struct fake_window {
 	enum fake_window_state state;
 	const void *addr;
 	uint32_t generation;
+	uint32_t payload;
+	uint32_t rkey;
 };
 
 struct fabric_qp {
@@ -46,7 +50,14 @@ struct fake {
 	uint64_t now_ns;
 	uint32_t first_msn;
 	uint32_t peer_token;
+	/* Bytes of data in the largest packets, and in those that every path carries. */
 	uint32_t payload;
+	uint32_t floor;
+	/* Keys given to windows so far. */
+	uint32_t keys;
+	/* SIZE messages of ours, by their kind. */
+	uint32_t sizes_sent[CONTROL_SIZE_CUT + 1];
+	uint32_t recuts;
 	const uint8_t *memory; /* FAKE_MEMORY bytes: what sends may read */
 	struct fabric_qp *qp;  /* one at a time */
 	uint32_t qp_count;
@@ -58,7 +69,7 @@ struct fake {
 	uint8_t *lent[2 * FABRIC_EVENTS]; /* datagrams, each in a block of its own size */
 	int lent_count;
 	int lent_before;    /* of which the last poll handed over */
-	uint8_t sent[1024]; /* the latest datagram of ours */
+	uint8_t sent[2048]; /* the latest datagram of ours */
 	size_t sent_length;
 };
 
@@ -150,7 +161,7 @@ static int fake_qp_connect(struct fabric_qp *qp, const uint8_t *address, size_t 
 }
 
 static int fake_expose(struct fabric_qp *qp, uint32_t slot, uint32_t generation,
-		       struct fabric_mr *mr, void *addr, uint64_t length)
+		       struct fabric_mr *mr, void *addr, uint64_t length, uint32_t payload)
 {
 	struct fake_window *window;
 
@@ -158,6 +169,7 @@ static int fake_expose(struct fabric_qp *qp, uint32_t slot, uint32_t generation,
 	assert(slot < qp->slots);
 	assert((uint8_t *)addr >= qp->fake->memory &&
 	       (uint8_t *)addr + length <= qp->fake->memory + FAKE_MEMORY);
+	assert(payload >= qp->fake->floor && payload <= qp->fake->payload && payload % 4 == 0);
 	window = &qp->windows[slot];
 	assert(window->state == WINDOW_NONE);
 	if (!qp->fake->room)
@@ -165,6 +177,25 @@ static int fake_expose(struct fabric_qp *qp, uint32_t slot, uint32_t generation,
 	window->state = WINDOW_OPENING;
 	window->addr = addr;
 	window->generation = generation;
+	window->payload = payload;
+	window->rkey = FAKE_KEYS + qp->fake->keys++;
+	return 0;
+}
+
+static int fake_recut(struct fabric_qp *qp, uint32_t slot, uint32_t generation, uint32_t payload,
+		      uint32_t *rkey)
+{
+	struct fake_window *window;
+
+	assert(slot < qp->slots);
+	window = &qp->windows[slot];
+	assert(window->state == WINDOW_OPENING || window->state == WINDOW_OPEN);
+	assert(payload == qp->fake->floor && payload < window->payload);
+	assert(generation != window->generation);
+	window->generation = generation;
+	window->payload = payload;
+	*rkey = window->rkey = FAKE_KEYS + qp->fake->keys++;
+	qp->fake->recuts++;
 	return 0;
 }
 
@@ -182,10 +213,11 @@ static bool is_granted(const struct fake *fake, const struct fabric_target *targ
 	for (uint32_t i = 0; i < fake->grant_count; i++) {
 		const struct control_grant_entry *grant = &fake->grants[i];
 		uint64_t offset = write->va - grant->address;
+		uint32_t payload = grant->payload ? grant->payload : fake->floor;
 
 		if (grant->slot == target->slot && grant->rkey == target->rkey &&
 		    grant->generation == (uint16_t)target->generation &&
-		    offset == (uint64_t)write->packet * fake->payload &&
+		    offset == (uint64_t)write->packet * payload && write->length <= payload &&
 		    offset <= grant->capacity && write->length <= grant->capacity - offset)
 			return true;
 	}
@@ -211,6 +243,37 @@ static int fake_write(struct fabric_qp *qp, unsigned lane, const struct fabric_t
 	return (int)done;
 }
 
+/* A grant names its window's key, generation and packets as they are now. Key 0: the receive never had a window. */
+static void check_grants(const struct fabric_qp *qp, const struct control_message *message)
+{
+	for (unsigned i = 0; i < message->grant.count; i++) {
+		struct control_grant_entry entry = control_grant_at(message, i);
+		const struct fake_window *window;
+
+		assert(entry.slot < qp->slots);
+		window = &qp->windows[entry.slot];
+		if (!entry.rkey)
+			continue;
+		assert(entry.rkey == window->rkey && entry.payload == window->payload);
+		assert(entry.generation == (uint16_t)window->generation);
+	}
+}
+
+static void check_size(struct fake *fake, const struct control_message *message)
+{
+	const struct control_size *size = &message->size;
+	uint32_t lanes = fake->fabric.caps.lanes ? fake->fabric.caps.lanes : 1;
+
+	assert(size->payload && size->payload % 4 == 0);
+	fake->sizes_sent[size->kind]++;
+	if (size->kind == CONTROL_SIZE_PROBE) {
+		assert(size->lane < lanes && size->payload <= fake->payload);
+		assert(message->header.length == size->payload + fake->fabric.caps.probe_extra);
+	}
+	if (size->kind == CONTROL_SIZE_CUT)
+		assert(size->payload == fake->floor && fake->floor < fake->payload);
+}
+
 static int fake_control(struct fabric_qp *qp, const void *data, size_t length)
 {
 	struct control_message message;
@@ -223,6 +286,11 @@ static int fake_control(struct fabric_qp *qp, const void *data, size_t length)
 		assert(first > 0);
 		assert(control_decode((const uint8_t *)data + at, (size_t)first, &message) == 0);
 		assert(message.header.token == fake->peer_token);
+		assert(message.header.size >= fake->floor && message.header.size <= fake->payload);
+		if (message.header.type == CONTROL_GRANT)
+			check_grants(qp, &message);
+		if (message.header.type == CONTROL_SIZE)
+			check_size(fake, &message);
 		at += (size_t)first;
 	}
 	if (!fake->room)
@@ -273,6 +341,7 @@ static const struct fabric_ops fake_ops = {
 	.qp_address = fake_qp_address,
 	.qp_connect = fake_qp_connect,
 	.expose = fake_expose,
+	.recut = fake_recut,
 	.fence = fake_fence,
 	.write = fake_write,
 	.control = fake_control,
@@ -349,7 +418,7 @@ static void fake_change(struct fake *fake, uint32_t slot)
 	event->slot = slot % fake->qp->slots;
 	event->generation = window->generation;
 	event->exposed.va = (uintptr_t)window->addr;
-	event->exposed.rkey = slot;
+	event->exposed.rkey = window->rkey;
 	window->state = window->state == WINDOW_OPENING ? WINDOW_OPEN : WINDOW_NONE;
 }
 

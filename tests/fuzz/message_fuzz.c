@@ -3,8 +3,8 @@
  * A queue pair against a peer that says anything, and a user who does anything.
  *
  * The input is a program: each byte an operation, the bytes after it the operation's arguments, and callbacks eat from the
- * same bytes to decide what to do inside of them. The first bytes choose the kind of fabric (message_fabric.h), so that
- * one input always means one run. Most of what the peer says is well formed, has the right token and is near what could
+ * same bytes to decide what to do inside of them. The first two bytes choose the kind of fabric (message_fabric.h) and the
+ * sizes of packets, so that one input always means one run. Most of what the peer says is well formed, has the right token and is near what could
  * be true, for anything else is thrown away at the door; the rest is those bytes damaged, or plain bytes.
  *
  * Held throughout: bits, chunks and counts agree; the cumulative numbers stay in their order; ends are told once, and
@@ -22,6 +22,8 @@
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static uint64_t datagrams, packets, runs;
+/* Cuts that the peer made us follow, and cuts of ours. */
+static uint64_t recuts, cuts;
 
 /* ---- what the peer and the fabric do --------------------------------------------------------------------------- */
 
@@ -35,7 +37,7 @@ static void hear_something(void)
 		return;
 	datagrams++;
 	if (how < 224) {
-		length = peer_say(f.qp, PAYLOAD, bytes);
+		length = peer_say(f.qp, f.fake.floor, bytes);
 	} else if (how < 240) {
 		/* Our own latest one comes back, as if the peer had taken our token for its own. */
 		length = f.fake.sent_length;
@@ -64,6 +66,7 @@ static void land(void)
 		times = 1 + byte() % 32; /* a run of them */
 	for (uint32_t i = 0; event && i < times; i++) {
 		uint32_t generation = slot < f.slots ? f.fake.qp->windows[slot].generation : 0;
+		uint32_t payload = slot < f.slots ? f.fake.qp->windows[slot].payload : 0;
 
 		packets++;
 		if (how & 1)
@@ -72,16 +75,46 @@ static void land(void)
 		event->generation = generation;
 		event->ce = how & 2;
 		event->data.packet = how == 0xf0 ? number() : packet + i;
-		event->data.length = how & 4 ? byte() : PAYLOAD;
+		event->data.length = how & 4 ? byte() : payload ? payload : f.fake.floor;
 		event->data.user_bits = how & 8 ? byte() & 15 : (generation & 3) << 2;
 		if (i + 1 < times)
 			event = fake_event(&f.fake, FABRIC_DATA);
 	}
 }
 
+/* Small datagrams go to and fro and the next round of size probes is due, whether or not large ones arrive. */
+static void answer_probe(void)
+{
+	uint8_t bytes[PEER_DATAGRAM];
+	struct control_probe probe = { .kind = CONTROL_PROBE_REPLY, .time_ns = f.fake.now_ns };
+	struct control_header header = { .token = f.qp->token,
+					 .announced = f.qp->announce_acked,
+					 .granted = f.qp->grants_acked,
+					 .completed = f.qp->results_seen,
+					 .results = f.qp->results_acked,
+					 .size = f.qp->size.named,
+					 .epoch = f.qp->size.applied,
+					 .epoch_applied = f.qp->size.epoch };
+	struct control_writer w;
+
+	control_begin(&w, bytes, sizeof(bytes), CONTROL_PROBE, &header);
+	control_put_probe(&w, &probe);
+	fake_hear(&f.fake, bytes, control_end(&w));
+	assert(gw_progress(f.ctx) >= 0);
+	if (f.qp && f.qp->size.at != NEVER && f.qp->size.at > f.fake.now_ns)
+		f.fake.now_ns = f.qp->size.at;
+	f.fake.now_ns++; /* what is due now is done in the next turn */
+	assert(gw_progress(f.ctx) >= 0);
+}
+
 static void pass_time(void)
 {
-	f.fake.now_ns += UINT64_C(1) << byte() % 40;
+	uint32_t how = byte();
+
+	if (how >= 200 && f.sizes & SIZES_SEVERAL && f.qp)
+		answer_probe();
+	else
+		f.fake.now_ns += UINT64_C(1) << how % 40;
 }
 
 /* ---- what must hold -------------------------------------------------------------------------------------------- */
@@ -142,13 +175,44 @@ static void check_numbers(const struct gw_qp *qp)
 	assert(qp->flushed <= qp->written);
 }
 
+static void check_sizes(const struct gw_qp *qp)
+{
+	const struct size *s = &qp->size;
+
+	assert(s->floor == f.fake.floor && s->ceiling == f.fake.payload);
+	assert(s->proven >= s->floor && s->proven <= s->ceiling && s->proven % 4 == 0);
+	assert(s->named >= s->floor && s->named <= s->ceiling && s->named % 4 == 0);
+	assert(!s->divides || s->divides % s->named == 0);
+	assert(qp->control_max >= 256 && qp->control_max <= f.fake.fabric.caps.max_control);
+	if (s->floor == s->ceiling)
+		assert(s->state == SIZE_SETTLED && !s->epoch && !s->applied);
+}
+
+/* A window that is open, and whose opening was told, is not waited for. */
+static void check_windows(const struct gw_qp *qp)
+{
+	for (uint32_t i = 0; i < f.slots && !f.fake.event_count; i++)
+		if (f.fake.qp->windows[i].state == WINDOW_OPEN)
+			assert(qp->slots[i].state != SLOT_EXPOSING);
+}
+
 static void check(void)
 {
-	for (int i = 0; i < REQUESTS; i++)
-		if (f.requests[i].recv)
-			check_recv(f.requests[i].recv);
-	if (f.qp && gw_qp_status(f.qp) == 0)
+	for (int i = 0; i < REQUESTS; i++) {
+		struct request *request = &f.requests[i];
+
+		if (request->recv) {
+			check_recv(request->recv);
+			watch_recv(request);
+		}
+		if (request->send)
+			payload_of_send(request);
+	}
+	if (f.qp && gw_qp_status(f.qp) == 0) {
 		check_numbers(f.qp);
+		check_sizes(f.qp);
+		check_windows(f.qp);
+	}
 }
 
 /* ---- a run ----------------------------------------------------------------------------------------------------- */
@@ -191,13 +255,14 @@ static void begin(void)
 	static const struct gw_context_attr attr = {
 		.max_qps = 2, .max_sends = 8, .max_recvs = 12, .bitmap_bytes = 1 << 16
 	};
-	uint32_t kind = byte();
+	uint32_t kind = byte(), sizes = byte();
 	struct fabric_caps *caps = &f.fake.fabric.caps;
 
 	memset(f.requests, 0, sizeof(f.requests));
 	f.ending = false;
 	f.abrupt = kind > 240;
 	f.slots = 1u << (kind & 3);
+	f.sizes = sizes & SIZES_SEVERAL ? sizes : 0;
 	f.chunk_packets = 1u << (kind >> 2 & 3) * 2;
 	f.fake = (struct fake){ .fabric.ops = &fake_ops,
 				.now_ns = 1000000000,
@@ -206,6 +271,13 @@ static void begin(void)
 				.room = 39 };
 	caps->max_payload = PAYLOAD;
 	caps->max_control = 512;
+	if (f.sizes) {
+		caps->max_payload = CEILING;
+		caps->rungs[0] = CEILING / 2;
+		caps->rungs[1] = FLOOR;
+		caps->probe_extra = 16;
+		caps->max_control = CEILING + caps->probe_extra;
+	}
 	caps->window = 64;
 	caps->copies = kind & 16;
 	caps->lanes = kind & 32 ? 3 : 0;
@@ -229,6 +301,8 @@ static void begin(void)
 static void end(void)
 {
 	f.ending = true;
+	recuts += f.fake.recuts;
+	cuts += f.fake.sizes_sent[CONTROL_SIZE_CUT];
 	if (f.abrupt) {
 		assert(gw_context_close(f.ctx) == 0);
 		f.qp = NULL;
@@ -254,8 +328,10 @@ static void end(void)
 
 static void tell(void)
 {
-	fprintf(stderr, "message_fuzz: %lu runs, %lu datagrams, %lu packets\n", (unsigned long)runs,
-		(unsigned long)datagrams, (unsigned long)packets);
+	fprintf(stderr,
+		"message_fuzz: %lu runs, %lu datagrams, %lu packets, %lu receives cut, %lu cuts asked for\n",
+		(unsigned long)runs, (unsigned long)datagrams, (unsigned long)packets,
+		(unsigned long)recuts, (unsigned long)cuts);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

@@ -12,7 +12,71 @@
 #include "message_input.h"
 #include "wire/control.h"
 
-#define PEER_DATAGRAM 1024
+#define PEER_DATAGRAM 2048
+
+/* Where packets have several sizes: one of them mostly, else anything. */
+static uint32_t some_payload(const struct gw_qp *qp)
+{
+	uint32_t how = byte();
+
+	switch (how % 8) {
+	case 0:
+	case 1:
+	case 2:
+		return qp->size.floor;
+	case 3:
+		return 2 * qp->size.floor;
+	case 4:
+	case 5:
+	case 6:
+		return qp->size.ceiling;
+	default:
+		return how < 128 ? 4 * byte() : number();
+	}
+}
+
+/* Packets have several sizes on this queue pair. */
+static bool has_sizes(const struct gw_qp *qp)
+{
+	return qp->size.floor < qp->size.ceiling;
+}
+
+/* What the header says of sizes and of cuts: mostly what this end goes by. */
+static void say_sizes(struct control_header *header, const struct gw_qp *qp)
+{
+	uint32_t how;
+
+	header->size = qp->size.ceiling;
+	header->settled = true;
+	header->epoch = qp->size.applied;
+	header->epoch_applied = qp->size.epoch;
+	if (!has_sizes(qp))
+		return;
+	how = byte();
+	header->size = how & 1 ? some_payload(qp) % 0x20000 : qp->size.floor;
+	header->settled = how & 2;
+	if (how >= 224)
+		header->epoch = (uint8_t)around(qp->size.applied, qp->size.applied + 1u);
+	if (how % 32 > 28)
+		header->epoch_applied = (uint8_t)around(qp->size.epoch - 1u, qp->size.epoch);
+}
+
+static void say_size(struct control_writer *w, const struct gw_qp *qp)
+{
+	struct control_size size = { .kind = (uint8_t)(byte() % 3), .payload = 4u * byte() };
+
+	if (has_sizes(qp)) {
+		uint32_t how = byte();
+
+		size.lane = how < 240 ? how % 3 : (uint8_t)byte();
+		size.payload = size.kind == CONTROL_SIZE_CUT && how < 224 ? qp->size.floor
+									  : some_payload(qp);
+		size.msn = size.kind == CONTROL_SIZE_CUT
+				   ? around(qp->results_acked, qp->recv_granted)
+				   : 0;
+	}
+	control_put_size(w, &size, size.kind == CONTROL_SIZE_PROBE ? size.payload : 0);
+}
 
 static void say_announce(struct control_writer *w, const struct gw_qp *qp, uint32_t payload)
 {
@@ -35,7 +99,9 @@ static void say_announce(struct control_writer *w, const struct gw_qp *qp, uint3
 
 static void say_grant(struct control_writer *w, const struct gw_qp *qp, uint32_t payload)
 {
-	uint32_t first = around(qp->grants_seen, qp->results_seen + qp->sends_mask);
+	/* After a cut the peer repeats what it granted before. */
+	uint32_t known = qp->size.state == SIZE_CUTTING ? qp->results_seen : qp->grants_seen;
+	uint32_t first = around(known, qp->results_seen + qp->sends_mask);
 	uint32_t entries = 1 + byte() % 8;
 
 	control_put_grant(w, first);
@@ -48,6 +114,7 @@ static void say_grant(struct control_writer *w, const struct gw_qp *qp, uint32_t
 		entry.rkey = how * 0x01010101u;
 		entry.address = (uint64_t)how << 56;
 		entry.capacity = how & 1 ? word() : (uint64_t)how * payload;
+		entry.payload = has_sizes(qp) ? some_payload(qp) : payload;
 		if (how == 0xf0)
 			entry.slot = (uint16_t)word();
 		if (how == 0xf1)
@@ -160,6 +227,10 @@ static size_t peer_say(const struct gw_qp *qp, uint32_t payload, uint8_t *bytes)
 
 	if (type == CONTROL_CLOSE && draw != 255)
 		type = CONTROL_GRANT;
+	say_sizes(&header, qp);
+	/* A cut comes with a new epoch as a rule. */
+	if (type == CONTROL_SIZE && has_sizes(qp) && byte() & 1)
+		header.epoch++;
 	control_begin(&w, bytes, PEER_DATAGRAM, type, &header);
 	switch (type) {
 	case CONTROL_ANNOUNCE:
@@ -180,9 +251,8 @@ static size_t peer_say(const struct gw_qp *qp, uint32_t payload, uint8_t *bytes)
 	case CONTROL_SCHEME:
 		say_scheme(&w, qp);
 		break;
-	case CONTROL_REACH:
-		control_put_reach(&w, &(struct control_reach){ (uint8_t)(byte() & 1), 4u * byte() },
-				  0);
+	case CONTROL_SIZE:
+		say_size(&w, qp);
 		break;
 	case CONTROL_DATA: {
 		static const uint8_t zeros[64];

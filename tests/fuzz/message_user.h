@@ -16,8 +16,11 @@
 #include "message_fabric.h"
 #include "message_input.h"
 
-#define REQUESTS  24
-#define PAYLOAD	  64
+#define REQUESTS 24
+#define PAYLOAD	 64 /* bytes of data in a packet where packets have one size */
+/* Where they have several: the smallest, and the largest. Control has to fit the smallest. */
+#define FLOOR	  256
+#define CEILING	  1024
 #define DEPTH_MAX 4
 
 struct request {
@@ -26,7 +29,16 @@ struct request {
 	const void *addr;
 	uint32_t qp_number; /* of the fabric's queue pair it was posted on */
 	bool ended;
+	/* Bytes of data in a packet as last seen, and times that they changed. */
+	uint32_t payload;
+	uint32_t changes;
 };
+
+/* Bits of the byte that says which sizes packets have. */
+#define SIZES_SEVERAL	1u
+#define SIZES_PEER_LESS 2u /* the peer's interface carries packets half as large */
+#define SIZES_PEER_ONE	4u /* the peer's packets have one size */
+#define SIZES_DIVIDE	8u /* all sizes have to divide the ceiling */
 
 static struct {
 	struct fake fake;
@@ -39,6 +51,7 @@ static struct {
 	bool ending;
 	bool abrupt; /* the context is closed with everything in it */
 	uint32_t slots, chunk_packets;
+	uint32_t sizes; /* SIZES_ bits */
 } f;
 
 static uint64_t size_of_message(void)
@@ -46,7 +59,41 @@ static uint64_t size_of_message(void)
 	uint32_t w = word();
 
 	/* Small ones mostly, whole packets half of the time. */
-	return w & 1 ? w >> 4 : (w >> 8) * PAYLOAD;
+	return w & 1 ? w >> 4 : (w >> 8) * f.fake.floor;
+}
+
+/* A message's packets have a size that both ends agreed on, and change it once at most: to the smallest. */
+static void watch_payload(struct request *request, uint32_t payload)
+{
+	if (payload == request->payload)
+		return;
+	assert(payload >= f.fake.floor && payload <= f.fake.payload && payload % 4 == 0);
+	if (request->payload) {
+		assert(payload == f.fake.floor && payload < request->payload);
+		assert(!request->changes++);
+	}
+	request->payload = payload;
+}
+
+static uint32_t payload_of_send(struct request *request)
+{
+	uint32_t payload = 0;
+	int error = gw_send_payload(request->send, &payload);
+
+	assert(error == (payload ? 0 : -EAGAIN));
+	if (payload)
+		watch_payload(request, payload);
+	return payload ? payload : f.fake.floor;
+}
+
+static void watch_recv(struct request *request)
+{
+	struct gw_recv_status status;
+
+	assert(gw_recv_status(request->recv, &status) == 0);
+	/* Without a window it is not granted. */
+	if (request->recv->rkey)
+		watch_payload(request, status.payload);
 }
 
 static struct request *pick(void)
@@ -140,15 +187,22 @@ static void on_done(struct gw_send *send, void *arg, int status, uint64_t now)
 	send_over(find_send(send), status);
 }
 
-static const struct gw_send_handler send_handler = {
-	.granted = on_granted,
-	.drained = on_send,
-	.nack = on_nack,
-	.control = on_control,
-	.timer = on_send,
-	.result = on_result,
-	.done = on_done,
-};
+static void on_recut(struct gw_send *send, void *arg, uint64_t now)
+{
+	struct request *request = find_send(send);
+	uint32_t before = request->payload;
+
+	assert(payload_of_send(request) == f.fake.floor && before != f.fake.floor);
+	assert(gw_stream_waiting(send) == 0);
+	inside();
+}
+
+#define SEND_HANDLER                                                                               \
+	.granted = on_granted, .drained = on_send, .nack = on_nack, .control = on_control,         \
+	.timer = on_send, .result = on_result, .done = on_done
+static const struct gw_send_handler send_handler = { SEND_HANDLER, .recut = on_recut };
+/* Of a scheme that cannot go on with smaller packets. */
+static const struct gw_send_handler rigid_handler = { SEND_HANDLER };
 
 static void on_recv(struct gw_recv *recv, void *arg, uint64_t now)
 {
@@ -158,6 +212,15 @@ static void on_recv(struct gw_recv *recv, void *arg, uint64_t now)
 static void on_recv_control(struct gw_recv *recv, void *arg, const void *data, size_t length,
 			    uint64_t now)
 {
+	inside();
+}
+
+static void on_recv_recut(struct gw_recv *recv, void *arg, uint64_t now)
+{
+	struct request *request = find_recv(recv);
+
+	watch_recv(request);
+	assert(request->payload == f.fake.floor);
 	inside();
 }
 
@@ -172,6 +235,7 @@ static const struct gw_recv_handler recv_handler = {
 	.control = on_recv_control,
 	.timer = on_recv,
 	.released = on_released,
+	.recut = on_recv_recut,
 };
 
 /* Under a scheme: the same, told by its request. */
@@ -191,7 +255,8 @@ static void scheme_received(void *arg, const struct gw_transfer_result *result, 
 
 static void gone(struct gw_qp *qp, void *arg, int status, uint64_t now)
 {
-	assert(qp == f.qp && (status == -ECONNRESET || status == -ETIMEDOUT));
+	assert(qp == f.qp && (status == -ECONNRESET || status == -ETIMEDOUT ||
+			      (status == -EMSGSIZE && f.sizes & SIZES_SEVERAL)));
 	inside();
 }
 
@@ -202,7 +267,8 @@ static void connect_qp(void)
 				   .chunk_packets = f.chunk_packets,
 				   .handler = &handler };
 	struct peer_info peer = { .split = { 10, 18, 4 },
-				  .payload = PAYLOAD,
+				  .payload = f.fake.fabric.caps.max_payload,
+				  .floor = PAYLOAD,
 				  .slots = f.slots,
 				  .token = f.fake.peer_token,
 				  .window = 64,
@@ -213,6 +279,16 @@ static void connect_qp(void)
 
 	if (f.qp)
 		return;
+	f.fake.payload = f.fake.floor = PAYLOAD;
+	if (f.sizes & SIZES_SEVERAL) {
+		peer.payload = f.sizes & SIZES_PEER_LESS ? CEILING / 2 : CEILING;
+		peer.floor = f.sizes & SIZES_PEER_ONE ? peer.payload : FLOOR;
+		peer.probes = !(f.sizes & SIZES_PEER_ONE);
+		peer.lanes = (uint8_t)f.fake.fabric.caps.lanes;
+		attr.payload_divides = f.sizes & SIZES_DIVIDE ? CEILING : 0;
+		f.fake.payload = peer.payload;
+		f.fake.floor = peer.floor;
+	}
 	f.fake.first_msn = byte() & 1 ? UINT32_MAX - 2 : 0;
 	peer.first_msn = byte() & 1 ? UINT32_MAX - 2 : 7;
 	peer.generation_bits = f.fake.fabric.caps.generation_bits;
@@ -242,6 +318,7 @@ static void post_recv(void)
 	request->addr = attr.addr;
 	request->qp_number = f.fake.qp->number;
 	request->ended = false;
+	request->payload = request->changes = 0;
 	if (how & 1) {
 		struct gw_transfer_attr transfer = { .addr = attr.addr,
 						     .length = attr.length,
@@ -252,6 +329,8 @@ static void post_recv(void)
 		error = gw_transfer_recv(f.qp, &gw_selective_repeat, &transfer, &request->recv);
 	} else {
 		attr.handler = how & 2 ? &recv_handler : NULL;
+		if (f.sizes & SIZES_SEVERAL && how & 4)
+			attr.flags = GW_RECV_SAME_SIZE;
 		if (how == 0xf0)
 			attr.length = UINT64_MAX - how;
 		error = gw_recv_post(f.qp, &attr, &request->recv);
@@ -270,6 +349,7 @@ static void post_send(void)
 		return;
 	request->qp_number = f.fake.qp->number;
 	request->ended = false;
+	request->payload = request->changes = 0;
 	attr.flags = how & 4 ? GW_SEND_IMM : 0;
 	attr.imm = how & 4 ? number() : 0;
 	if (how & 1) {
@@ -281,6 +361,8 @@ static void post_send(void)
 
 		error = gw_transfer_send(f.qp, &gw_selective_repeat, &transfer, &request->send);
 	} else if (how & 2) {
+		if (f.sizes & SIZES_SEVERAL && how > 224)
+			attr.handler = &rigid_handler;
 		error = gw_stream_start(f.qp, &attr, &request->send);
 	} else {
 		attr.addr = f.memory + byte();
@@ -295,12 +377,13 @@ static void post_send(void)
 static void put(void)
 {
 	struct request *request = pick();
-	uint64_t offset = (uint64_t)byte() * PAYLOAD;
+	uint64_t offset = byte();
 	uint64_t length = size_of_message();
 	uint32_t how = byte();
 
 	if (!request->send)
 		return;
+	offset *= payload_of_send(request);
 	if (how == 0xf0)
 		offset += how;
 	if (how == 0xf1)

@@ -100,8 +100,9 @@ static size_t write_again(uint8_t *buf, size_t size, const struct control_messag
 	case CONTROL_SCHEME:
 		assert(control_put_scheme(&w, &m->scheme) == 0);
 		break;
-	case CONTROL_REACH:
-		assert(control_put_reach(&w, &m->reach, 0) == 0);
+	case CONTROL_SIZE:
+		assert(m->size.kind <= CONTROL_SIZE_CUT);
+		assert(control_put_size(&w, &m->size, 0) == 0);
 		break;
 	case CONTROL_DATA:
 		assert(control_put_data(&w, &m->data) == 0);
@@ -114,21 +115,22 @@ static size_t write_again(uint8_t *buf, size_t size, const struct control_messag
 static void clear_reserved(uint8_t *b, const struct control_message *m)
 {
 	memset(b + 2, 0, 2);
-	memset(b + 28, 0, 4);
 	if (m->header.type == CONTROL_ANNOUNCE || m->header.type == CONTROL_GRANT)
-		memset(b + 38, 0, 2);
+		memset(b + 34, 0, 2);
 	if (m->header.type == CONTROL_ANNOUNCE) {
 		for (unsigned i = 0; i < m->announce.count; i++) {
-			b[40 + 24 * i + 12] &= 1;
-			memset(b + 40 + 24 * i + 14, 0, 2);
+			b[36 + 24 * i + 12] &= 1;
+			memset(b + 36 + 24 * i + 14, 0, 2);
 		}
 	}
 	if (m->header.type == CONTROL_CREDIT)
-		memset(b + 36, 0, 4);
+		memset(b + 32, 0, 4);
 	if (m->header.type == CONTROL_DATA)
-		memset(b + 42, 0, 2);
-	if (m->header.type == CONTROL_PROBE || m->header.type == CONTROL_REACH)
-		memset(b + 33, 0, 3);
+		memset(b + 38, 0, 2);
+	if (m->header.type == CONTROL_PROBE)
+		memset(b + 29, 0, 3);
+	if (m->header.type == CONTROL_SIZE)
+		memset(b + 30, 0, 2);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -140,6 +142,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (control_decode(data, size, &m))
 		return 0;
 	assert(m.header.length == size);
+	assert(m.header.size % 4 == 0 && m.header.size <= 4 * 0x7fff);
 	length = write_again(once, size, &m);
 	assert(length > CONTROL_HEADER_SIZE && length <= size);
 	assert(control_decode(once, length, &n) == 0);

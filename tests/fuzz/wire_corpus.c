@@ -85,7 +85,11 @@ static void write_roce(void)
 
 static struct control_writer begin(enum control_type type)
 {
-	struct control_header header = { .token = 0x01020304, .sequence = 1 };
+	struct control_header header = { .token = 0x01020304,
+					 .size = 4096,
+					 .settled = type & 1,
+					 .epoch = 1,
+					 .epoch_applied = 255 };
 	struct control_writer w;
 
 	if (control_begin(&w, buf, sizeof(buf), type, &header))
@@ -106,7 +110,8 @@ static void write_control(void)
 	w = begin(CONTROL_GRANT);
 	control_put_grant(&w, 0xffffffff);
 	for (uint16_t i = 0; i < 3; i++)
-		control_put_grant_entry(&w, &(struct control_grant_entry){ i, 1, 2, 3, 4, 5 });
+		control_put_grant_entry(
+			&w, &(struct control_grant_entry){ i, 1, 2, 3, 4, 5, 1024u << i });
 	save("wire_control", "grant", control_end(&w));
 	buf[CONTROL_HEADER_SIZE + 5]++;
 	save("wire_control", "grant-one-too-many", w.used);
@@ -142,15 +147,23 @@ static void write_control(void)
 	control_put_scheme(
 		&w, &(struct control_scheme){ 1, CONTROL_TO_SENDER, 2, sizeof(bytes), bytes });
 	save("wire_control", "scheme", control_end(&w));
-	w = begin(CONTROL_REACH);
-	control_put_reach(&w, &(struct control_reach){ CONTROL_REACH_REQUEST, 1024 }, 100);
-	save("wire_control", "reach", control_end(&w));
+	w = begin(CONTROL_SIZE);
+	control_put_size(&w, &(struct control_size){ CONTROL_SIZE_PROBE, 3, 1024, 0 }, 100);
+	save("wire_control", "size-probe", control_end(&w));
+	w = begin(CONTROL_SIZE);
+	control_put_size(&w, &(struct control_size){ CONTROL_SIZE_ARRIVED, 3, 1024, 0 }, 0);
+	save("wire_control", "size-arrived", control_end(&w));
+	w = begin(CONTROL_SIZE);
+	control_put_size(&w, &(struct control_size){ CONTROL_SIZE_CUT, 0, 1024, 0xffffffff }, 0);
+	save("wire_control", "size-cut", control_end(&w));
+	buf[CONTROL_HEADER_SIZE]++;
+	save("wire_control", "size-unknown-kind", w.used);
 	w = begin(CONTROL_DATA);
 	control_put_data(&w, &(struct control_data){ 1, 0, sizeof(bytes), bytes });
 	save("wire_control", "data", control_end(&w));
 	buf[1] = 99;
 	save("wire_control", "unknown-type", w.used);
-	buf[0] = 2;
+	buf[0] = CONTROL_VERSION + 1;
 	save("wire_control", "unknown-version", w.used);
 }
 

@@ -195,11 +195,14 @@ static void post(struct peer *peer)
 
 static void prepare_memory(struct peer *peer)
 {
+	struct gw_estimate estimate;
 	uint32_t payload;
 	uint8_t *place;
 
-	if (gw_qp_payload(peer->qp[0], &payload))
+	/* Of the largest packets: both ends have the same, so that both come to the same lengths. */
+	if (gw_qp_estimate(peer->qp[0], &estimate))
 		report_fatal("%s: no payload", peer->label);
+	payload = estimate.payload_most;
 	peer->stride = (2 * GUARD + length_of(payload, LENGTHS - 1) + 63) / 64 * 64;
 	peer->memory_size = 2 * (size_t)peer->places * peer->stride;
 	peer->memory = aligned_alloc(4096, (peer->memory_size + 4095) / 4096 * 4096);

@@ -61,7 +61,7 @@ static void stream_more(struct gw_send *send, struct message *m)
 {
 	uint32_t payload = 0, packets;
 
-	gw_qp_payload(gw_send_qp(send), &payload);
+	gw_send_payload(send, &payload);
 	packets = (uint32_t)((m->plan->length + payload - 1) / payload);
 	for (;;) {
 		uint32_t run = 1 + m->cursor * 7 % 3;
@@ -125,11 +125,22 @@ static void stream_result(struct gw_send *send, void *arg, const struct gw_resul
 	gw_stream_end(send);
 }
 
+/* Once more from the start, in smaller packets. */
+static void stream_recut(struct gw_send *send, void *arg, uint64_t now)
+{
+	struct message *m = arg;
+
+	(void)now;
+	m->cursor = 0;
+	stream_more(send, m);
+}
+
 static const struct gw_send_handler one_shot_handler = { .done = raw_sent };
 static const struct gw_send_handler stream_handler = { .granted = stream_granted,
 						       .drained = stream_drained,
 						       .result = stream_result,
-						       .done = raw_sent };
+						       .done = raw_sent,
+						       .recut = stream_recut };
 
 static int post_send(struct message *m)
 {

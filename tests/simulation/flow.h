@@ -66,6 +66,7 @@ struct run {
 	struct gw_qp_handler qp_handler;
 	struct flow flows[FLOWS_MAX];
 	bool struck[MISFORTUNES_MAX];
+	bool shrunk;
 	bool relieved[MISFORTUNES_MAX];
 	char explanation[160];
 	char notes[NOTES][NOTE_LENGTH]; /* the last events, where the run is traced */

@@ -55,7 +55,7 @@ static void observer(void *arg, const struct sim_seen *seen)
 		[CONTROL_REPORT] = SIGHT_REPORT_LOST,	  [CONTROL_NACK] = SIGHT_NACK_LOST,
 		[CONTROL_CREDIT] = SIGHT_CREDIT_LOST,	  [CONTROL_PROBE] = SIGHT_PROBE_LOST,
 		[CONTROL_CLOSE] = SIGHT_CLOSE_LOST,	  [CONTROL_SCHEME] = SIGHT_SCHEME_LOST,
-		[CONTROL_REACH] = SIGHT_REACH_LOST,	  [CONTROL_DATA] = SIGHT_TOLD_LOST,
+		[CONTROL_SIZE] = SIGHT_SIZE_LOST,	  [CONTROL_DATA] = SIGHT_TOLD_LOST,
 	};
 	struct run *run = arg;
 
@@ -209,6 +209,21 @@ static uint64_t misfortunes(struct run *run, uint64_t start_ns)
 		next = at < next ? at : next;
 	}
 	return next;
+}
+
+/* When the path is to carry less; does so when the time has come. */
+static uint64_t shrink(struct run *run, uint64_t start_ns)
+{
+	const struct scenario *s = run->scenario;
+
+	if (!s->shrink_payload || run->shrunk)
+		return UINT64_MAX;
+	if (sim_now_ns(run->world.sim) < start_ns + s->shrink_ns)
+		return start_ns + s->shrink_ns;
+	run->shrunk = true;
+	sim_path_payload(run->world.sim, s->shrink_payload);
+	run_saw(run, SIGHT_PATH_SHRUNK);
+	return UINT64_MAX;
 }
 
 static void count_sights(struct run *run)
@@ -379,9 +394,10 @@ void scenario_run(const struct scenario *scenario, bool trace, struct run_result
 	if (open_flows(run))
 		run_fail(run, "the flows do not open");
 	while (!out->failed && !finished(run)) {
-		uint64_t next = misfortunes(run, start);
+		uint64_t next = misfortunes(run, start), shrinks = shrink(run, start);
 		uint64_t limit = start + LIMIT_NS;
 
+		next = next < shrinks ? next : shrinks;
 		if (!world_step(&run->world, next < limit ? next : limit) && next >= limit) {
 			flows_explain(run);
 			run_fail(run, "something never ends: %s", run->explanation);

@@ -137,7 +137,7 @@ static void draw_qp(struct rng *rng, struct scenario *s)
 
 	s->sim.payload = PICK(rng, 64, 256, 1024, 1436);
 	/* A path that may carry less than the interfaces; control has to fit it all the same. */
-	if (s->sim.payload >= 1024 && rng_chance(rng, 0.3)) {
+	if (s->sim.payload >= 1024 && rng_chance(rng, 0.6)) {
 		s->sim.rungs[0] = 768;
 		s->sim.rungs[1] = 512;
 		s->sim.path_payload = PICK(rng, 0, 600, 800);
@@ -309,6 +309,13 @@ void scenario_draw(uint64_t seed, struct scenario *out)
 		out->may_fail = true;
 	out->channels = rng_chance(&rng, 0.3);
 	draw_lanes(&rng, out);
+	/* A NIC's packets have one size. */
+	if (out->host.nic) {
+		out->sim.path_payload = 0;
+	} else if (out->sim.rungs[0] && rng_chance(&rng, 0.6)) {
+		out->shrink_ns = rng_below(&rng, rng_chance(&rng, 0.5) ? 10 * MS : S);
+		out->shrink_payload = PICK(&rng, 600, 800);
+	}
 }
 
 static void print_link(const char *name, const struct link_attr *link)
@@ -332,6 +339,9 @@ void scenario_print(const struct scenario *s)
 		s->may_fail ? ", may fail" : "");
 	if (s->channels)
 		fputs("  channels\n", stderr);
+	if (s->sim.rungs[0])
+		fprintf(stderr, "  path carries %u bytes, %u from %.3f ms on\n",
+			s->sim.path_payload, s->shrink_payload, (double)s->shrink_ns / 1e6);
 	print_link("edge", &s->shape.edge);
 	print_link("core", &s->shape.core);
 	for (uint32_t i = 0; s->shape.uneven && i < s->host.lanes; i++)

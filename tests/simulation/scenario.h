@@ -84,8 +84,10 @@ struct scenario {
 	struct flow_plan flow[FLOWS_MAX];
 	uint32_t misfortune_count;
 	struct misfortune misfortune[MISFORTUNES_MAX];
-	bool channels; /* in place of queue pairs */
-	bool may_fail; /* something may keep exact transfers from ending well */
+	uint64_t shrink_ns;	 /* when the path begins to carry less */
+	uint32_t shrink_payload; /* from then on; 0: it does not */
+	bool channels;		 /* in place of queue pairs */
+	bool may_fail;		 /* something may keep exact transfers from ending well */
 };
 
 void scenario_draw(uint64_t seed, struct scenario *out);

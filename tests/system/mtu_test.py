@@ -17,8 +17,8 @@ from harness import (GODWIT, Command, Directory, check, finish, same, seed_from_
                      write_random, write_sparse)
 
 HOST_MTU = 9000
-SIZE = 3 * (1 << 20) + 17
-LARGE = 1 << 30
+SIZE = (48 << 20) + 17
+LARGE = 256 << 20
 TIMEOUT = 6
 PORT = 4791
 HEADERS = {4: 20 + 8 + 36, 6: 40 + 8 + 36}  # IP, UDP, and what RoCEv2 puts around the data
@@ -131,7 +131,7 @@ def start(a, b, version, source, target):
 
 
 def delivers(a, b, version, path, directory, carries):
-    """The file arrives, in packets that the path carries, and the log says why they are so small."""
+    """The file arrives, most of it in packets as large as the path carries, and nobody need be told."""
     source, target = os.path.join(directory, "source"), os.path.join(directory, "target")
     label = f"{path.label}, IPv{version}"
     for host in (a, b):
@@ -143,22 +143,18 @@ def delivers(a, b, version, path, directory, carries):
     if not check(sender.status == 0 and receiver.status == 0 and same(source, target), f"{label}: {sender} {receiver}"):
         return
     cuts = sender.json()["counters"]["payload_cuts"]
-    least, most = SIZE // (carries - HEADERS[version]), SIZE // (carries // 2)
+    least = SIZE // (carries - HEADERS[version])
     packets = sender.json()["packets"] - sender.json()["retransmitted"]
-    check(least <= packets <= most, f"{label}: {packets} packets, {least} to {most} expected")
-    warned = re.findall(r"packets with (\d+) bytes of data do not reach the peer", sender.stderr)
-    if carries == HOST_MTU:
-        check(cuts == 0 and not sender.stderr, f"{label}: {cuts} cuts on a path that carries everything: {sender}")
-        return
-    check(cuts >= 1 and len(warned) == cuts, f"{label}: {cuts} cuts, and the log: {sender}")
-    check(all(int(n) > carries - HEADERS[version] for n in warned), f"{label}: too far down: {sender}")
-    # A few round trips a size, and no timeout.
+    # The first megabytes go in the packets that every path carries.
+    check(least <= packets <= 1.6 * least + 6000, f"{label}: {packets} packets, {least} would do")
+    check(cuts == 0 and not sender.stderr, f"{label}: {cuts} cuts on a path that did not change: {sender}")
+    # Nothing waits for a probe.
     check(sender.json()["seconds"] < TIMEOUT, f"{label}: took {sender.json()['seconds']} s")
-    print(f"{label}: {cuts} cuts, {packets} packets, {sender.json()['seconds']:.2f} s")
+    print(f"{label}: {packets} packets, {least} would do, {sender.json()['seconds']:.2f} s")
 
 
 def shrinks(a, b, version, path, directory):
-    """Too late to agree on smaller packets: both ends say so in time, and nothing hangs."""
+    """The transfer goes on in smaller packets, and one line says why."""
     source, target = os.path.join(directory, "large"), os.path.join(directory, "shrunk")
     label = f"shrinks: {path.label}, IPv{version}"
     for host in (a, b):
@@ -168,18 +164,19 @@ def shrinks(a, b, version, path, directory):
     wait_until(lambda: passed("to-east") - before > 32 << 20 or not sender.alive(), 20, 0.002)
     with path:
         shrunk = time.monotonic()
-        sender.wait(3 * TIMEOUT)
-        receiver.wait(3 * TIMEOUT)
+        sender.wait(10 * TIMEOUT)
+        receiver.wait(TIMEOUT)
         took = time.monotonic() - shrunk
     for end in (sender, receiver):
-        check(end.status == 1 and not end.timed_out, f"{label}: {end}")
-        check(end.json() and end.json()["ok"] is False, f"{label}: {end}")
-        check(len(end.stderr.splitlines()) <= 3, f"{label}: chatter: {end}")
-    check(took < TIMEOUT + 1, f"{label}: took {took:.1f} s: {sender} {receiver}")
-    check("the MTU of the path seems to have shrunk" in sender.stderr.splitlines()[-1], f"{label}: no clear line: {sender}")
-    check("gave up" in receiver.stderr.splitlines()[-1], f"{label}: the receiver was not told: {receiver}")
-    check(not os.path.exists(target), f"{label}: a part of the file appeared")
-    print(f"{label}: after {took:.1f} s: {sender.stderr.strip()} | {receiver.stderr.strip()}")
+        check(end.status == 0 and not end.timed_out, f"{label}: {end}")
+    if sender.status or receiver.status:
+        return
+    check(same(source, target), f"{label}: the file differs")
+    cuts = sender.json()["counters"]["payload_cuts"]
+    warned = re.findall(r"packets with (\d+) bytes of data no longer reach", sender.stderr)
+    check(cuts == 1 and len(warned) == 1, f"{label}: {cuts} cuts, and the log: {sender.stderr}")
+    check(len(sender.stderr.splitlines()) <= 2, f"{label}: chatter: {sender.stderr}")
+    print(f"{label}: {took:.1f} s more: {sender.stderr.strip()}")
 
 
 def main():

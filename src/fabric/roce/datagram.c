@@ -71,7 +71,6 @@ static struct window *place_of(struct roce_qp *qp, const struct roce_packet *pac
 	size_t length = packet->payload_length - ADDRESS_UD_KEY_SIZE;
 	struct window *window;
 
-	*offset = (uint64_t)fabric_imm_packet(&qp->split, packet->imm) * qp->payload;
 	if (slot >= qp->slots || !qp->windows[slot]) {
 		drop(endpoint, FABRIC_DROP_SLOT);
 		return NULL;
@@ -81,10 +80,11 @@ static struct window *place_of(struct roce_qp *qp, const struct roce_packet *pac
 		drop(endpoint, FABRIC_DROP_RKEY);
 		return NULL;
 	}
-	if (!length || length > qp->payload) {
+	if (!length || length > window->payload) {
 		drop(endpoint, FABRIC_DROP_LENGTH);
 		return NULL;
 	}
+	*offset = (uint64_t)fabric_imm_packet(&qp->split, packet->imm) * window->payload;
 	if (*offset > window->length || length > window->length - *offset) {
 		drop(endpoint, FABRIC_DROP_OFFSET);
 		return NULL;

@@ -47,6 +47,7 @@ struct window {
 	struct roce_qp *qp;
 	uint8_t *addr;
 	uint64_t length;
+	uint32_t payload; /* bytes in a full packet */
 	uint32_t rkey;
 	uint32_t slot;
 	uint32_t generation;
@@ -175,10 +176,11 @@ void roce_qp_destroy(struct fabric_qp *qp);
 size_t roce_qp_address(const struct fabric_qp *qp, uint8_t *out);
 int roce_qp_connect(struct fabric_qp *qp, const uint8_t *address, size_t length, uint32_t payload);
 void roce_qp_peer(const struct fabric_qp *qp, char *text, size_t size);
-void roce_qp_resize(struct fabric_qp *qp, uint32_t payload);
+int roce_recut(struct fabric_qp *qp, uint32_t slot, uint32_t generation, uint32_t payload,
+	       uint32_t *rkey);
 int roce_promise(struct fabric_qp *fabric_qp, uint32_t slot, uint32_t *rkey);
 int roce_expose(struct fabric_qp *qp, uint32_t slot, uint32_t generation, struct fabric_mr *mr,
-		void *addr, uint64_t length);
+		void *addr, uint64_t length, uint32_t payload);
 int roce_fence(struct fabric_qp *qp, uint32_t slot);
 
 /* tx.c */

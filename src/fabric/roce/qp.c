@@ -252,11 +252,6 @@ int roce_qp_connect(struct fabric_qp *fabric_qp, const uint8_t *bytes, size_t le
 	return 0;
 }
 
-void roce_qp_resize(struct fabric_qp *fabric_qp, uint32_t payload)
-{
-	roce_qp(fabric_qp)->payload = payload;
-}
-
 static void tell(struct window *window, enum fabric_event_type what)
 {
 	window->tells = what;
@@ -275,7 +270,7 @@ int roce_promise(struct fabric_qp *fabric_qp, uint32_t slot, uint32_t *rkey)
 }
 
 int roce_expose(struct fabric_qp *fabric_qp, uint32_t slot, uint32_t generation,
-		struct fabric_mr *mr, void *addr, uint64_t length)
+		struct fabric_mr *mr, void *addr, uint64_t length, uint32_t payload)
 {
 	struct roce_qp *qp = roce_qp(fabric_qp);
 	struct window *window;
@@ -292,6 +287,7 @@ int roce_expose(struct fabric_qp *fabric_qp, uint32_t slot, uint32_t generation,
 	window->length = length;
 	window->slot = slot;
 	window->generation = generation;
+	window->payload = payload;
 	window->rkey = random_u32(qp->endpoint);
 	if (qp->promised && slot == qp->promised_slot) {
 		window->rkey = qp->promised_key;
@@ -300,6 +296,20 @@ int roce_expose(struct fabric_qp *fabric_qp, uint32_t slot, uint32_t generation,
 	window->open = true;
 	qp->windows[slot] = pool_index(&qp->endpoint->windows, window) + 1;
 	tell(window, FABRIC_EXPOSED);
+	return 0;
+}
+
+int roce_recut(struct fabric_qp *fabric_qp, uint32_t slot, uint32_t generation, uint32_t payload,
+	       uint32_t *rkey)
+{
+	struct roce_qp *qp = roce_qp(fabric_qp);
+	struct window *window = window_at(qp, slot);
+
+	if (!window)
+		return -ENOENT;
+	window->generation = generation;
+	window->payload = payload;
+	*rkey = window->rkey = random_u32(qp->endpoint);
 	return 0;
 }
 

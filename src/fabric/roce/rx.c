@@ -70,11 +70,11 @@ static bool take_data(struct roce_qp *qp, const struct roce_packet *packet,
 		drop(endpoint, FABRIC_DROP_RKEY);
 		return false;
 	}
-	if (!packet->payload_length || packet->payload_length > qp->payload) {
+	if (!packet->payload_length || packet->payload_length > window->payload) {
 		drop(endpoint, FABRIC_DROP_LENGTH);
 		return false;
 	}
-	if (packet->reth.va != (uint64_t)number * qp->payload || packet->reth.va > window->length ||
+	if (packet->reth.va != (uint64_t)number * window->payload || packet->reth.va > window->length ||
 	    packet->payload_length > window->length - packet->reth.va) {
 		drop(endpoint, FABRIC_DROP_OFFSET);
 		return false;

@@ -68,7 +68,7 @@ static struct window *find_window(struct endpoint *endpoint, const struct sim_qp
 		return NULL;
 	}
 	if (packet->va > window->length || packet->length > window->length - packet->va ||
-	    packet->va != (uint64_t)fabric_imm_packet(&qp->split, packet->imm) * qp->payload) {
+	    packet->va != (uint64_t)fabric_imm_packet(&qp->split, packet->imm) * window->payload) {
 		counters[FABRIC_DROP_OFFSET]++;
 		return NULL;
 	}

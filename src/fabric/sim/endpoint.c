@@ -171,11 +171,6 @@ static int sim_qp_connect(struct fabric_qp *fabric_qp, const uint8_t *address, s
 	return 0;
 }
 
-static void sim_qp_resize(struct fabric_qp *fabric_qp, uint32_t payload)
-{
-	sim_qp(fabric_qp)->payload = payload;
-}
-
 /* Windows of a NIC open late. */
 static int sim_promise(struct fabric_qp *fabric_qp, uint32_t slot, uint32_t *rkey)
 {
@@ -190,7 +185,7 @@ static int sim_promise(struct fabric_qp *fabric_qp, uint32_t slot, uint32_t *rke
 }
 
 static int sim_expose(struct fabric_qp *fabric_qp, uint32_t slot, uint32_t generation,
-		      struct fabric_mr *mr, void *addr, uint64_t length)
+		      struct fabric_mr *mr, void *addr, uint64_t length, uint32_t payload)
 {
 	struct sim_qp *qp = sim_qp(fabric_qp);
 	struct endpoint *endpoint = qp->endpoint;
@@ -207,6 +202,7 @@ static int sim_expose(struct fabric_qp *fabric_qp, uint32_t slot, uint32_t gener
 	window->length = length;
 	window->slot = slot;
 	window->generation = generation;
+	window->payload = payload;
 	window->rkey = (uint32_t)rng_u64(&endpoint->rng);
 	if (qp->promised && slot == qp->promised_slot) {
 		window->rkey = qp->promised_key;
@@ -215,6 +211,20 @@ static int sim_expose(struct fabric_qp *fabric_qp, uint32_t slot, uint32_t gener
 	qp->windows[slot] = window;
 	list_init(&window->event);
 	window_change(window, false, within(endpoint, endpoint->attr.fence_ns));
+	return 0;
+}
+
+static int sim_recut(struct fabric_qp *fabric_qp, uint32_t slot, uint32_t generation,
+		     uint32_t payload, uint32_t *rkey)
+{
+	struct sim_qp *qp = sim_qp(fabric_qp);
+	struct window *window = qp->windows[slot];
+
+	if (!window)
+		return -ENOENT;
+	window->generation = generation;
+	window->payload = payload;
+	*rkey = window->rkey = (uint32_t)rng_u64(&qp->endpoint->rng);
 	return 0;
 }
 
@@ -373,7 +383,7 @@ static const struct fabric_ops sim_ops = {
 	.qp_destroy = sim_qp_destroy,
 	.qp_address = sim_qp_address,
 	.qp_connect = sim_qp_connect,
-	.qp_resize = sim_qp_resize,
+	.recut = sim_recut,
 	.promise = sim_promise,
 	.expose = sim_expose,
 	.fence = sim_fence,
@@ -431,7 +441,8 @@ int endpoint_open(struct sim *sim, uint32_t host, uint32_t node, const struct si
 	caps->max_payload = sim->attr.payload;
 	caps->max_control = CONTROL_MAX;
 	caps->max_group = sim->attr.payload;
-	memcpy(caps->rungs, sim->attr.rungs, sizeof(caps->rungs));
+	if (!endpoint->attr.nic)
+		memcpy(caps->rungs, sim->attr.rungs, sizeof(caps->rungs));
 	caps->window = endpoint->attr.queue / 2;
 	caps->lanes = endpoint->attr.lanes;
 	caps->copies = !attr->nic;

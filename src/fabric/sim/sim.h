@@ -24,7 +24,7 @@ struct sim_attr {
 	uint32_t payload; /* the largest data packet; default 4096 */
 	uint32_t
 		path_payload; /* longer packets vanish, though the hosts' interfaces take them; 0: none do */
-	uint32_t rungs[FABRIC_RUNGS]; /* caps.rungs */
+	uint32_t rungs[FABRIC_RUNGS]; /* caps.rungs, of hosts that are no NICs */
 	bool no_payload;	      /* scale runs: count bytes, carry none */
 	uint64_t start_ns;
 };
@@ -64,6 +64,9 @@ uint32_t sim_links(const struct sim *sim);
 struct link *sim_link(struct sim *sim, uint32_t index);
 /* What a host's data on a lane passes first; null where lanes are alike. These come last among the links. */
 struct link *sim_lane(struct sim *sim, uint32_t host, uint32_t lane);
+
+/* From now on packets with more data than that vanish; 0: none do. */
+void sim_path_payload(struct sim *sim, uint32_t payload);
 
 uint64_t sim_now_ns(const struct sim *sim);
 /* When the next packet arrives somewhere; UINT64_MAX: none is under way. */

@@ -291,6 +291,11 @@ struct link *sim_lane(struct sim *sim, uint32_t host, uint32_t lane)
 	return wire ? &wire->link : NULL;
 }
 
+void sim_path_payload(struct sim *sim, uint32_t payload)
+{
+	sim->attr.path_payload = payload;
+}
+
 uint64_t sim_now_ns(const struct sim *sim)
 {
 	return sim->now_ns;

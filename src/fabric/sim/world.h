@@ -56,6 +56,7 @@ struct window {
 	uint64_t length;
 	uint64_t at_ns; /* when the change is done */
 	uint32_t rkey;
+	uint32_t payload; /* bytes in a full packet */
 	uint32_t slot;
 	uint32_t generation;
 	uint32_t marks

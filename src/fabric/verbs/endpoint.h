@@ -341,7 +341,7 @@ void leavers_see_off(struct endpoint *endpoint, uint64_t now_ns);
 
 /* ---- window.c ------------------------------------------------------------------------------------------------- */
 int verbs_expose(struct fabric_qp *qp, uint32_t slot, uint32_t generation, struct fabric_mr *mr,
-		 void *addr, uint64_t length);
+		 void *addr, uint64_t length, uint32_t payload);
 int verbs_fence(struct fabric_qp *qp, uint32_t slot);
 int windows_open(struct endpoint *endpoint);
 void windows_close(struct endpoint *endpoint);

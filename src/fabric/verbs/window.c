@@ -12,6 +12,7 @@
  *
  * In UD mode software checks the keys, and a window is but an entry in a table.
  */
+#include <assert.h>
 #include <errno.h>
 #include <string.h>
 
@@ -145,12 +146,13 @@ static void queue_up(struct endpoint *endpoint, struct window *window, enum wind
 }
 
 int verbs_expose(struct fabric_qp *fabric_qp, uint32_t slot, uint32_t generation,
-		 struct fabric_mr *mr, void *addr, uint64_t length)
+		 struct fabric_mr *mr, void *addr, uint64_t length, uint32_t payload)
 {
 	struct verbs_qp *qp = verbs_qp(fabric_qp);
 	struct endpoint *endpoint = qp->endpoint;
 	struct window *window;
 
+	assert(payload == qp->payload);
 	if (qp->windows[slot])
 		return -EBUSY;
 	window = window_get(endpoint);

@@ -74,9 +74,10 @@ void forge_data(const struct forger *forger, const struct gw_recv *recv, uint32_
 		const uint8_t *message, struct roce_packet *out)
 {
 	const struct gw_qp *qp = forger->qp;
-	uint64_t offset = (uint64_t)number * qp->payload;
-	uint32_t length = (uint32_t)(recv->capacity - offset < qp->payload ? recv->capacity - offset
-									   : qp->payload);
+	uint64_t offset = (uint64_t)number * recv->payload;
+	uint32_t length =
+		(uint32_t)(recv->capacity - offset < recv->payload ? recv->capacity - offset
+								   : recv->payload);
 	uint32_t slot = recv->msn & qp->slots_mask;
 
 	roce_uc_write_imm(out, roce_qp(qp->fabric_qp)->qpn, 1, offset, recv->rkey,
@@ -96,7 +97,6 @@ struct control_header forge_header(const struct forger *forger)
 	const struct gw_qp *qp = forger->qp;
 
 	return (struct control_header){ .token = qp->token,
-					.sequence = 1,
 					.announced = qp->announce_acked,
 					.granted = qp->grants_acked,
 					.completed = qp->results_seen,

@@ -70,7 +70,7 @@ static bool scene_open(struct scene *scene)
 							address_encode(&nic, bytes), PAYLOAD),
 			 0);
 	assert_int_equal(scene->fabric->ops->expose(scene->qp, SLOT, GENERATION, NULL,
-						    scene->memory, WINDOW),
+						    scene->memory, WINDOW, PAYLOAD),
 			 0);
 	assert_int_equal(scene->fabric->ops->poll(scene->fabric, events), 1);
 	assert_int_equal(events[0].type, FABRIC_EXPOSED);

@@ -90,7 +90,7 @@ unsigned scene_poll(struct scene *scene, int end, enum fabric_event_type type)
 int scene_expose(struct scene *scene, uint32_t slot)
 {
 	return scene->fabric[1]->ops->expose(scene->qp[1], slot, SCENE_GENERATION, scene->mr[1],
-					     scene->memory[1], SCENE_MEMORY / 2);
+					     scene->memory[1], SCENE_MEMORY / 2, SCENE_PAYLOAD);
 }
 
 void scene_window(struct scene *scene, uint32_t slot)

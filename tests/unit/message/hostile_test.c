@@ -174,7 +174,7 @@ static void not_whole(void **state)
 	put_be16(letter.bytes + 2, (uint16_t)(whole + 4));
 	post(&scene, 1, &letter, "drop_control_malformed");
 	put_be16(letter.bytes + 2, (uint16_t)whole);
-	put_be16(letter.bytes + 34, 200); /* more text than there is */
+	put_be16(letter.bytes + CONTROL_HEADER_SIZE + 2, 200); /* more text than there is */
 	post(&scene, 1, &letter, "drop_control_malformed");
 	scene_close(&scene);
 }

@@ -109,7 +109,7 @@ static void geometries(void **state)
 		uint32_t payload;
 
 		pair_open(&pair, &attr);
-		assert_int_equal(gw_qp_payload(pair.qp[0], &payload), 0);
+		payload = pair_estimate(&pair, 0).payload_most;
 		if (shapes[i].payload)
 			assert_int_equal(payload, shapes[i].payload);
 		carry(&pair, 1, 1);
@@ -126,7 +126,6 @@ static void payload_is_agreed(void **state)
 	static const struct pair_attr attr = { 0 };
 	struct gw_qp_attr small = { .payload = 256 }, large = { .payload = 2048 };
 	struct pair pair;
-	uint32_t payload;
 
 	(void)state;
 	pair_open_contexts(&pair, &attr);
@@ -134,8 +133,10 @@ static void payload_is_agreed(void **state)
 	assert_int_equal(gw_qp_create(pair.ctx[1], &large, &pair.qp[1]), 0);
 	pair_connect(&pair);
 	for (int end = 0; end < 2; end++) {
-		assert_int_equal(gw_qp_payload(pair.qp[end], &payload), 0);
-		assert_int_equal(payload, 256);
+		struct gw_estimate estimate = pair_estimate(&pair, end);
+
+		assert_int_equal(estimate.payload_most, 256);
+		assert_int_equal(estimate.payload_floor, 256);
 	}
 	carry(&pair, 10000, 10000);
 	pair_close(&pair);

@@ -173,14 +173,14 @@ static void bad_queue_pairs(void **state)
 		{ .slot_bits = 4, .packet_bits = 10, .user_bits = 18 },
 		{ .slot_bits = 2, .packet_bits = 26, .user_bits = 4, .slots = 8 },
 		{ .reserved8 = 1 },
-		{ .reserved32 = 1 },
+		{ .payload_divides = 6 },
+		{ .payload = 1024, .payload_divides = 1000 },
 		{ .reserved = { 1 } },
 		{ .reserved = { 0, 0, 1 } },
 	};
 	struct pair_attr attr = { .context = { .max_qps = 2 } };
 	struct gw_qp_info info;
 	struct gw_qp *qp = NULL;
-	uint32_t payload;
 	struct pair pair;
 
 	(void)state;
@@ -199,15 +199,12 @@ static void bad_queue_pairs(void **state)
 	assert_int_equal(gw_qp_info(qp, NULL), -EINVAL);
 	assert_int_equal(gw_qp_close(NULL), -EINVAL);
 	assert_int_equal(gw_qp_status(NULL), -EINVAL);
-	assert_int_equal(gw_qp_payload(NULL, &payload), -EINVAL);
-	assert_int_equal(gw_qp_payload(qp, NULL), -EINVAL);
 	assert_int_equal(gw_qp_info(qp, &info), 0);
 	assert_int_equal(gw_qp_close(qp), 0);
 	assert_int_equal(gw_qp_close(qp), -ESTALE);
 	assert_int_equal(gw_qp_status(qp), -ESTALE);
 	assert_int_equal(gw_qp_info(qp, &info), -ESTALE);
 	assert_int_equal(gw_qp_connect(qp, &info), -ESTALE);
-	assert_int_equal(gw_qp_payload(qp, &payload), -ESTALE);
 	assert_int_equal(gw_qp_now_ns(qp), 0);
 	pair_close(&pair);
 }
@@ -219,7 +216,6 @@ static void before_connect(void **state)
 	struct gw_estimate estimate;
 	struct gw_send *send;
 	struct gw_recv *recv;
-	uint32_t payload;
 	struct pair pair;
 
 	(void)state;
@@ -228,7 +224,6 @@ static void before_connect(void **state)
 	send_attr.addr = recv_attr.addr = pair.memory[0];
 	send_attr.mr = recv_attr.mr = pair.mr[0];
 	assert_int_equal(gw_qp_status(pair.qp[0]), -ENOTCONN);
-	assert_int_equal(gw_qp_payload(pair.qp[0], &payload), -ENOTCONN);
 	assert_int_equal(gw_send_post(pair.qp[0], &send_attr, &send), -ENOTCONN);
 	assert_int_equal(gw_stream_start(pair.qp[0], &send_attr, &send), -ENOTCONN);
 	assert_int_equal(gw_recv_post(pair.qp[0], &recv_attr, &recv), -ENOTCONN);
@@ -276,9 +271,9 @@ static void connecting(void **state)
 	fill_pattern(info.bytes, sizeof(info.bytes), 1);
 	assert_int_equal(try_connect(&pair, NULL, &info), -EINVAL);
 	info = good;
-	info.bytes[4] = 2; /* newer, but speaks ours */
+	info.bytes[4] = 3; /* newer, but speaks ours */
 	assert_int_equal(try_connect(&pair, NULL, &info), 0);
-	info.bytes[5] = 2;
+	info.bytes[5] = 3;
 	assert_int_equal(try_connect(&pair, NULL, &info), -EPROTONOSUPPORT);
 	info = good;
 	info.bytes[4] = 0;
@@ -291,6 +286,12 @@ static void connecting(void **state)
 	assert_int_equal(try_connect(&pair, NULL, &info), -EPROTONOSUPPORT);
 	info = good;
 	memcpy(info.bytes + 12, "\0\0\0\2", 4); /* a payload that is no multiple of 4 */
+	assert_int_equal(try_connect(&pair, NULL, &info), -EINVAL);
+	info = good;
+	memcpy(info.bytes + 124, "\0\0\0\2", 4); /* likewise, the smallest */
+	assert_int_equal(try_connect(&pair, NULL, &info), -EINVAL);
+	info = good;
+	memcpy(info.bytes + 124, "\0\1\0\0", 4); /* larger than the largest */
 	assert_int_equal(try_connect(&pair, NULL, &info), -EINVAL);
 	info = good;
 	memcpy(info.bytes + 16, "\0\0\0\3", 4); /* slots that are no power of two */

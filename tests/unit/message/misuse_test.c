@@ -200,7 +200,7 @@ static void bad_receives(void **state)
 		assert_int_equal(gw_recv_post(pair.qp[1], &attr, &recv), -EINVAL);
 	}
 	attr = good;
-	attr.flags = 2;
+	attr.flags = 4;
 	assert_int_equal(gw_recv_post(pair.qp[1], &attr, &recv), -EINVAL);
 	attr = good;
 	attr.addr = pair.memory[1] - 1;

@@ -206,7 +206,10 @@ void pair_put(struct pair *pair, int end, struct gw_send *stream, uint64_t base,
 	uint64_t from, bytes;
 	int error;
 
-	assert_return_code(gw_qp_payload(pair->qp[end], &payload), 0);
+	while (gw_send_payload(stream, &payload) == -EAGAIN) {
+		pair_late(pair, limit, "a grant", __FILE__, __LINE__);
+		pair_step(pair);
+	}
 	from = (uint64_t)first * payload;
 	bytes = (uint64_t)number * payload;
 	if (bytes > length - from)
@@ -217,6 +220,14 @@ void pair_put(struct pair *pair, int end, struct gw_send *stream, uint64_t base,
 		pair_step(pair);
 	}
 	assert_int_equal(error, 0);
+}
+
+struct gw_estimate pair_estimate(const struct pair *pair, int end)
+{
+	struct gw_estimate estimate;
+
+	assert_int_equal(gw_qp_estimate(pair->qp[end], &estimate), 0);
+	return estimate;
 }
 
 struct gw_recv_status pair_status(const struct gw_recv *recv)

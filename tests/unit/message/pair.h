@@ -101,6 +101,7 @@ struct gw_send *pair_stream(struct pair *pair, int end, uint64_t length, struct 
 void pair_put(struct pair *pair, int end, struct gw_send *stream, uint64_t base, uint64_t length,
 	      uint32_t first, uint32_t count);
 
+struct gw_estimate pair_estimate(const struct pair *pair, int end);
 struct gw_recv_status pair_status(const struct gw_recv *recv);
 
 void fill_pattern(uint8_t *bytes, size_t length, uint64_t seed);

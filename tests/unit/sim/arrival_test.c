@@ -168,7 +168,7 @@ static void test_nothing_lands_after_the_fence(void **state)
 	assert_int_equal(end_counter(&b, FABRIC_DROP_RKEY), 1);
 	assert_true(is_blank(target, sizeof(target)));
 	assert_int_equal(b.fabric->ops->fence(b.qp, 1), -ENOENT);
-	assert_int_equal(b.fabric->ops->expose(b.qp, 0, 3, NULL, target, 1), -EBUSY);
+	assert_int_equal(b.fabric->ops->expose(b.qp, 0, 3, NULL, target, 1, HOSTS_PAYLOAD), -EBUSY);
 	hosts_disconnect(&a, &b);
 	sim_destroy(sim);
 }

@@ -55,7 +55,8 @@ void hosts_disconnect(struct end *end_a, struct end *end_b)
 
 void end_expose(struct end *end, uint32_t slot, uint32_t generation, void *addr, uint64_t length)
 {
-	assert_int_equal(end->fabric->ops->expose(end->qp, slot, generation, NULL, addr, length),
+	assert_int_equal(end->fabric->ops->expose(end->qp, slot, generation, NULL, addr, length,
+						  HOSTS_PAYLOAD),
 			 0);
 }
 

@@ -44,7 +44,7 @@ static void test_golden_encode(void **state)
 
 	memset(datagram, 0xee, sizeof(datagram));
 
-	begin(CONTROL_ANNOUNCE, 88);
+	begin(CONTROL_ANNOUNCE, 84);
 	assert_int_equal(control_put_announce(&w, 0xa0a1a2a3), 0);
 	assert_int_equal(
 		control_put_announce_entry(
@@ -59,19 +59,20 @@ static void test_golden_encode(void **state)
 		0);
 	finish_as(golden_announce, sizeof(golden_announce));
 
-	begin(CONTROL_GRANT, 96);
+	begin(CONTROL_GRANT, 100);
 	assert_int_equal(control_put_grant(&w, 0xffffffff), 0);
 	assert_int_equal(
 		control_put_grant_entry(
 			&w, &(struct control_grant_entry){ 0x3ff, 0x1234, 0xe0e1e2e3,
 							   0x1011121314151617, 0x0000000100000002,
-							   0xf0f1f2f3 }),
+							   0xf0f1f2f3, 0x1004 }),
 		0);
 	assert_int_equal(
-		control_put_grant_entry(&w, &(struct control_grant_entry){ 1, 2, 3, 4, 5, 6 }), 0);
+		control_put_grant_entry(&w, &(struct control_grant_entry){ 1, 2, 3, 4, 5, 6, 7 }),
+		0);
 	finish_as(golden_grant, sizeof(golden_grant));
 
-	begin(CONTROL_REPORT, 124);
+	begin(CONTROL_REPORT, 120);
 	assert_int_equal(control_put_report(&w, &report), 0);
 	assert_int_equal(control_put_lane(&w, &(struct control_lane){ 0x100, 0x200 }), 0);
 	assert_int_equal(control_put_lane(&w, &(struct control_lane){ 0x300, 0x400 }), 0);
@@ -83,7 +84,7 @@ static void test_golden_encode(void **state)
 	assert_int_equal(control_put_holes(&w, 0x8c8d8e8f, 0x90919293), 0);
 	finish_as(golden_report, sizeof(golden_report));
 
-	begin(CONTROL_NACK, 64);
+	begin(CONTROL_NACK, 60);
 	assert_int_equal(control_put_nack(&w, &(struct control_nack){ .msn = 0x90919293,
 								      .round = 7,
 								      .below = 0x100,
@@ -93,11 +94,11 @@ static void test_golden_encode(void **state)
 	assert_int_equal(control_put_run(&w, &(struct control_run){ 0xf0, 0x10 }), 0);
 	finish_as(golden_nack, sizeof(golden_nack));
 
-	begin(CONTROL_CREDIT, 40);
+	begin(CONTROL_CREDIT, 36);
 	assert_int_equal(control_put_credit(&w, &(struct control_credit){ 0x00010203 }), 0);
 	finish_as(golden_credit, sizeof(golden_credit));
 
-	begin(CONTROL_PROBE, 56);
+	begin(CONTROL_PROBE, 52);
 	assert_int_equal(
 		control_put_probe(&w, &(struct control_probe){ CONTROL_PROBE_REPLY, 0xf0f1f2f3,
 							       0x0123456789abcdef, 0x0f0e0d0c,
@@ -105,25 +106,27 @@ static void test_golden_encode(void **state)
 		0);
 	finish_as(golden_probe, sizeof(golden_probe));
 
-	begin(CONTROL_CLOSE, 41);
+	begin(CONTROL_CLOSE, 37);
 	assert_int_equal(
 		control_put_close(&w, &(struct control_close){ 0x1234, 5, (const void *)"done\n" }),
 		0);
 	finish_as(golden_close, sizeof(golden_close));
 
-	begin(CONTROL_SCHEME, 43);
+	begin(CONTROL_SCHEME, 39);
 	assert_int_equal(
 		control_put_scheme(&w, &(struct control_scheme){ 0x01000200, CONTROL_TO_SENDER, 9,
 								 3, (const void *)"\xaa\xbb\xcc" }),
 		0);
 	finish_as(golden_scheme, sizeof(golden_scheme));
 
-	begin(CONTROL_REACH, 40);
+	begin(CONTROL_SIZE, 40);
 	assert_int_equal(
-		control_put_reach(&w, &(struct control_reach){ CONTROL_REACH_REPLY, 1436 }, 0), 0);
-	finish_as(golden_reach, sizeof(golden_reach));
+		control_put_size(
+			&w, &(struct control_size){ CONTROL_SIZE_CUT, 7, 1436, 0x94959697 }, 0),
+		0);
+	finish_as(golden_size, sizeof(golden_size));
 
-	begin(CONTROL_DATA, 49);
+	begin(CONTROL_DATA, 45);
 	assert_int_equal(control_put_data(&w, &(struct control_data){ 0x01000200, 7, 5,
 								      (const void *)"godwi" }),
 			 0);
@@ -133,20 +136,25 @@ static void test_golden_encode(void **state)
 /* Padding is part of the length and of nothing else; there is as much as fits. */
 static void test_padding(void **state)
 {
-	struct control_reach reach = { CONTROL_REACH_REQUEST, 1436 };
+	struct control_size size = { CONTROL_SIZE_PROBE, 3, 1436, 0 };
 	struct control_message m;
 
 	(void)state;
-	begin(CONTROL_REACH, 100);
-	assert_int_equal(control_put_reach(&w, &reach, 90), 0);
+	begin(CONTROL_SIZE, 100);
+	assert_int_equal(control_put_size(&w, &size, 90), 0);
 	assert_int_equal(control_end(&w), 90);
 	assert_int_equal(control_decode(datagram, 90, &m), 0);
-	assert_int_equal(m.reach.payload, 1436);
-	begin(CONTROL_REACH, 100);
-	assert_int_equal(control_put_reach(&w, &reach, 200), 0);
+	assert_int_equal(m.size.kind, CONTROL_SIZE_PROBE);
+	assert_int_equal(m.size.lane, 3);
+	assert_int_equal(m.size.payload, 1436);
+	assert_int_equal(m.size.msn, 0);
+	for (size_t i = sizeof(golden_size); i < 90; i++)
+		assert_int_equal(datagram[i], 0);
+	begin(CONTROL_SIZE, 100);
+	assert_int_equal(control_put_size(&w, &size, 200), 0);
 	assert_int_equal(control_end(&w), 100);
-	begin(CONTROL_REACH, 39);
-	assert_int_equal(control_put_reach(&w, &reach, 200), -ENOSPC);
+	begin(CONTROL_SIZE, 39);
+	assert_int_equal(control_put_size(&w, &size, 200), -ENOSPC);
 }
 
 static void check_header(const struct control_message *m, uint8_t type, size_t length)
@@ -154,11 +162,14 @@ static void check_header(const struct control_message *m, uint8_t type, size_t l
 	assert_int_equal(m->header.type, type);
 	assert_int_equal(m->header.length, length);
 	assert_int_equal(m->header.token, 0x01020304);
-	assert_int_equal(m->header.sequence, 0x05060708);
 	assert_int_equal(m->header.announced, 0x11121314);
 	assert_int_equal(m->header.granted, 0x21222324);
 	assert_int_equal(m->header.completed, 0x31323334);
 	assert_int_equal(m->header.results, 0x41424344);
+	assert_int_equal(m->header.size, 1436);
+	assert_true(m->header.settled);
+	assert_int_equal(m->header.epoch, 0x51);
+	assert_int_equal(m->header.epoch_applied, 0x52);
 }
 
 static void check_lists(const struct control_message *m)
@@ -188,8 +199,10 @@ static void check_lists(const struct control_message *m)
 		assert_true(first.address == 0x1011121314151617);
 		assert_true(first.capacity == 0x0000000100000002);
 		assert_int_equal(first.tag, 0xf0f1f2f3);
+		assert_int_equal(first.payload, 0x1004);
 		assert_true(second.slot == 1 && second.generation == 2 && second.rkey == 3);
 		assert_true(second.address == 4 && second.capacity == 5 && second.tag == 6);
+		assert_int_equal(second.payload, 7);
 	}
 }
 
@@ -255,9 +268,11 @@ static void check_rest(const struct control_message *m)
 		assert_int_equal(m->data.length, 5);
 		assert_memory_equal(m->data.bytes, "godwi", 5);
 		break;
-	case CONTROL_REACH:
-		assert_int_equal(m->reach.kind, CONTROL_REACH_REPLY);
-		assert_int_equal(m->reach.payload, 1436);
+	case CONTROL_SIZE:
+		assert_int_equal(m->size.kind, CONTROL_SIZE_CUT);
+		assert_int_equal(m->size.lane, 7);
+		assert_int_equal(m->size.payload, 1436);
+		assert_int_equal(m->size.msn, 0x94959697);
 		break;
 	default:
 		assert_int_equal(m->scheme.msn, 0x01000200);
@@ -288,6 +303,36 @@ static void test_golden_decode(void **state)
 		memset(&m, 0xee, sizeof(m));
 		assert_int_equal(control_decode(golden[i].bytes, golden[i].length, &m), 0);
 		check_golden(&m, (uint8_t)(i + 1), golden[i].length);
+	}
+}
+
+/* The header names a size in units of 4 bytes, in 15 bits, beside the bit that says that it is settled: neither spills
+ * into the other, and a size that is no multiple of 4 is rounded down. */
+static void test_header_sizes(void **state)
+{
+	static const uint32_t sizes[] = { 0,	1,    3,      4,       5,	1436,
+					  4095, 4096, 0xffff, 0x10000, 0x1fffc, 0x1ffff };
+	struct control_message m;
+
+	for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+		for (unsigned bits = 0; bits < 8; bits++) {
+			struct control_header header = { .token = 1,
+							 .results = bits & 1 ? UINT32_MAX : 0,
+							 .size = sizes[i],
+							 .settled = bits & 2,
+							 .epoch = bits & 4 ? 0xff : 0 };
+
+			header.epoch_applied = (uint8_t)~header.epoch;
+			assert_int_equal(control_begin(&w, datagram, 100, CONTROL_CREDIT, &header),
+					 0);
+			assert_int_equal(control_put_credit(&w, &(struct control_credit){ 1 }), 0);
+			assert_int_equal(control_decode(datagram, control_end(&w), &m), 0);
+			assert_int_equal(m.header.results, header.results);
+			assert_int_equal(m.header.size, sizes[i] / 4 * 4);
+			assert_int_equal(m.header.settled, header.settled);
+			assert_int_equal(m.header.epoch, header.epoch);
+			assert_int_equal(m.header.epoch_applied, header.epoch_applied);
+		}
 	}
 }
 
@@ -331,7 +376,8 @@ static void test_reserved_is_ignored(void **state)
 	static const struct {
 		unsigned type, at, size;
 	} reserved[] = {
-		{ 1, 28, 4 }, { 1, 38, 2 }, { 1, 54, 2 }, { 2, 38, 2 }, { 5, 36, 4 }, { 6, 33, 3 },
+		{ 1, 34, 2 }, { 1, 50, 2 }, { 2, 34, 2 },  { 5, 32, 4 },
+		{ 6, 29, 3 }, { 9, 30, 2 }, { 10, 38, 2 },
 	};
 	struct control_message m;
 
@@ -346,7 +392,7 @@ static void test_reserved_is_ignored(void **state)
 	}
 	/* Unknown flags of an announcement. */
 	memcpy(datagram, golden_announce, sizeof(golden_announce));
-	datagram[40 + 12] = 0xfe;
+	datagram[36 + 12] = 0xfe;
 	assert_int_equal(control_decode(datagram, sizeof(golden_announce), &m), 0);
 	assert_false(control_announce_at(&m, 0).has_imm);
 }
@@ -357,6 +403,7 @@ int main(void)
 		cmocka_unit_test(test_golden_encode),
 		cmocka_unit_test(test_padding),
 		cmocka_unit_test(test_golden_decode),
+		cmocka_unit_test(test_header_sizes),
 		cmocka_unit_test(test_growth),
 		cmocka_unit_test(test_reserved_is_ignored),
 		cmocka_unit_test(test_report_without_holes),

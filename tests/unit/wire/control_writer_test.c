@@ -39,6 +39,8 @@ static void random_begin(enum control_type type, struct control_header *header)
 {
 	memset(datagram, 0xee, 4096);
 	random_fill(header, sizeof(*header));
+	header->size = random_below(1u << 15) * 4;
+	header->settled = random64() & 1;
 	assert_int_equal(control_begin(&w, datagram, 4096, type, header), 0);
 }
 
@@ -48,11 +50,14 @@ static void random_finish(enum control_type type, const struct control_header *h
 	finish(out);
 	assert_int_equal(out->header.type, type);
 	assert_int_equal(out->header.token, header->token);
-	assert_int_equal(out->header.sequence, header->sequence);
 	assert_int_equal(out->header.announced, header->announced);
 	assert_int_equal(out->header.granted, header->granted);
 	assert_int_equal(out->header.completed, header->completed);
 	assert_int_equal(out->header.results, header->results);
+	assert_int_equal(out->header.size, header->size);
+	assert_int_equal(out->header.settled, header->settled);
+	assert_int_equal(out->header.epoch, header->epoch);
+	assert_int_equal(out->header.epoch_applied, header->epoch_applied);
 }
 
 static void test_random_announces(void **state)
@@ -103,8 +108,8 @@ static void test_random_grants(void **state)
 		assert_int_equal(control_put_grant(&w, first_msn), 0);
 		for (unsigned i = 0; i < count; i++) {
 			entries[i] = (struct control_grant_entry){
-				(uint16_t)random64(), (uint16_t)random64(), random32(),
-				random64(),	      random64(),	    random32()
+				(uint16_t)random64(), (uint16_t)random64(), random32(), random64(),
+				random64(),	      random32(),	    random32()
 			};
 			assert_int_equal(control_put_grant_entry(&w, &entries[i]), 0);
 		}
@@ -120,6 +125,7 @@ static void test_random_grants(void **state)
 			assert_true(entry.address == entries[i].address);
 			assert_true(entry.capacity == entries[i].capacity);
 			assert_int_equal(entry.tag, entries[i].tag);
+			assert_int_equal(entry.payload, entries[i].payload);
 		}
 	}
 }
@@ -226,6 +232,8 @@ static void test_random_small_ones(void **state)
 					       bytes };
 		struct control_scheme scheme = { random32(), random64() & 1, (uint8_t)random64(),
 						 (uint16_t)random_below(201), bytes };
+		struct control_size size = { (uint8_t)random_below(3), (uint8_t)random64(),
+					     random32(), random32() };
 		struct control_header header;
 		struct control_message m;
 
@@ -259,6 +267,14 @@ static void test_random_small_ones(void **state)
 		assert_int_equal(m.scheme.scheme, scheme.scheme);
 		assert_int_equal(m.scheme.payload_length, scheme.payload_length);
 		assert_memory_equal(m.scheme.payload, bytes, scheme.payload_length);
+
+		random_begin(CONTROL_SIZE, &header);
+		assert_int_equal(control_put_size(&w, &size, random_below(1000)), 0);
+		random_finish(CONTROL_SIZE, &header, &m);
+		assert_int_equal(m.size.kind, size.kind);
+		assert_int_equal(m.size.lane, size.lane);
+		assert_int_equal(m.size.payload, size.payload);
+		assert_int_equal(m.size.msn, size.msn);
 	}
 }
 
@@ -266,15 +282,15 @@ static void test_random_small_ones(void **state)
 static void test_fill_every_size(void **state)
 {
 	for (size_t size = 0; size < 400; size++) {
-		size_t room = size < 40 ? 0 : (size - 40) / CONTROL_GRANT_ENTRY_SIZE;
-		struct control_grant_entry entry = { 1, 2, 3, 4, 5, 6 };
+		size_t room = size < 36 ? 0 : (size - 36) / CONTROL_GRANT_ENTRY_SIZE;
+		struct control_grant_entry entry = { 1, 2, 3, 4, 5, 6, 7 };
 		struct control_message m;
 		size_t count = 0, length;
 
 		memset(datagram, 0xee, sizeof(datagram));
 		if (control_begin(&w, datagram, size, CONTROL_GRANT,
 				  &(struct control_header){ 0 })) {
-			assert_true(size < 32);
+			assert_true(size < 28);
 			assert_int_equal(datagram[0], 0xee);
 			continue;
 		}
@@ -285,7 +301,7 @@ static void test_fill_every_size(void **state)
 		}
 		assert_int_equal(count, room);
 		length = control_end(&w);
-		assert_int_equal(length, room ? 40 + CONTROL_GRANT_ENTRY_SIZE * room : 0);
+		assert_int_equal(length, room ? 36 + CONTROL_GRANT_ENTRY_SIZE * room : 0);
 		assert_int_equal(datagram[size], 0xee);
 		if (length) {
 			assert_int_equal(datagram[length], 0xee);
@@ -299,10 +315,10 @@ static void test_fill_every_size(void **state)
 static void test_bodies_do_not_fit(void **state)
 {
 	static const uint8_t bytes[128];
-	static const size_t body[] = { 8, 8, 40, 16, 8, 24, 4 + 100, 8 + 100 };
+	static const size_t body[] = { 8, 8, 40, 16, 8, 24, 4 + 100, 8 + 100, 12, 12 + 100 };
 
 	for (size_t i = 0; i < sizeof(body) / sizeof(body[0]); i++) {
-		size_t size = 32 + body[i];
+		size_t size = 28 + body[i];
 
 		for (int fits = 0; fits < 2; fits++) {
 			int expected = fits ? 0 : -ENOSPC, error = 1;
@@ -335,6 +351,14 @@ static void test_bodies_do_not_fit(void **state)
 				error = control_put_scheme(
 					&w, &(struct control_scheme){ 1, 0, 0, 100, bytes });
 				break;
+			case CONTROL_SIZE:
+				/* Padding that does not fit is left out. */
+				error = control_put_size(&w, &(struct control_size){ 0 }, 1000);
+				break;
+			case CONTROL_DATA:
+				error = control_put_data(
+					&w, &(struct control_data){ 1, 0, 100, bytes });
+				break;
 			}
 			assert_int_equal(error, expected);
 			assert_int_equal(control_end(&w), fits && i >= 2 ? size : 0);
@@ -353,9 +377,9 @@ static void test_largest_messages(void **state)
 	assert_int_equal(control_put_announce(&w, 0), 0);
 	for (i = 0; control_put_announce_entry(&w, &entry) == 0; i++)
 		entry.length++;
-	assert_int_equal(i, (65535 - 40) / 24);
+	assert_int_equal(i, (65535 - 36) / 24);
 	finish(&m);
-	assert_int_equal(m.header.length, 40 + 24 * i);
+	assert_int_equal(m.header.length, 36 + 24 * i);
 	assert_int_equal(m.announce.count, i);
 	assert_int_equal(control_announce_at(&m, i - 1).length, i);
 
@@ -370,7 +394,7 @@ static void test_largest_messages(void **state)
 	assert_int_equal(i, 255);
 	for (i = 0; control_put_run(&w, &(struct control_run){ 3 * i, 2 }) == 0; i++)
 		;
-	assert_int_equal(i, (65535 - 72 - 255 * 20) / 8);
+	assert_int_equal(i, (65535 - 68 - 255 * 20) / 8);
 	finish(&m);
 	assert_int_equal(m.report.run_count, i);
 	assert_int_equal(control_lane_at(&m, 254).ce, ~254u);
@@ -388,7 +412,7 @@ static void test_long_text_is_cut(void **state)
 	assert_int_equal(control_put_close(&w, &(struct control_close){ 1, sizeof(text), text }),
 			 0);
 	finish(&m);
-	assert_int_equal(m.header.length, 32 + 4 + 128);
+	assert_int_equal(m.header.length, 28 + 4 + 128);
 	assert_int_equal(m.close.text_length, 128);
 	assert_memory_equal(m.close.text, text, 128);
 

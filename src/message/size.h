@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* size.h: how large a queue pair's data packets may be. Part of state.h; the rules are in size.c. */
+#ifndef MESSAGE_SIZE_H
+#define MESSAGE_SIZE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "fabric/fabric.h"
+
+struct control_header;
+struct control_size;
+struct gw_qp;
+struct gw_qp_attr;
+struct peer_info;
+
+/* Payload of the smallest packets where there are several sizes, bytes: control has to fit them. */
+#define SIZE_LEAST 256u
+
+enum size_state {
+	/* Nothing was asked of the queue pair yet. */
+	SIZE_IDLE,
+	/* Probes of larger sizes are under way. */
+	SIZE_PROBING,
+	/* Large packets seem to be lost: probes of the size in use are under way. */
+	SIZE_DOUBTED,
+	/* The path has shrunk: waits for smaller grants. */
+	SIZE_CUTTING,
+	/* No probe is under way. */
+	SIZE_SETTLED,
+};
+
+struct size {
+	/* Payload of packets that every path carries, bytes. */
+	uint32_t floor;
+	/* Payload of the largest packets that the interfaces at both ends carry, bytes. Equal to `floor` where packets have
+	 * one size for ever. */
+	uint32_t ceiling;
+	/* A number that every size divides; 0: any. */
+	uint32_t divides;
+
+	/* As the sender of data. */
+	uint8_t state;
+	/* Rounds of probes that were answered for small packets only. */
+	uint8_t rounds;
+	/* Rounds of probes in a row of which nothing was answered. */
+	uint8_t backoff;
+	/* A small probe was answered since the last round. */
+	bool answered;
+	/* Times that the path was found to have shrunk; wraps. */
+	uint8_t epoch;
+	/* Searches that ended below the ceiling, in a row. */
+	uint8_t searches;
+	/* Payload of the largest packets known to arrive on every lane in use, bytes. */
+	uint32_t proven;
+	/* The same for each lane. */
+	uint32_t lane_proven[FABRIC_LANES_MAX];
+	/* Data packets sent since the peer last reported that something landed, and when the first of them left. */
+	uint32_t unheard;
+	uint64_t unheard_ns;
+	/* Time of the next round, or NEVER. */
+	uint64_t at;
+
+	/* As the receiver of data. */
+	/* Payload that the next grants name, bytes. */
+	uint32_t named;
+	/* The peer tries no larger size: grants need not be held back. */
+	bool peer_settled;
+	/* The peer's epoch that grants follow. */
+	uint8_t applied;
+	/* Largest probe that arrived on each lane and is still to be acknowledged, bytes; 0: none. */
+	uint32_t arrived[FABRIC_LANES_MAX];
+};
+
+/* What this end has to offer. */
+void size_init(struct size *size, const struct fabric_caps *caps, const struct gw_qp_attr *attr);
+/* Agrees on floor and ceiling with a peer. */
+void size_connect(struct gw_qp *qp, const struct peer_info *info);
+/* Something is asked of the queue pair: probing starts if it has not. */
+void size_begin(struct gw_qp *qp);
+/* When size_timer() is to be called; NEVER: not. */
+uint64_t size_due(const struct gw_qp *qp);
+void size_timer(struct gw_qp *qp);
+/* A small probe was answered. */
+void size_probe_answered(struct gw_qp *qp);
+/* Data packets left. */
+void size_sent(struct gw_qp *qp, uint32_t packets);
+/* The peer reports that data landed. */
+void size_landed(struct gw_qp *qp);
+/* Takes in what a control header says of sizes. */
+void size_header(struct gw_qp *qp, const struct control_header *header);
+/* Takes in a SIZE message. False when no honest peer sends it. */
+bool size_message(struct gw_qp *qp, const struct control_header *header,
+		  const struct control_size *size);
+/* The last send that waited for a smaller grant has it. */
+void size_cut_done(struct gw_qp *qp);
+/* The payloads to probe on a lane in this round, largest first; returns how many. */
+unsigned size_probes(const struct gw_qp *qp, uint32_t lane, uint32_t payloads[FABRIC_RUNGS + 1]);
+/* Whether a lane carries data. */
+bool size_lane_used(const struct gw_qp *qp, uint32_t lane);
+
+#endif
