@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/zero.h"
 #include "message/info.h"
 
 #define DEFAULT_CHUNK_PACKETS	16
@@ -47,10 +48,7 @@ static bool power_of_two(uint32_t value)
 static int check_attr(const struct gw_qp_attr *attr, const struct fabric *fabric,
 		      struct fabric_split *split)
 {
-	for (size_t i = 0; i < sizeof(attr->reserved) / sizeof(attr->reserved[0]); i++)
-		if (attr->reserved[i])
-			return -EINVAL;
-	if (attr->reserved8 || attr->reserved32)
+	if (!array_is_zero(attr->reserved) || attr->reserved8 || attr->reserved32)
 		return -EINVAL;
 	*split = (struct fabric_split){ attr->slot_bits, attr->packet_bits, attr->user_bits };
 	if (!split->slot_bits && !split->packet_bits && !split->user_bits)

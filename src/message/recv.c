@@ -16,6 +16,7 @@
 
 #include "base/bitmap.h"
 #include "base/serial.h"
+#include "base/zero.h"
 #include "message/state.h"
 
 bool recv_valid(const struct gw_recv *recv)
@@ -260,11 +261,9 @@ int gw_recv_post(struct gw_qp *qp, const struct gw_recv_attr *attr, struct gw_re
 
 	if (error)
 		return error;
-	if (!attr || !out || !attr->mr || attr->flags & ~GW_RECV_SPARSE)
+	if (!attr || !out || !attr->mr || attr->flags & ~GW_RECV_SPARSE ||
+	    !array_is_zero(attr->reserved))
 		return -EINVAL;
-	for (size_t i = 0; i < sizeof(attr->reserved) / sizeof(attr->reserved[0]); i++)
-		if (attr->reserved[i])
-			return -EINVAL;
 	if (!mr_covers(attr->mr, qp->ctx, attr->addr, attr->length))
 		return -EFAULT;
 	if (qp->recv_posted == qp->first_msn && attr->length < qp->first_bytes)

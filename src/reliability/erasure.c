@@ -20,10 +20,8 @@ static int check(const struct gw_erasure_attr *attr)
 {
 	uint32_t k = attr->k ? attr->k : 1;
 
-	for (size_t i = 0; i < sizeof(attr->reserved) / sizeof(attr->reserved[0]); i++)
-		if (attr->reserved[i])
-			return -EINVAL;
-	if (attr->reserved_word || attr->code > GW_CODE_XOR ||
+	if (attr->reserved[0] || attr->reserved[1] || attr->reserved_word ||
+	    attr->code > GW_CODE_XOR ||
 	    (attr->code == GW_CODE_XOR &&
 	     (attr->m > (attr->k ? attr->k : K_DEFAULT) || (attr->rows && attr->rows != attr->m))))
 		return -EINVAL;
