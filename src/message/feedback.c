@@ -14,6 +14,7 @@
 #include <errno.h>
 
 #include "base/serial.h"
+#include "constants/protocol.h"
 #include "message/state.h"
 
 struct sent_record {
@@ -36,8 +37,6 @@ struct sent_record {
 #define REPORT_DELAY_MAX_NS  UINT64_C(5000000)
 #define REPORT_DELAY_POOR_NS UINT64_C(50000000)
 #define PATIENCE_UNKNOWN_NS  UINT64_C(50000000)
-#define PATIENCE_MIN_NS	     UINT64_C(1000000)
-#define ANSWER_MIN_NS	     UINT64_C(500000)
 #define STALL_BACKOFF_MAX    6u
 #define STALLS_DOUBT	     4u
 #define STALL_LIMIT_NS	     UINT64_C(1000000000)
@@ -99,8 +98,9 @@ uint64_t gw_qp_patience_ns(const struct gw_qp *qp)
 	if (!qp || !qp->feedback.rtt_ns)
 		return PATIENCE_UNKNOWN_NS;
 	f = &qp->feedback;
-	patience =
-		f->rtt_ns + (4 * f->rtt_var_ns > f->rtt_ns / 4 ? 4 * f->rtt_var_ns : f->rtt_ns / 4);
+	patience = f->rtt_ns + (4 * f->rtt_var_ns > f->rtt_ns / PATIENCE_SHARE
+					? 4 * f->rtt_var_ns
+					: f->rtt_ns / PATIENCE_SHARE);
 	return patience < PATIENCE_MIN_NS ? PATIENCE_MIN_NS : patience;
 }
 
@@ -112,8 +112,9 @@ uint64_t gw_qp_answer_ns(const struct gw_qp *qp)
 	if (!qp || !qp->feedback.rtt_ns)
 		return PATIENCE_UNKNOWN_NS;
 	f = &qp->feedback;
-	answer =
-		f->rtt_ns + (2 * f->rtt_var_ns > f->rtt_ns / 8 ? 2 * f->rtt_var_ns : f->rtt_ns / 8);
+	answer = f->rtt_ns + (2 * f->rtt_var_ns > f->rtt_ns / ANSWER_SHARE
+				      ? 2 * f->rtt_var_ns
+				      : f->rtt_ns / ANSWER_SHARE);
 	return answer < ANSWER_MIN_NS ? ANSWER_MIN_NS : answer;
 }
 

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/zero.h"
+#include "constants/protocol.h"
 #include "message/info.h"
 
 #define DEFAULT_CHUNK_PACKETS	16
@@ -19,10 +20,8 @@
 #define MAX_SLOT_BITS		16 /* a grant's slot is 16 bits */
 #define PROBES_BEFORE_GONE                                                                         \
 	3 /* asked in vain before silence counts: we may have been the one who slept */
-#define SOON_NS	      UINT64_C(200000)
 #define GRANT_NS      UINT64_C(500000)
 #define GRANTS_PLENTY 4
-#define MAX_BACKOFF   6
 
 static const struct fabric_split published_split = { 10, 18, 4 };
 
@@ -301,9 +300,9 @@ static void owe_within(struct gw_qp *qp, uint32_t what, uint64_t ns)
 
 void qp_owe_soon(struct gw_qp *qp, uint32_t what)
 {
-	uint64_t wait = qp->feedback.rtt_min_ns / 4;
+	uint64_t wait = qp->feedback.rtt_min_ns / RESULT_WAIT_SHARE;
 
-	owe_within(qp, what, wait < SOON_NS ? wait : SOON_NS);
+	owe_within(qp, what, wait < RESULT_WAIT_MAX_NS ? wait : RESULT_WAIT_MAX_NS);
 }
 
 /* A peer that has many left can wait a little for more. */
@@ -376,7 +375,7 @@ void qp_timer(struct gw_qp *qp)
 		return;
 	}
 	if (now >= qp->repeat_at) {
-		if (qp->repeats < MAX_BACKOFF)
+		if (qp->repeats < BACKOFF_LIMIT)
 			qp->repeats++;
 		lanes_turn_control(qp);
 		qp->repeat_at = NEVER;

@@ -18,9 +18,10 @@
 
 #include <godwit/bounded.h>
 
+#include "constants/protocol.h"
+
 #define SCHEME_ID	    3
 #define ALL_SENT	    1 /* the one thing the sender says */
-#define BACKOFF_LIMIT	    6
 #define DEADLINE_DEFAULT_NS UINT64_C(1000000000)
 #define CEILING_DEFAULT_PPM 100000u
 #define PPM		    UINT64_C(1000000)

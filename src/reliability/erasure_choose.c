@@ -18,7 +18,6 @@
 #define DEPTH_LEAST	 16u
 #define DEPTH_PLANNED	 256u /* the planner takes no more */
 #define ROWS_SPARE	 4u   /* for a second request, where there is little parity */
-#define OVERHEAD	 102.0
 #define RATE_UNKNOWN_BPS UINT64_C(10000000000)
 #define LOSS_MOST	 0.5
 #define LOSS_MARGIN                                                                                \
@@ -77,7 +76,7 @@ static void describe(struct gw_erasure *e, const struct gw_qp *qp, const struct 
 		loss = LOSS_MOST;
 	gw_qp_payload(qp, &payload);
 	/* What was measured is data alone; and the least round trip, for what the message itself queues up is planned for. */
-	rate_bps += (uint64_t)((double)rate_bps * OVERHEAD / payload);
+	rate_bps += (uint64_t)((double)rate_bps * PACKET_OVERHEAD / payload);
 	plan_path_init(path, now->rtt_min_ns, rate_bps, loss);
 	path->payload = payload;
 	path->report_share = 0;
