@@ -128,7 +128,7 @@ static void report(void *arg, const struct gw_path_report *path, uint64_t now)
 	struct cc_report known = { .delivered_packets = path->delivered_packets,
 				   .delivered_bytes = path->delivered_packets * side->packet_bytes,
 				   .lost_packets = path->lost_packets,
-				   .ce_packets = path->marked_packets,
+				   .marked_packets = path->marked_packets,
 				   .rtt_ns = path->rtt_ns };
 
 	side->in_flight_bytes = path->in_flight_packets * side->packet_bytes;

@@ -228,7 +228,7 @@ static void long_haul_report(void *state, const struct cc_report *report, uint64
 		if (l->high >= 2 && (double)(now_ns - l->low_at) > l->model.least_ns / 4)
 			leave_start(l);
 	} else if (l->phase == CRUISE && l->calm > CALM_ROUNDS &&
-		   (report->ce_packets || queue_ns > target_ns(l))) {
+		   (report->marked_packets || queue_ns > target_ns(l))) {
 		l->window = l->undo;
 		stop(l);
 	}
@@ -274,11 +274,11 @@ static void long_haul_limits(const void *state, struct cc_limits *out)
 		out->window_bytes = (uint64_t)(window * WINDOW_SLACK);
 }
 
-static void long_haul_sight(const void *state, struct cc_sight *out)
+static void long_haul_status(const void *state, struct cc_status *out)
 {
 	const struct long_haul *l = state;
 
-	*out = (struct cc_sight){
+	*out = (struct cc_status){
 		.doing =
 			l->model.probing ? "letting the queue drain to measure the path" : l->doing,
 		.base_rtt_ns = (uint64_t)l->model.least_ns,
@@ -295,5 +295,5 @@ const struct cc_ops cc_long_haul = {
 	.cnp = long_haul_cnp,
 	.timeout = long_haul_timeout,
 	.limits = long_haul_limits,
-	.sight = long_haul_sight,
+	.status = long_haul_status,
 };

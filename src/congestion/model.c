@@ -104,7 +104,7 @@ bool model_report(struct model *m, const struct cc_report *report, double window
 	m->bytes += report->delivered_bytes;
 	m->packets += report->delivered_packets;
 	m->lost += report->lost_packets;
-	m->ce += report->ce_packets;
+	m->ce += report->marked_packets;
 	m->unused |= report->app_limited && (double)report->in_flight_bytes < window / 2;
 	if (m->least_ns <= 0)
 		return false;

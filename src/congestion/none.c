@@ -18,9 +18,9 @@ static void none_limits(const void *state, struct cc_limits *out)
 	*out = (struct cc_limits){ .rate_bps = CC_UNPACED, .window_bytes = UINT64_MAX };
 }
 
-static void none_sight(const void *state, struct cc_sight *out)
+static void none_status(const void *state, struct cc_status *out)
 {
-	*out = (struct cc_sight){ .doing = "not controlled" };
+	*out = (struct cc_status){ .doing = "not controlled" };
 }
 
 const struct cc_ops cc_none = {
@@ -28,5 +28,5 @@ const struct cc_ops cc_none = {
 	.init = none_init,
 	.report = none_report,
 	.limits = none_limits,
-	.sight = none_sight,
+	.status = none_status,
 };

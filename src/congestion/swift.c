@@ -213,7 +213,7 @@ static void swift_report(void *state, const struct cc_report *report, uint64_t n
 	s->report_at = now_ns;
 	s->delivered += (double)report->delivered_packets;
 	s->lost += (double)report->lost_packets;
-	s->marked += (double)report->ce_packets;
+	s->marked += (double)report->marked_packets;
 	forgive_silence(s, report);
 	if (report->rtt_ns)
 		see_rtt(s, (double)report->rtt_ns, now_ns);
@@ -222,7 +222,7 @@ static void swift_report(void *state, const struct cc_report *report, uint64_t n
 	if (delay_ns(s) > target_ns(s))
 		cut(s, BETA * (delay_ns(s) - target_ns(s)) / delay_ns(s),
 		    "backing off: the queue is long", now_ns);
-	else if (!report->ce_packets)
+	else if (!report->marked_packets)
 		grow(s, report);
 	if ((double)(now_ns - s->round_at) >= s->rtt_ns)
 		end_round(s, now_ns);
@@ -275,11 +275,11 @@ static void swift_limits(const void *state, struct cc_limits *out)
 	out->window_bytes = (uint64_t)fmax(window, s->packet);
 }
 
-static void swift_sight(const void *state, struct cc_sight *out)
+static void swift_status(const void *state, struct cc_status *out)
 {
 	const struct swift *s = state;
 
-	*out = (struct cc_sight){ .doing = s->doing };
+	*out = (struct cc_status){ .doing = s->doing };
 	if (s->rtt_ns > 0) {
 		out->base_rtt_ns = (uint64_t)least_ns(s);
 		out->queue_ns = (uint64_t)fmax(s->rtt_ns - least_ns(s), 0);
@@ -295,5 +295,5 @@ const struct cc_ops cc_swift = {
 	.cnp = swift_cnp,
 	.timeout = swift_timeout,
 	.limits = swift_limits,
-	.sight = swift_sight,
+	.status = swift_status,
 };
