@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A governor that a user holds; see flow.h. */
+/* flow.c: a governor for one queue pair of the user; see flow.h. */
 #include <errno.h>
 #include <stdlib.h>
 

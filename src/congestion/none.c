@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * none: no control of our own. As fast as the interface takes it, as much in flight as the receiver buffers. For a
- * private link, where nobody else can be hurt, and as the thing that others are measured against.
+ * none.c: no congestion control: no pacing, and as much in flight as the receiver can buffer. For a private link without
+ * other traffic, and as a reference for measurements.
  */
 #include "congestion/cc.h"
 
