@@ -1,20 +1,23 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A packet's way: read from a TUN, into the link up, out of it into the middle, into the links down of those it is for,
- * out and into their TUNs. Each link has a queue of what is under way on it; a heap of links says which is due next.
+ * forward.c: moves packets: reads them from a TUN, passes them through the sender's uplink, a path, and the downlinks of the
+ * receivers, and writes them to the receivers' TUNs. Each link has a list of its packets (delay.h); a heap of links says
+ * which link's next packet is due first.
  */
 #include <string.h>
 #include <sys/uio.h>
 
+#include "base/clock.h"
 #include "base/list.h"
-#include "star.h"
+#include "switch_state.h"
 
-/* Segments of one super-packet that leave within this time leave together, with the last of them. */
+/* Segments of one super-packet that are due within this time leave together, when the last one is due. */
 #define BATCH_NS 50000
 
-/* Packets taken from one host before the others and the clock are looked at again. */
+/* Packets read from one host before other hosts and due packets have their turn. */
 #define READ_BATCH 16
 
+/* Moves the link in the heap to the time at which its next packet leaves. */
 static void arm(struct lab_switch *sw, struct wire *wire)
 {
 	const struct piece *piece = delay_peek(&wire->delay);
@@ -25,6 +28,7 @@ static void arm(struct lab_switch *sw, struct wire *wire)
 		heap_update(&sw->due, &wire->due, piece->at_ns);
 }
 
+/* Puts segment `index` on the link until at_ns. */
 static void put(struct lab_switch *sw, struct wire *wire, struct buffer *buffer, unsigned index,
 		bool congested, uint64_t at_ns)
 {
@@ -42,7 +46,8 @@ static void put(struct lab_switch *sw, struct wire *wire, struct buffer *buffer,
 	}
 }
 
-/* One packet meets one link. The buffer has a reference that outlives this call. */
+/* Passes segment `index` to the link model and puts it on the link as often as the model says. The caller holds a reference
+ * to the buffer. */
 static void enter(struct lab_switch *sw, struct wire *wire, struct buffer *buffer, unsigned index,
 		  bool congested, uint64_t now_ns)
 {
@@ -60,7 +65,7 @@ static void enter(struct lab_switch *sw, struct wire *wire, struct buffer *buffe
 		put(sw, wire, buffer, index, congested, verdict.at_ns[i]);
 }
 
-/* A packet has come to the middle. */
+/* Passes a packet that left an uplink on to the downlinks of its receivers. Frees the piece. */
 static void cross(struct lab_switch *sw, struct wire *up, struct piece *piece)
 {
 	struct buffer *buffer = piece->buffer;
@@ -73,7 +78,7 @@ static void cross(struct lab_switch *sw, struct wire *up, struct piece *piece)
 			       piece->index, piece->congested);
 	if (buffer->destination == PACKET_TO_ALL) {
 		first = 0;
-		last = sw->plan->hosts - 1;
+		last = sw->config->hosts - 1;
 	}
 	if (!paths_pass(&sw->paths, buffer->path, piece->at_ns, bytes)) {
 		store_drop(&sw->store, piece);
@@ -90,13 +95,13 @@ static void cross(struct lab_switch *sw, struct wire *up, struct piece *piece)
 	store_drop(&sw->store, piece);
 }
 
-/* How many packets from the head on can leave as one, and with which of them. */
+/* Returns how many packets from the head on can leave as one super-packet, and sets *last to the last of them. */
 static unsigned run_length(const struct wire *wire, const struct piece **last)
 {
 	const struct piece *head = delay_peek(&wire->delay), *piece = head;
 	unsigned count = 1;
 
-	/* Where packets overtake, the list does not show the order. */
+	/* If packets overtake, the list alone does not give the order. */
 	if (heap_count(&wire->delay.early) == 0) {
 		for (const struct piece *next = piece->next; next; next = piece->next) {
 			if (next->buffer != head->buffer || next->index != piece->index + 1 ||
@@ -111,6 +116,7 @@ static unsigned run_length(const struct wire *wire, const struct piece **last)
 	return count;
 }
 
+/* Writes `count` packets from the head on to the host's TUN, and frees them. */
 static void leave(struct lab_switch *sw, struct wire *wire, unsigned count, uint64_t due_ns)
 {
 	const struct piece *head = delay_peek(&wire->delay);
@@ -122,7 +128,7 @@ static void leave(struct lab_switch *sw, struct wire *wire, unsigned count, uint
 	parts[0] = (struct iovec){ &run.vnet, sizeof(run.vnet) };
 	parts[1] = (struct iovec){ run.header, run.header_length };
 	parts[2] = (struct iovec){ (void *)(uintptr_t)run.payload, run.payload_length };
-	now_ns = switch_now_ns();
+	now_ns = clock_now_ns();
 	if (writev(sw->polls[wire->host].fd, parts, 3) < 0) {
 		wire->refused += count;
 	} else {
@@ -157,7 +163,8 @@ void forward_due(struct lab_switch *sw, uint64_t now_ns)
 	}
 }
 
-/* Plain packets move to a buffer of their size, so that the large one is free for the next read. */
+/* Returns a buffer with the packet just read into sw->spare; NULL without memory. A plain packet is copied to a small buffer,
+ * so that the large one can be used for the next read. */
 static struct buffer *take_in(struct lab_switch *sw, const struct packet *packet)
 {
 	struct buffer *buffer = sw->spare, *other;
@@ -179,6 +186,7 @@ static struct buffer *take_in(struct lab_switch *sw, const struct packet *packet
 	return buffer;
 }
 
+/* Puts a packet just read from a host on its uplink. */
 static void arrive(struct lab_switch *sw, struct wire *up, const struct virtio_net_hdr *vnet,
 		   uint32_t length)
 {
@@ -191,7 +199,7 @@ static void arrive(struct lab_switch *sw, struct wire *up, const struct virtio_n
 		sw->malformed++;
 		return;
 	}
-	destination = packet_destination(&packet, sw->plan->hosts);
+	destination = packet_destination(&packet, sw->config->hosts);
 	if (destination == PACKET_TO_NOBODY)
 		sw->misaddressed++;
 	if (destination < PACKET_TO_ALL)
@@ -203,9 +211,9 @@ static void arrive(struct lab_switch *sw, struct wire *up, const struct virtio_n
 	}
 	buffer->destination = destination;
 	buffer->path = paths_find(&sw->paths, up->host, &packet);
-	/* Held here while its packets are sorted out, for all of them may be lost. */
+	/* Keep the buffer during the loop, since all of its packets may be lost. */
 	buffer->references++;
-	now_ns = switch_now_ns();
+	now_ns = clock_now_ns();
 	for (unsigned i = 0; i < packet.segments; i++)
 		enter(sw, up, buffer, i, false, now_ns);
 	if (--buffer->references == 0)

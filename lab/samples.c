@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Comma-separated, for whatever draws it. The file is buffered: a switch has no time to wait for a disk. */
+/* samples.c: writes comma-separated values. The file is buffered, because the switch must not wait for a disk. */
 #include "samples.h"
 
 #include <errno.h>
@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "star.h"
+#include "switch_state.h"
 
 #define BUFFER_BYTES (1 << 20)
 #define US_A_SECOND  1000000
