@@ -79,6 +79,8 @@ int sdr_context_destroy(struct sdr_context *ctx)
 	if (!ctx)
 		return complain("sdr_context_destroy: no context");
 	service_stop(ctx);
+	for (struct sdr_qp *qp = ctx->qps; qp; qp = qp->next)
+		qp_unlimit(qp);
 	gw_context_close(ctx->gw);
 	while (ctx->qps) {
 		struct sdr_qp *qp = ctx->qps;

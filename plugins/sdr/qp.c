@@ -55,10 +55,6 @@ static int create_gw(struct sdr_qp *qp, const struct sdr_qp_attr *attr)
 		gw_attr.chunk_packets = packets < CHUNK_MTUS_MAX ? packets : CHUNK_MTUS_MAX;
 		error = gw_qp_create(qp->ctx->gw, &gw_attr, &qp->gw);
 	}
-	if (!error && attr->rate_limit) {
-		rate_set(&qp->rate, attr->rate_limit, gw_attr.payload);
-		gw_qp_set_gate(qp->gw, &rate_gate, &qp->rate);
-	}
 	return error;
 }
 
@@ -82,6 +78,22 @@ static int make_handles(struct sdr_qp *qp, uint32_t count)
 		qp->recvs_free = &qp->recvs[i];
 	}
 	return 0;
+}
+
+/* Limits the rate of a connected queue pair. There is no congestion control: the receiver's buffer limits the window. */
+static int limit_rate(struct sdr_qp *qp)
+{
+	const struct gw_flow_attr attr = { .congestion = "none",
+					   .rate_bps = UINT64_C(1000) * qp->rate_limit_kbps };
+
+	return qp->rate_limit_kbps ? gw_flow_open(qp->gw, &attr, &qp->flow) : 0;
+}
+
+void qp_unlimit(struct sdr_qp *qp)
+{
+	if (qp->flow)
+		gw_flow_close(qp->flow);
+	qp->flow = NULL;
 }
 
 void qp_free(struct sdr_qp *qp)
@@ -111,6 +123,7 @@ struct sdr_qp *sdr_qp_create(struct sdr_context *ctx, struct sdr_qp_attr *attr)
 	qp->message_max = UINT64_C(1) << (attr->max_in_flight_log_bytes - attr->max_log_num_msgs);
 	qp->send_enable = attr->send_enable;
 	qp->recv_enable = attr->recv_enable;
+	qp->rate_limit_kbps = attr->rate_limit;
 	error = make_handles(qp, 1u << attr->max_log_num_msgs);
 	if (error) {
 		complain("sdr_qp_create: %s", strerror(-error));
@@ -143,6 +156,7 @@ int sdr_qp_destroy(struct sdr_qp *qp)
 	for (link = &ctx->qps; *link != qp; link = &(*link)->next)
 		;
 	*link = qp->next;
+	qp_unlimit(qp);
 	gw_qp_close(qp->gw);
 	gw_progress(
 		ctx->gw); /* tells every request that it ended: they call back into what is freed below */
@@ -203,6 +217,8 @@ int sdr_qp_connect(struct sdr_qp *qp, void *remote_info)
 	memcpy(&gw_info, in + INFO_HEADER, sizeof(gw_info));
 	service_enter(qp->ctx);
 	error = gw_qp_connect(qp->gw, &gw_info);
+	if (!error)
+		error = limit_rate(qp);
 	if (error && error != -EISCONN && gw_context_error(qp->ctx->gw)[0])
 		complain("sdr_qp_connect: %s", gw_context_error(qp->ctx->gw));
 	else if (error)

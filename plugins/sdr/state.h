@@ -15,7 +15,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include <godwit/control.h>
+#include <godwit/flow.h>
 
 #include "sdr.h"
 #include "sdr_mr.h"
@@ -37,14 +37,6 @@ struct sdr_mr {
 	struct gw_mr *gw;
 	uint32_t lkey;
 	uint32_t users; /* sends that will name it when their turn comes */
-};
-
-/* A bucket that fills at the rate and is emptied by packets. */
-struct rate {
-	uint64_t bytes_per_second;
-	uint64_t burst_bytes;
-	uint64_t level_bytes;
-	uint64_t filled_at;
 };
 
 struct sdr_send_handle {
@@ -80,7 +72,8 @@ struct sdr_qp {
 	uint32_t chunk_log;
 	uint32_t mtu; /* as asked for; packets may be smaller */
 	uint64_t message_max;
-	struct rate rate;
+	uint32_t rate_limit_kbps;
+	struct gw_flow *flow;
 	uint32_t handles; /* in each of the arrays */
 	struct sdr_send_handle *sends, *sends_free;
 	struct sdr_recv_handle *recvs, *recvs_free;
@@ -110,15 +103,12 @@ int complain_gw(const char *call, int error);
 struct sdr_mr *mr_find(const struct sdr_context *ctx, uint32_t lkey);
 void mr_free_all(struct sdr_context *ctx);
 
-/* qp.c: frees the queue pair, which has left the context's list */
+/* qp.c: closes the rate limit of a queue pair, before its context is closed; and frees it, after. */
+void qp_unlimit(struct sdr_qp *qp);
 void qp_free(struct sdr_qp *qp);
 
 /* bitmap.c: from packets to bytes, after something landed */
 void bitmap_update(struct sdr_recv_handle *handle);
 uint64_t bitmap_expand(const struct sdr_recv_handle *handle, uint32_t chunk);
-
-/* rate.c */
-void rate_set(struct rate *rate, uint32_t kbit_per_second, uint32_t packet);
-extern const struct gw_gate rate_gate;
 
 #endif
