@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Queue pairs. Each is one of Godwit's with arrays for its requests, and describes itself to a peer as
+ * qp.c: a queue pair is one of Godwit's, with arrays for its requests. Its description for the peer is
  *
  *	0   'S' 'D' 'R' 1
- *	4   u8 log of the chunk's size
+ *	4   u8 logarithm of the chunk's size
  *	5   zeros
  *	16  Godwit's own description
  *
- * An offset in chunks has to fall on a packet, so packets are a power of two: the largest that the fabric takes.
+ * An offset in chunks must be the start of a packet, so the packet size is a power of two: the largest up to the mtu that
+ * the fabric supports.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -15,13 +16,16 @@
 
 #include "state.h"
 
-#define LOG_MSGS_MAX   10 /* the immediate's bits for a message's number, as published */
+/* Bits of the immediate for a message's number, as published. */
+#define LOG_MSGS_MAX   10
 #define CHUNK_MTUS_MAX 64
-#define LOG_MTU_FIRST  6 /* of SDR_MTU_64 */
-#define INFO_HEADER    16
+/* Logarithm of SDR_MTU_64's 64 bytes. */
+#define LOG_MTU_FIRST 6
+#define INFO_HEADER   16
 
 static const uint8_t magic[4] = { 'S', 'D', 'R', 1 };
 
+/* Returns what is wrong with the attributes, or NULL. */
 static const char *check_attr(const struct sdr_qp_attr *attr)
 {
 	uint32_t chunk_log = attr->bitmap_chunk_size_log_bytes, mtu_log = LOG_MTU_FIRST + attr->mtu;
@@ -33,7 +37,7 @@ static const char *check_attr(const struct sdr_qp_attr *attr)
 	if (attr->max_in_flight_log_bytes > 40)
 		return "max_in_flight_log_bytes is over 40";
 	if (chunk_log < mtu_log || chunk_log > 31 || 1u << (chunk_log - mtu_log) > CHUNK_MTUS_MAX)
-		return "a chunk has 1 to 64 mtu";
+		return "a chunk is not 1 to 64 times the mtu";
 	if (attr->max_in_flight_log_bytes < (uint64_t)chunk_log + attr->max_log_num_msgs)
 		return "2^max_log_num_msgs messages of a chunk are more than 2^max_in_flight_log_bytes";
 	if (!attr->send_enable && !attr->recv_enable)
@@ -41,7 +45,7 @@ static const char *check_attr(const struct sdr_qp_attr *attr)
 	return NULL;
 }
 
-/* The payload is halved until the fabric takes it. */
+/* Creates the queue pair of Godwit, with the largest payload that the fabric accepts. */
 static int create_gw(struct sdr_qp *qp, const struct sdr_qp_attr *attr)
 {
 	struct gw_qp_attr gw_attr = { .slots = 1u << attr->max_log_num_msgs };
@@ -158,8 +162,8 @@ int sdr_qp_destroy(struct sdr_qp *qp)
 	*link = qp->next;
 	qp_unlimit(qp);
 	gw_qp_close(qp->gw);
-	gw_progress(
-		ctx->gw); /* tells every request that it ended: they call back into what is freed below */
+	/* Ends every request now: their callbacks use memory that is freed below. */
+	gw_progress(ctx->gw);
 	for (uint32_t i = 0; i < qp->handles; i++) {
 		if (qp->sends[i].open)
 			gw_send_close(qp->sends[i].gw);
@@ -210,7 +214,8 @@ int sdr_qp_connect(struct sdr_qp *qp, void *remote_info)
 	if (!qp || !in)
 		return complain("sdr_qp_connect: no %s", qp ? "peer" : "queue pair");
 	if (memcmp(in, magic, sizeof(magic)) != 0)
-		return complain("sdr_qp_connect: that does not describe a queue pair");
+		return complain(
+			"sdr_qp_connect: these bytes do not describe a queue pair of this library");
 	if (in[4] != qp->chunk_log)
 		return complain("sdr_qp_connect: the peer's chunks have 2^%u bytes, ours 2^%u",
 				in[4], qp->chunk_log);
