@@ -26,6 +26,9 @@
 #define RESULT_WAIT_SHARE  4
 #define RESULT_WAIT_MAX_NS UINT64_C(200000)
 
+/* A receiver reports after this many packets, as far as reports stay under 1 % of the rate. */
+#define REPORT_EVERY 32u
+
 /* Packets that must land behind a hole before it counts as lost; as many as TCP's duplicate acknowledgements. */
 #define SLACK_FIRST 3
 

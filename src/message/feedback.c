@@ -32,7 +32,6 @@ struct sent_record {
 #define LOG_MAX		     16384u
 #define REPORT_COST	     140 /* bytes on the wire, near enough */
 #define REPORT_BUDGET_MAX    (4 * REPORT_COST)
-#define REPORT_EVERY	     32u /* packets, while the budget lasts */
 #define REPORT_DELAY_MIN_NS  UINT64_C(100000)
 #define REPORT_DELAY_MAX_NS  UINT64_C(5000000)
 #define REPORT_DELAY_POOR_NS UINT64_C(50000000)

@@ -6,13 +6,14 @@
 #include <math.h>
 
 #include "constants/protocol.h"
+#include "plan/loss.h"
 
 #define PAYLOAD 4096
 
-/* A report of about this many bytes on the wire for every 32 packets, and never more than 1 % of the rate. */
-#define REPORT_BYTES   200
-#define REPORT_PACKETS 32
-#define REPORT_MOST    0.01
+/* A report has about this many bytes on the wire; there is one for every REPORT_EVERY packets. */
+#define REPORT_BYTES 200
+/* Reports use at most this share of the rate. */
+#define REPORT_MOST 0.01
 
 /* Measured by bench/coding on one core; docs/results/coding.json names the processor. */
 #define RS_BYTES_A_SECOND  50e9
@@ -24,12 +25,12 @@
 #define TIME_MAX_NS    UINT64_C(1000000000000)
 #define SIZE_MAX_BYTES (UINT64_C(1) << 50)
 #define PAYLOAD_MAX    (1u << 24)
-#define SYMBOLS_MAX    256
-#define INTERLEAVE_MAX 256
+/* A group is at most what loss_counts() takes. */
+#define SYMBOLS_MAX LOSS_UNITS_MAX
 
 double plan_report_share(uint32_t packet_bytes)
 {
-	return fmin(REPORT_MOST, (double)REPORT_BYTES / REPORT_PACKETS / packet_bytes);
+	return fmin(REPORT_MOST, (double)REPORT_BYTES / REPORT_EVERY / packet_bytes);
 }
 
 /* A round trip and 1 / share of it, but at least min_ns: what gw_qp_patience_ns() and gw_qp_answer_ns() return on a steady
@@ -110,7 +111,7 @@ int plan_check(const struct plan_params *params, const struct plan_path *path, u
 	case PLAN_MDS:
 	case PLAN_XOR:
 		if (params->k < 1 || params->m < 1 || params->k > SYMBOLS_MAX ||
-		    params->m > SYMBOLS_MAX - params->k || params->interleave > INTERLEAVE_MAX)
+		    params->m > SYMBOLS_MAX - params->k || params->interleave > PLAN_INTERLEAVE_MAX)
 			return -EINVAL;
 		return params->scheme == PLAN_XOR && params->k % params->m ? -EINVAL : 0;
 	default:

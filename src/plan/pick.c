@@ -17,7 +17,6 @@
 #define WORTH_IT 1.03
 /* It is also left for one as fast that sends less, by this share of the data. */
 #define LESS_SENT 0.02
-#define K_LEAST	  8
 /* At most 1 / SHARE of k is parity: beyond that Selective Repeat is faster. */
 #define SHARE 2
 
@@ -110,7 +109,8 @@ int plan_pick(const struct plan_path *path, uint64_t size, enum plan_goal goal,
 	if (limits->repeat)
 		error = consider(&search, &candidate);
 	candidate.scheme = PLAN_MDS;
-	for (unsigned k = limits->k ? limits->k : K_LEAST; !error && k <= limits->k_max; k *= 2) {
+	for (unsigned k = limits->k ? limits->k : PLAN_K_LEAST; !error && k <= limits->k_max;
+	     k *= 2) {
 		unsigned m = limits->m ? limits->m : 1;
 
 		for (; !error && (limits->m || SHARE * m <= k || m == 1); m *= 2) {

@@ -92,6 +92,10 @@ struct plan_path {
 
 #define PLAN_LOSS_MAX	 0.9
 #define PLAN_SAMPLES_MAX 1000000
+/* Most groups to interleave. */
+#define PLAN_INTERLEAVE_MAX 256u
+/* Fewest data packets in a group that plan_pick() chooses; a scheme allocates memory for it. */
+#define PLAN_K_LEAST 8u
 
 /* Describes a path with the defaults of this library for everything that is not an argument. */
 void plan_path_init(struct plan_path *path, uint64_t rtt_ns, uint64_t rate_bps, double loss);

@@ -16,8 +16,7 @@
 #define RENEWED_NS	 UINT64_C(100000000) /* at most so often */
 #define K_DEFAULT	 32u
 #define DEPTH_LEAST	 16u
-#define DEPTH_PLANNED	 256u /* the planner takes no more */
-#define ROWS_SPARE	 4u   /* for a second request, where there is little parity */
+#define ROWS_SPARE	 4u /* for a second request, where there is little parity */
 #define RATE_UNKNOWN_BPS UINT64_C(10000000000)
 #define LOSS_MOST	 0.5
 #define LOSS_MARGIN                                                                                \
@@ -91,7 +90,7 @@ static uint32_t depth_least(const struct gw_erasure *e)
 {
 	uint32_t depth = e->attr.depth ? e->attr.depth : DEPTH_LEAST;
 
-	return depth < DEPTH_PLANNED ? depth : DEPTH_PLANNED;
+	return depth < PLAN_INTERLEAVE_MAX ? depth : PLAN_INTERLEAVE_MAX;
 }
 
 static void ask(struct gw_erasure *e, struct gw_qp *qp, uint64_t length,
