@@ -18,18 +18,18 @@
 #define READ_BATCH 16
 
 /* Moves the link in the heap to the time at which its next packet leaves. */
-static void arm(struct lab_switch *sw, struct wire *wire)
+static void arm(struct lab_switch *sw, struct lab_link *link)
 {
-	const struct piece *piece = delay_peek(&wire->delay);
+	const struct piece *piece = delay_peek(&link->delay);
 
 	if (!piece)
-		heap_remove(&sw->due, &wire->due);
-	else if (!heap_contains(&wire->due) || wire->due.key != piece->at_ns)
-		heap_update(&sw->due, &wire->due, piece->at_ns);
+		heap_remove(&sw->due, &link->due);
+	else if (!heap_contains(&link->due) || link->due.key != piece->at_ns)
+		heap_update(&sw->due, &link->due, piece->at_ns);
 }
 
 /* Puts segment `index` on the link until at_ns. */
-static void put(struct lab_switch *sw, struct wire *wire, struct buffer *buffer, unsigned index,
+static void put(struct lab_switch *sw, struct lab_link *link, struct buffer *buffer, unsigned index,
 		bool congested, uint64_t at_ns)
 {
 	struct piece *piece = store_piece(&sw->store, buffer, index);
@@ -40,7 +40,7 @@ static void put(struct lab_switch *sw, struct wire *wire, struct buffer *buffer,
 	}
 	piece->congested = congested;
 	piece->at_ns = at_ns;
-	if (delay_put(&wire->delay, piece)) {
+	if (delay_put(&link->delay, piece)) {
 		store_drop(&sw->store, piece);
 		sw->starved++;
 	}
@@ -48,25 +48,25 @@ static void put(struct lab_switch *sw, struct wire *wire, struct buffer *buffer,
 
 /* Passes segment `index` to the link model and puts it on the link as often as the model says. The caller holds a reference
  * to the buffer. */
-static void enter(struct lab_switch *sw, struct wire *wire, struct buffer *buffer, unsigned index,
-		  bool congested, uint64_t now_ns)
+static void enter(struct lab_switch *sw, struct lab_link *link, struct buffer *buffer,
+		  unsigned index, bool congested, uint64_t now_ns)
 {
 	uint32_t bytes = packet_segment_bytes(&buffer->packet, index);
-	uint64_t busy_ns = wire->link.busy_until_ns;
-	struct link_verdict verdict = link_enter(&wire->link, now_ns, bytes);
+	uint64_t busy_ns = link->model.busy_until_ns;
+	struct link_verdict verdict = link_enter(&link->model, now_ns, bytes);
 
 	if (verdict.copies)
-		lateness_add(&wire->waiting, busy_ns > now_ns ? busy_ns - now_ns : 0, 1);
+		lateness_add(&link->waiting, busy_ns > now_ns ? busy_ns - now_ns : 0, 1);
 	if (verdict.ce && packet_is_ecn_capable(&buffer->packet)) {
-		wire->marked++;
+		link->marked++;
 		congested = true;
 	}
 	for (unsigned i = 0; i < verdict.copies; i++)
-		put(sw, wire, buffer, index, congested, verdict.at_ns[i]);
+		put(sw, link, buffer, index, congested, verdict.at_ns[i]);
 }
 
 /* Passes a packet that left an uplink on to the downlinks of its receivers. Frees the piece. */
-static void cross(struct lab_switch *sw, struct wire *up, struct piece *piece)
+static void cross(struct lab_switch *sw, struct lab_link *up, struct piece *piece)
 {
 	struct buffer *buffer = piece->buffer;
 	unsigned first = (unsigned)buffer->destination, last = first;
@@ -85,7 +85,7 @@ static void cross(struct lab_switch *sw, struct wire *up, struct piece *piece)
 		return;
 	}
 	for (unsigned host = first; host <= last; host++) {
-		struct wire *down = wire_of(sw, host, LAB_DOWN);
+		struct lab_link *down = link_of(sw, host, LAB_DOWN);
 
 		if (buffer->destination == PACKET_TO_ALL && host == up->host)
 			continue;
@@ -96,13 +96,13 @@ static void cross(struct lab_switch *sw, struct wire *up, struct piece *piece)
 }
 
 /* Returns how many packets from the head on can leave as one super-packet, and sets *last to the last of them. */
-static unsigned run_length(const struct wire *wire, const struct piece **last)
+static unsigned run_length(const struct lab_link *link, const struct piece **last)
 {
-	const struct piece *head = delay_peek(&wire->delay), *piece = head;
+	const struct piece *head = delay_peek(&link->delay), *piece = head;
 	unsigned count = 1;
 
 	/* If packets overtake, the list alone does not give the order. */
-	if (heap_count(&wire->delay.early) == 0) {
+	if (heap_count(&link->delay.early) == 0) {
 		for (const struct piece *next = piece->next; next; next = piece->next) {
 			if (next->buffer != head->buffer || next->index != piece->index + 1 ||
 			    next->congested != head->congested ||
@@ -117,9 +117,9 @@ static unsigned run_length(const struct wire *wire, const struct piece **last)
 }
 
 /* Writes `count` packets from the head on to the host's TUN, and frees them. */
-static void leave(struct lab_switch *sw, struct wire *wire, unsigned count, uint64_t due_ns)
+static void leave(struct lab_switch *sw, struct lab_link *link, unsigned count, uint64_t due_ns)
 {
-	const struct piece *head = delay_peek(&wire->delay);
+	const struct piece *head = delay_peek(&link->delay);
 	struct packet_run run;
 	struct iovec parts[3];
 	uint64_t now_ns;
@@ -129,14 +129,14 @@ static void leave(struct lab_switch *sw, struct wire *wire, unsigned count, uint
 	parts[1] = (struct iovec){ run.header, run.header_length };
 	parts[2] = (struct iovec){ (void *)(uintptr_t)run.payload, run.payload_length };
 	now_ns = clock_now_ns();
-	if (writev(sw->polls[wire->host].fd, parts, 3) < 0) {
-		wire->refused += count;
+	if (writev(sw->polls[link->host].fd, parts, 3) < 0) {
+		link->refused += count;
 	} else {
-		wire->bytes += (uint64_t)run.payload_length + (uint64_t)count * run.header_length;
-		lateness_add(&wire->lateness, now_ns > due_ns ? now_ns - due_ns : 0, count);
+		link->bytes += (uint64_t)run.payload_length + (uint64_t)count * run.header_length;
+		lateness_add(&link->lateness, now_ns > due_ns ? now_ns - due_ns : 0, count);
 	}
 	while (count--)
-		store_drop(&sw->store, delay_take(&wire->delay));
+		store_drop(&sw->store, delay_take(&link->delay));
 }
 
 void forward_due(struct lab_switch *sw, uint64_t now_ns)
@@ -144,22 +144,22 @@ void forward_due(struct lab_switch *sw, uint64_t now_ns)
 	struct heap_node *node;
 
 	while ((node = heap_min(&sw->due)) && node->key <= now_ns) {
-		struct wire *wire = container_of(node, struct wire, due);
+		struct lab_link *link = container_of(node, struct lab_link, due);
 		const struct piece *last;
 		unsigned count;
 
-		if (wire->direction == LAB_UP) {
-			cross(sw, wire, delay_take(&wire->delay));
-			arm(sw, wire);
+		if (link->direction == LAB_UP) {
+			cross(sw, link, delay_take(&link->delay));
+			arm(sw, link);
 			continue;
 		}
-		count = run_length(wire, &last);
+		count = run_length(link, &last);
 		if (last->at_ns > now_ns) {
-			heap_update(&sw->due, &wire->due, last->at_ns);
+			heap_update(&sw->due, &link->due, last->at_ns);
 			continue;
 		}
-		leave(sw, wire, count, last->at_ns);
-		arm(sw, wire);
+		leave(sw, link, count, last->at_ns);
+		arm(sw, link);
 	}
 }
 
@@ -187,7 +187,7 @@ static struct buffer *take_in(struct lab_switch *sw, const struct packet *packet
 }
 
 /* Puts a packet just read from a host on its uplink. */
-static void arrive(struct lab_switch *sw, struct wire *up, const struct virtio_net_hdr *vnet,
+static void arrive(struct lab_switch *sw, struct lab_link *up, const struct virtio_net_hdr *vnet,
 		   uint32_t length)
 {
 	struct buffer *buffer;
@@ -231,7 +231,7 @@ void forward_read(struct lab_switch *sw, unsigned host)
 
 		if (length <= (ssize_t)sizeof(vnet))
 			return;
-		arrive(sw, wire_of(sw, host, LAB_UP), &vnet,
+		arrive(sw, link_of(sw, host, LAB_UP), &vnet,
 		       (uint32_t)((size_t)length - sizeof(vnet)));
 	}
 }

@@ -9,7 +9,7 @@
 #include <stdint.h>
 
 struct samples;
-struct wire;
+struct lab_link;
 
 /* Returns 0, or -errno if the file cannot be created. */
 int samples_open(const char *path, uint64_t interval_ns, struct samples **out);
@@ -18,7 +18,7 @@ int samples_open(const char *path, uint64_t interval_ns, struct samples **out);
 uint64_t samples_next_ns(const struct samples *samples);
 
 /* Writes one row for each link, with the time at which the sample was due. */
-void samples_take(struct samples *samples, const struct wire *wires, unsigned count,
+void samples_take(struct samples *samples, const struct lab_link *links, unsigned count,
 		  uint64_t start_ns);
 
 /* Closes the file. Returns 0, or -errno if anything could not be written. Does nothing for NULL. */

@@ -35,7 +35,7 @@ static uint64_t memory_limit(void)
 	return (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE) / 2;
 }
 
-static int open_wires(struct lab_switch *sw)
+static int open_links(struct lab_switch *sw)
 {
 	unsigned count = sw->config->hosts * LAB_DIRECTIONS;
 	struct rng seeds;
@@ -43,18 +43,18 @@ static int open_wires(struct lab_switch *sw)
 
 	if (rc)
 		return rc;
-	sw->wires = calloc(count, sizeof(*sw->wires));
-	if (!sw->wires)
+	sw->links = calloc(count, sizeof(*sw->links));
+	if (!sw->links)
 		return -ENOMEM;
 	rng_seed(&seeds, sw->config->seed);
 	for (unsigned i = 0; i < count; i++) {
-		struct wire *wire = &sw->wires[i];
+		struct lab_link *link = &sw->links[i];
 
-		wire->host = i / LAB_DIRECTIONS;
-		wire->direction = i % LAB_DIRECTIONS;
-		link_init(&wire->link, &sw->config->links[wire->host][wire->direction].attr,
+		link->host = i / LAB_DIRECTIONS;
+		link->direction = i % LAB_DIRECTIONS;
+		link_init(&link->model, &sw->config->links[link->host][link->direction].attr,
 			  rng_u64(&seeds));
-		delay_init(&wire->delay);
+		delay_init(&link->delay);
 	}
 	return paths_open(&sw->paths, sw->config, &seeds);
 }
@@ -91,7 +91,7 @@ int switch_open(const struct lab_config *config, const int *tuns, char error[LAB
 	sw->wall_offset_ns = wall_ns() - clock_now_ns();
 	for (unsigned i = 0; i < config->hosts; i++)
 		sw->polls[i] = (struct pollfd){ .fd = tuns[i], .events = POLLIN };
-	rc = open_wires(sw);
+	rc = open_links(sw);
 	sw->spare = store_buffer(&sw->store, PACKET_SIZE_MAX);
 	if (rc || !sw->spare) {
 		snprintf(error, LAB_ERROR_SIZE, "no memory for the switch");
@@ -111,9 +111,9 @@ int switch_close(struct lab_switch *sw)
 {
 	int rc = capture_close(sw->capture), other = samples_close(sw->samples);
 
-	for (unsigned i = 0; sw->wires && i < sw->config->hosts * LAB_DIRECTIONS; i++)
-		delay_destroy(&sw->wires[i].delay);
-	free(sw->wires);
+	for (unsigned i = 0; sw->links && i < sw->config->hosts * LAB_DIRECTIONS; i++)
+		delay_destroy(&sw->links[i].delay);
+	free(sw->links);
 	paths_close(&sw->paths);
 	heap_destroy(&sw->due);
 	store_destroy(&sw->store);
@@ -153,8 +153,8 @@ static void apply_to_host(struct lab_switch *sw, const struct lab_event *event, 
 	const struct lab_link_config *planned = sw->config->links[host];
 
 	if (event->change != LAB_LINK_LOSS)
-		apply_event(event, planned[LAB_UP], &wire_of(sw, host, LAB_UP)->link);
-	apply_event(event, planned[LAB_DOWN], &wire_of(sw, host, LAB_DOWN)->link);
+		apply_event(event, planned[LAB_UP], &link_of(sw, host, LAB_UP)->model);
+	apply_event(event, planned[LAB_DOWN], &link_of(sw, host, LAB_DOWN)->model);
 }
 
 /* Returns when the next change is due. */
@@ -191,7 +191,7 @@ static void do_what_is_due(struct lab_switch *sw, uint64_t now_ns)
 {
 	apply_events(sw, now_ns);
 	while (sample_ns(sw) <= now_ns)
-		samples_take(sw->samples, sw->wires, sw->config->hosts * LAB_DIRECTIONS,
+		samples_take(sw->samples, sw->links, sw->config->hosts * LAB_DIRECTIONS,
 			     sw->start_ns);
 	forward_due(sw, now_ns);
 }
@@ -245,22 +245,22 @@ void switch_counts(const struct lab_switch *sw, struct switch_counts *out)
 	for (unsigned i = 0; i < LAB_PATHS_MAX; i++)
 		out->paths[i] = sw->paths.links[i].stats;
 	for (unsigned i = 0; i < sw->config->hosts * LAB_DIRECTIONS; i++) {
-		const struct wire *wire = &sw->wires[i];
+		const struct lab_link *link = &sw->links[i];
 
-		out->links[wire->host][wire->direction] = (struct switch_link_counts){
-			.stats = wire->link.stats,
-			.bytes = wire->bytes,
-			.marked = wire->marked,
-			.refused = wire->refused,
-			.late_p50_ns = lateness_quantile_ns(&wire->lateness, 0.50),
-			.late_p99_ns = lateness_quantile_ns(&wire->lateness, 0.99),
-			.late_max_ns = wire->lateness.max_ns,
-			.wait_p50_ns = lateness_quantile_ns(&wire->waiting, 0.50),
-			.wait_p99_ns = lateness_quantile_ns(&wire->waiting, 0.99),
-			.wait_max_ns = wire->waiting.max_ns,
+		out->links[link->host][link->direction] = (struct switch_link_counts){
+			.stats = link->model.stats,
+			.bytes = link->bytes,
+			.marked = link->marked,
+			.refused = link->refused,
+			.late_p50_ns = lateness_quantile_ns(&link->lateness, 0.50),
+			.late_p99_ns = lateness_quantile_ns(&link->lateness, 0.99),
+			.late_max_ns = link->lateness.max_ns,
+			.wait_p50_ns = lateness_quantile_ns(&link->waiting, 0.50),
+			.wait_p99_ns = lateness_quantile_ns(&link->waiting, 0.99),
+			.wait_max_ns = link->waiting.max_ns,
 		};
 		if (all)
-			lateness_merge(all, &wire->lateness);
+			lateness_merge(all, &link->lateness);
 	}
 	if (all) {
 		out->late_p50_ns = lateness_quantile_ns(all, 0.50);

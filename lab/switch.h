@@ -16,7 +16,7 @@ struct lab_switch;
 
 struct switch_link_counts {
 	struct link_stats stats;
-	/* as in struct wire */
+	/* as in struct lab_link */
 	uint64_t bytes;
 	uint64_t marked;
 	uint64_t refused;

@@ -18,9 +18,9 @@
 #define SWITCH_CONTROLS 2
 
 /* An uplink or a downlink. */
-struct wire {
-	/* the model */
-	struct link link;
+struct lab_link {
+	/* the model of rate, delay, queue and loss */
+	struct link model;
 	/* the packets on it */
 	struct delay delay;
 	/* in the switch's heap, by the time at which the next packet leaves */
@@ -42,7 +42,7 @@ struct wire {
 struct lab_switch {
 	const struct lab_config *config;
 	/* the links, in hosts times LAB_DIRECTIONS entries */
-	struct wire *wires;
+	struct lab_link *links;
 	/* links that have packets, by the time at which the next one leaves */
 	struct heap due;
 	struct store store;
@@ -64,10 +64,10 @@ struct lab_switch {
 	struct pollfd polls[LAB_HOSTS_MAX + SWITCH_CONTROLS];
 };
 
-static inline struct wire *wire_of(const struct lab_switch *sw, unsigned host,
-				   enum lab_direction direction)
+static inline struct lab_link *link_of(const struct lab_switch *sw, unsigned host,
+				       enum lab_direction direction)
 {
-	return &sw->wires[host * LAB_DIRECTIONS + direction];
+	return &sw->links[host * LAB_DIRECTIONS + direction];
 }
 
 /* Moves all packets that are due, in the order of time. */

@@ -13,9 +13,9 @@
 /* Path estimates vary by some per cent from message to message. Predictions within this factor of the best count as
  * equal. */
 #define CLOSE_ENOUGH 1.01
-/* The previous choice is left if it takes longer than this factor of the best. */
+/* The previous choice is given up if it takes longer than this factor of the best. */
 #define WORTH_IT 1.03
-/* It is also left for one as fast that sends less, by this share of the data. */
+/* It is also given up for one as fast that sends less, by this share of the data. */
 #define LESS_SENT 0.02
 /* At most 1 / SHARE of k is parity: beyond that Selective Repeat is faster. */
 #define SHARE 2
