@@ -29,7 +29,8 @@
 /* A receiver reports after this many packets, as far as reports stay under 1 % of the rate. */
 #define REPORT_EVERY 32u
 
-/* Packets that must land behind a hole before it counts as lost; as many as TCP's duplicate acknowledgements. */
+/* Packets that must land behind a hole before it counts as lost, until reordering raises the number; as many as TCP's
+ * duplicate acknowledgements. */
 #define SLACK_FIRST 3
 
 /* On a long path the second and later retransmission of a packet is sent twice, for at most SPARE_RUNS runs of packets

@@ -57,7 +57,7 @@ struct path_lane {
 
 	/* `sent` when a packet was last reported as landed */
 	uint32_t told_at;
-	/* time since which nothing is known of packets in flight; 0: none are in flight */
+	/* time since which nothing is known of packets in flight; 0: none was sent since the lane was opened or retired */
 	uint64_t waits_ns;
 	/* time at which a packet was last reported as landed; 0: never */
 	uint64_t heard_ns;
