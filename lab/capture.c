@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The classic pcap format with nanoseconds, in the byte order of the machine. */
+/* capture.c: the classic pcap format with nanoseconds, in the byte order of the machine. */
 #include "capture.h"
 
 #include <errno.h>
@@ -14,6 +14,7 @@
 
 struct capture {
 	FILE *file;
+	/* the packet being written */
 	uint8_t packet[PACKET_HEADER_MAX + PACKET_SIZE_MAX];
 };
 

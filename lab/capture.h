@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * capture.h: a pcap file of what crosses the middle of the star: after the links up, before the links down. It shows
- * single packets with finished checksums, also those that the link down then loses; times are those of the model.
+ * capture.h: writes a pcap file of the packets in the switch, between uplinks and downlinks. It contains single packets with
+ * complete checksums, also those that a downlink then loses; the times are those that the link model computed.
  */
 #ifndef LAB_CAPTURE_H
 #define LAB_CAPTURE_H
@@ -10,14 +10,14 @@
 
 struct capture;
 
-/* -errno if the file cannot be written. */
+/* Returns 0, or -errno if the file cannot be created. */
 int capture_open(const char *path, struct capture **out);
 
-/* `wall_ns`: since 1970. */
+/* Writes segment `index` of a packet, with a CE mark if `congested`. `wall_ns` is the time since 1970. */
 void capture_packet(struct capture *capture, uint64_t wall_ns, const struct packet *packet,
 		    unsigned index, bool congested);
 
-/* -errno if anything could not be written. Takes NULL too. */
+/* Closes the file. Returns 0, or -errno if anything could not be written. Does nothing for NULL. */
 int capture_close(struct capture *capture);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A list with a heap beside it. */
+/* delay.c: a list and a heap; see delay.h. */
 #include "delay.h"
 
 #include "base/list.h"

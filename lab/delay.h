@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * delay.h: what is under way on one link, by the time it comes out. Nearly all comes out in the order it went in, so it
- * stands in a list; only what overtakes (jitter, or the one behind a packet held back) goes into a heap. The next to
- * come out is the earlier of the two heads.
+ * delay.h: the packets on one link, in the order in which they leave it. Nearly all leave in the order in which they
+ * entered, so they are kept in a list; only packets that overtake others (because of jitter or reordering) go into a heap.
+ * The next packet to leave is the earlier one of the two heads.
  */
 #ifndef LAB_DELAY_H
 #define LAB_DELAY_H
@@ -10,18 +10,20 @@
 #include "store.h"
 
 struct delay {
+	/* the list, in order of the time of leaving */
 	struct piece *head;
 	struct piece *tail;
-	struct heap early; /* those that leave before the tail of the list */
+	/* packets that leave before the tail of the list did when they entered */
+	struct heap early;
 };
 
 void delay_init(struct delay *delay);
 void delay_destroy(struct delay *delay);
 
-/* By piece->at_ns. -ENOMEM if it would have to overtake and there is no room for that. */
+/* Inserts a packet by piece->at_ns. Returns 0, or -ENOMEM if the heap cannot grow. */
 int delay_put(struct delay *delay, struct piece *piece);
 
-/* The next to come out, which stays or goes. NULL if none. Of equal times the list's goes first. */
+/* Return the next packet to leave, or NULL; delay_take() also removes it. Of equal times the list's comes first. */
 struct piece *delay_peek(const struct delay *delay);
 struct piece *delay_take(struct delay *delay);
 

@@ -1,31 +1,35 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A packet's way: read from a TUN, into the link up, out of it into the middle, into the links down of those it is for,
- * out and into their TUNs. Each link has a queue of what is under way on it; a heap of links says which is due next.
+ * forward.c: moves packets: reads them from a TUN, passes them through the sender's uplink, a path, and the downlinks of the
+ * receivers, and writes them to the receivers' TUNs. Each link has a list of its packets (delay.h); a heap of links says
+ * which link's next packet is due first.
  */
 #include <string.h>
 #include <sys/uio.h>
 
+#include "base/clock.h"
 #include "base/list.h"
-#include "star.h"
+#include "switch_state.h"
 
-/* Segments of one super-packet that leave within this time leave together, with the last of them. */
+/* Segments of one super-packet that are due within this time leave together, when the last one is due. */
 #define BATCH_NS 50000
 
-/* Packets taken from one host before the others and the clock are looked at again. */
+/* Packets read from one host before other hosts and due packets have their turn. */
 #define READ_BATCH 16
 
-static void arm(struct lab_switch *sw, struct wire *wire)
+/* Moves the link in the heap to the time at which its next packet leaves. */
+static void arm(struct lab_switch *sw, struct lab_link *link)
 {
-	const struct piece *piece = delay_peek(&wire->delay);
+	const struct piece *piece = delay_peek(&link->delay);
 
 	if (!piece)
-		heap_remove(&sw->due, &wire->due);
-	else if (!heap_contains(&wire->due) || wire->due.key != piece->at_ns)
-		heap_update(&sw->due, &wire->due, piece->at_ns);
+		heap_remove(&sw->due, &link->due);
+	else if (!heap_contains(&link->due) || link->due.key != piece->at_ns)
+		heap_update(&sw->due, &link->due, piece->at_ns);
 }
 
-static void put(struct lab_switch *sw, struct wire *wire, struct buffer *buffer, unsigned index,
+/* Puts segment `index` on the link until at_ns. */
+static void put(struct lab_switch *sw, struct lab_link *link, struct buffer *buffer, unsigned index,
 		bool congested, uint64_t at_ns)
 {
 	struct piece *piece = store_piece(&sw->store, buffer, index);
@@ -36,32 +40,33 @@ static void put(struct lab_switch *sw, struct wire *wire, struct buffer *buffer,
 	}
 	piece->congested = congested;
 	piece->at_ns = at_ns;
-	if (delay_put(&wire->delay, piece)) {
+	if (delay_put(&link->delay, piece)) {
 		store_drop(&sw->store, piece);
 		sw->starved++;
 	}
 }
 
-/* One packet meets one link. The buffer has a reference that outlives this call. */
-static void enter(struct lab_switch *sw, struct wire *wire, struct buffer *buffer, unsigned index,
-		  bool congested, uint64_t now_ns)
+/* Passes segment `index` to the link model and puts it on the link as often as the model says. The caller holds a reference
+ * to the buffer. */
+static void enter(struct lab_switch *sw, struct lab_link *link, struct buffer *buffer,
+		  unsigned index, bool congested, uint64_t now_ns)
 {
 	uint32_t bytes = packet_segment_bytes(&buffer->packet, index);
-	uint64_t busy_ns = wire->link.busy_until_ns;
-	struct link_verdict verdict = link_enter(&wire->link, now_ns, bytes);
+	uint64_t busy_ns = link->model.busy_until_ns;
+	struct link_verdict verdict = link_enter(&link->model, now_ns, bytes);
 
 	if (verdict.copies)
-		lateness_add(&wire->waiting, busy_ns > now_ns ? busy_ns - now_ns : 0, 1);
+		lateness_add(&link->waiting, busy_ns > now_ns ? busy_ns - now_ns : 0, 1);
 	if (verdict.ce && packet_is_ecn_capable(&buffer->packet)) {
-		wire->marked++;
+		link->marked++;
 		congested = true;
 	}
 	for (unsigned i = 0; i < verdict.copies; i++)
-		put(sw, wire, buffer, index, congested, verdict.at_ns[i]);
+		put(sw, link, buffer, index, congested, verdict.at_ns[i]);
 }
 
-/* A packet has come to the middle. */
-static void cross(struct lab_switch *sw, struct wire *up, struct piece *piece)
+/* Passes a packet that left an uplink on to the downlinks of its receivers. Frees the piece. */
+static void cross(struct lab_switch *sw, struct lab_link *up, struct piece *piece)
 {
 	struct buffer *buffer = piece->buffer;
 	unsigned first = (unsigned)buffer->destination, last = first;
@@ -73,14 +78,14 @@ static void cross(struct lab_switch *sw, struct wire *up, struct piece *piece)
 			       piece->index, piece->congested);
 	if (buffer->destination == PACKET_TO_ALL) {
 		first = 0;
-		last = sw->plan->hosts - 1;
+		last = sw->config->hosts - 1;
 	}
 	if (!paths_pass(&sw->paths, buffer->path, piece->at_ns, bytes)) {
 		store_drop(&sw->store, piece);
 		return;
 	}
 	for (unsigned host = first; host <= last; host++) {
-		struct wire *down = wire_of(sw, host, LAB_DOWN);
+		struct lab_link *down = link_of(sw, host, LAB_DOWN);
 
 		if (buffer->destination == PACKET_TO_ALL && host == up->host)
 			continue;
@@ -90,14 +95,14 @@ static void cross(struct lab_switch *sw, struct wire *up, struct piece *piece)
 	store_drop(&sw->store, piece);
 }
 
-/* How many packets from the head on can leave as one, and with which of them. */
-static unsigned run_length(const struct wire *wire, const struct piece **last)
+/* Returns how many packets from the head on can leave as one super-packet, and sets *last to the last of them. */
+static unsigned run_length(const struct lab_link *link, const struct piece **last)
 {
-	const struct piece *head = delay_peek(&wire->delay), *piece = head;
+	const struct piece *head = delay_peek(&link->delay), *piece = head;
 	unsigned count = 1;
 
-	/* Where packets overtake, the list does not show the order. */
-	if (heap_count(&wire->delay.early) == 0) {
+	/* If packets overtake, the list alone does not give the order. */
+	if (heap_count(&link->delay.early) == 0) {
 		for (const struct piece *next = piece->next; next; next = piece->next) {
 			if (next->buffer != head->buffer || next->index != piece->index + 1 ||
 			    next->congested != head->congested ||
@@ -111,9 +116,10 @@ static unsigned run_length(const struct wire *wire, const struct piece **last)
 	return count;
 }
 
-static void leave(struct lab_switch *sw, struct wire *wire, unsigned count, uint64_t due_ns)
+/* Writes `count` packets from the head on to the host's TUN, and frees them. */
+static void leave(struct lab_switch *sw, struct lab_link *link, unsigned count, uint64_t due_ns)
 {
-	const struct piece *head = delay_peek(&wire->delay);
+	const struct piece *head = delay_peek(&link->delay);
 	struct packet_run run;
 	struct iovec parts[3];
 	uint64_t now_ns;
@@ -122,15 +128,15 @@ static void leave(struct lab_switch *sw, struct wire *wire, unsigned count, uint
 	parts[0] = (struct iovec){ &run.vnet, sizeof(run.vnet) };
 	parts[1] = (struct iovec){ run.header, run.header_length };
 	parts[2] = (struct iovec){ (void *)(uintptr_t)run.payload, run.payload_length };
-	now_ns = switch_now_ns();
-	if (writev(sw->polls[wire->host].fd, parts, 3) < 0) {
-		wire->refused += count;
+	now_ns = clock_now_ns();
+	if (writev(sw->polls[link->host].fd, parts, 3) < 0) {
+		link->refused += count;
 	} else {
-		wire->bytes += (uint64_t)run.payload_length + (uint64_t)count * run.header_length;
-		lateness_add(&wire->lateness, now_ns > due_ns ? now_ns - due_ns : 0, count);
+		link->bytes += (uint64_t)run.payload_length + (uint64_t)count * run.header_length;
+		lateness_add(&link->lateness, now_ns > due_ns ? now_ns - due_ns : 0, count);
 	}
 	while (count--)
-		store_drop(&sw->store, delay_take(&wire->delay));
+		store_drop(&sw->store, delay_take(&link->delay));
 }
 
 void forward_due(struct lab_switch *sw, uint64_t now_ns)
@@ -138,26 +144,27 @@ void forward_due(struct lab_switch *sw, uint64_t now_ns)
 	struct heap_node *node;
 
 	while ((node = heap_min(&sw->due)) && node->key <= now_ns) {
-		struct wire *wire = container_of(node, struct wire, due);
+		struct lab_link *link = container_of(node, struct lab_link, due);
 		const struct piece *last;
 		unsigned count;
 
-		if (wire->direction == LAB_UP) {
-			cross(sw, wire, delay_take(&wire->delay));
-			arm(sw, wire);
+		if (link->direction == LAB_UP) {
+			cross(sw, link, delay_take(&link->delay));
+			arm(sw, link);
 			continue;
 		}
-		count = run_length(wire, &last);
+		count = run_length(link, &last);
 		if (last->at_ns > now_ns) {
-			heap_update(&sw->due, &wire->due, last->at_ns);
+			heap_update(&sw->due, &link->due, last->at_ns);
 			continue;
 		}
-		leave(sw, wire, count, last->at_ns);
-		arm(sw, wire);
+		leave(sw, link, count, last->at_ns);
+		arm(sw, link);
 	}
 }
 
-/* Plain packets move to a buffer of their size, so that the large one is free for the next read. */
+/* Returns a buffer with the packet just read into sw->spare; NULL without memory. A plain packet is copied to a small buffer,
+ * so that the large one can be used for the next read. */
 static struct buffer *take_in(struct lab_switch *sw, const struct packet *packet)
 {
 	struct buffer *buffer = sw->spare, *other;
@@ -179,7 +186,8 @@ static struct buffer *take_in(struct lab_switch *sw, const struct packet *packet
 	return buffer;
 }
 
-static void arrive(struct lab_switch *sw, struct wire *up, const struct virtio_net_hdr *vnet,
+/* Puts a packet just read from a host on its uplink. */
+static void arrive(struct lab_switch *sw, struct lab_link *up, const struct virtio_net_hdr *vnet,
 		   uint32_t length)
 {
 	struct buffer *buffer;
@@ -191,7 +199,7 @@ static void arrive(struct lab_switch *sw, struct wire *up, const struct virtio_n
 		sw->malformed++;
 		return;
 	}
-	destination = packet_destination(&packet, sw->plan->hosts);
+	destination = packet_destination(&packet, sw->config->hosts);
 	if (destination == PACKET_TO_NOBODY)
 		sw->misaddressed++;
 	if (destination < PACKET_TO_ALL)
@@ -203,9 +211,9 @@ static void arrive(struct lab_switch *sw, struct wire *up, const struct virtio_n
 	}
 	buffer->destination = destination;
 	buffer->path = paths_find(&sw->paths, up->host, &packet);
-	/* Held here while its packets are sorted out, for all of them may be lost. */
+	/* Keep the buffer during the loop, since all of its packets may be lost. */
 	buffer->references++;
-	now_ns = switch_now_ns();
+	now_ns = clock_now_ns();
 	for (unsigned i = 0; i < packet.segments; i++)
 		enter(sw, up, buffer, i, false, now_ns);
 	if (--buffer->references == 0)
@@ -223,7 +231,7 @@ void forward_read(struct lab_switch *sw, unsigned host)
 
 		if (length <= (ssize_t)sizeof(vnet))
 			return;
-		arrive(sw, wire_of(sw, host, LAB_UP), &vnet,
+		arrive(sw, link_of(sw, host, LAB_UP), &vnet,
 		       (uint32_t)((size_t)length - sizeof(vnet)));
 	}
 }

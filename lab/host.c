@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Namespaces, and interfaces set up by ioctl: there may be no `ip` where this runs. */
+/* host.c: creates namespaces, and sets interfaces up by ioctl and netlink, since the `ip` command may be missing. */
 #include "host.h"
 
 #include <arpa/inet.h>
@@ -17,16 +17,16 @@
 #include <unistd.h>
 
 #define INTERFACE "lab0"
-#define QUEUE_LENGTH                                                                               \
-	16384 /* packets between the host's stack and the switch; 500 would overflow unseen */
+/* Packets that may wait in the TUN for the switch; the default of 500 overflows. */
+#define QUEUE_LENGTH 16384
 
-/* Of Linux 6.2; older headers lack them. */
+/* Since Linux 6.2; older headers lack them. */
 #ifndef TUN_F_USO4
 #define TUN_F_USO4 0x20
 #define TUN_F_USO6 0x40
 #endif
 
-/* <linux/ipv6.h> has it, but does not go with <netinet/in.h>. */
+/* struct in6_ifreq of <linux/ipv6.h>, which conflicts with <netinet/in.h>. */
 struct ipv6_address_request {
 	struct in6_addr address;
 	uint32_t prefix_length;
@@ -38,7 +38,7 @@ void host_address(unsigned index, char address[HOST_ADDRESS_SIZE])
 	snprintf(address, HOST_ADDRESS_SIZE, "10.200.0.%u", (index + 1) & 0xff);
 }
 
-/* Writes down why, with the text of the error in errno, and returns that. */
+/* Writes the reason and the text of errno to error; returns -errno. */
 static int fail(char error[LAB_ERROR_SIZE], const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
 
@@ -68,6 +68,7 @@ static int write_text(const char *path, const char *text)
 	return rc;
 }
 
+/* Moves the process into a user namespace in which it is root. */
 static int become_root_of_own(char error[LAB_ERROR_SIZE])
 {
 	unsigned uid = geteuid(), gid = getegid();
@@ -75,7 +76,7 @@ static int become_root_of_own(char error[LAB_ERROR_SIZE])
 
 	if (unshare(CLONE_NEWUSER))
 		return fail(error, "needs root, or a kernel that lets users have namespaces");
-	/* Without this an unprivileged process may not map its group. */
+	/* An unprivileged process must do this before it may map its group. */
 	write_text("/proc/self/setgroups", "deny");
 	snprintf(map, sizeof(map), "0 %u 1", uid);
 	errno = -write_text("/proc/self/uid_map", map);
@@ -132,7 +133,7 @@ static int set_ipv4(int control, unsigned index)
 	return ioctl(control, SIOCSIFNETMASK, &request);
 }
 
-/* A kernel without IPv6 makes a lab without it. A TUN knows no neighbours, so the address is good at once. */
+/* Does nothing on a kernel without IPv6. A TUN does no neighbour discovery, so the address is usable at once. */
 static int set_ipv6(unsigned index)
 {
 	struct ipv6_address_request request = { .prefix_length = 64 };
@@ -149,7 +150,7 @@ static int set_ipv6(unsigned index)
 	return rc;
 }
 
-/* By netlink: the ioctl wants to be privileged outside the namespace too. */
+/* By netlink, because the ioctl needs privileges outside the user namespace. */
 static int set_queue_length(void)
 {
 	struct {
@@ -184,7 +185,7 @@ static int set_queue_length(void)
 	return errno ? -1 : 0;
 }
 
-static int configure(const struct lab_plan *plan, unsigned index, char error[LAB_ERROR_SIZE])
+static int configure(const struct lab_config *config, unsigned index, char error[LAB_ERROR_SIZE])
 {
 	int control = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 	struct ifreq request = { .ifr_name = INTERFACE };
@@ -192,9 +193,9 @@ static int configure(const struct lab_plan *plan, unsigned index, char error[LAB
 
 	if (control < 0)
 		return fail(error, "cannot set up host %u", index);
-	request.ifr_mtu = (int)plan->mtu;
+	request.ifr_mtu = (int)config->mtu;
 	if (ioctl(control, SIOCSIFMTU, &request))
-		rc = fail(error, "cannot give host %u an MTU of %u", index, plan->mtu);
+		rc = fail(error, "cannot give host %u an MTU of %u", index, config->mtu);
 	if (!rc && set_queue_length())
 		rc = fail(error, "cannot lengthen the queue of host %u", index);
 	if (!rc && set_ipv4(control, index))
@@ -207,7 +208,7 @@ static int configure(const struct lab_plan *plan, unsigned index, char error[LAB
 	return rc;
 }
 
-/* As many offloads as the kernel has: a super-packet crosses the TUN once instead of forty times. */
+/* Enables as many offloads as the kernel has: one super-packet then replaces up to forty reads and writes. */
 static void offload(int tun)
 {
 	static const unsigned sets[] = {
@@ -222,7 +223,7 @@ static void offload(int tun)
 	}
 }
 
-static int open_tun(const struct lab_plan *plan, unsigned index, int *out,
+static int open_tun(const struct lab_config *config, unsigned index, int *out,
 		    char error[LAB_ERROR_SIZE])
 {
 	struct ifreq request = { .ifr_name = INTERFACE,
@@ -236,13 +237,13 @@ static int open_tun(const struct lab_plan *plan, unsigned index, int *out,
 		close(tun);
 		return rc;
 	}
-	if (!plan->no_offload)
+	if (!config->no_offload)
 		offload(tun);
 	*out = tun;
 	return 0;
 }
 
-int host_open(const struct lab_plan *plan, unsigned index, struct host *out,
+int host_open(const struct lab_config *config, unsigned index, struct host *out,
 	      char error[LAB_ERROR_SIZE])
 {
 	struct host host = { .network = -1, .tun = -1 };
@@ -250,14 +251,14 @@ int host_open(const struct lab_plan *plan, unsigned index, struct host *out,
 
 	if (unshare(CLONE_NEWNET))
 		return fail(error, "cannot make a network namespace for host %u", index);
-	rc = open_tun(plan, index, &host.tun, error);
+	rc = open_tun(config, index, &host.tun, error);
 	if (rc)
 		return rc;
-	rc = configure(plan, index, error);
+	rc = configure(config, index, error);
 	if (!rc) {
 		host.network = open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC);
 		if (host.network < 0)
-			rc = fail(error, "cannot hold the namespace of host %u", index);
+			rc = fail(error, "cannot open the namespace of host %u", index);
 	}
 	if (rc) {
 		close(host.tun);
@@ -278,7 +279,7 @@ uint64_t host_overruns(const struct host *host)
 	file = fopen("/proc/self/net/dev", "re");
 	if (!file)
 		return 0;
-	/* Eight columns of what came in; of what went out the fourth says what was dropped. */
+	/* Eight columns for receiving, then those for sending; the fourth of these is the number of drops. */
 	while (fgets(line, sizeof(line), file)) {
 		if (sscanf(line, " " INTERFACE ": %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %llu",
 			   &dropped) == 1)

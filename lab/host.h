@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * host.h: a host is a network namespace with a TUN whose other end the switch holds. Nothing else refers to it: when
- * the switch and the host's processes are gone the kernel takes namespace and interface back.
+ * host.h: a host is a network namespace with a TUN interface whose file descriptor the switch has. Nothing else refers to
+ * it: the kernel removes namespace and interface when the switch and the host's processes have ended.
  */
 #ifndef LAB_HOST_H
 #define LAB_HOST_H
@@ -9,33 +9,35 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "plan.h"
+#include "config.h"
 
 #define HOST_ADDRESS_SIZE 16
 
 /*
- * Leaves the calling process in namespaces of its own, so that it may make others: a user namespace, as root in it, if
- * it lacks the privilege. The next child is the first process of a new process namespace, and everything started
- * below it dies with it.
+ * Moves the calling process into new namespaces, so that it may create others: if it lacks the privilege, first into a user
+ * namespace in which it is root. Its next child will be the first process of a new process namespace, and everything started
+ * below that child ends with it. Returns 0, or -errno with the reason in error; so does host_open().
  */
 int host_prepare(char error[LAB_ERROR_SIZE]);
 
 struct host {
-	int network; /* the namespace, for setns() */
-	int tun;     /* not blocking, with virtio headers */
+	/* descriptor of the network namespace, for setns() */
+	int network;
+	/* descriptor of the TUN: non-blocking, with virtio headers */
+	int tun;
 };
 
-/* The calling process ends up inside the namespace. */
-int host_open(const struct lab_plan *plan, unsigned index, struct host *out,
+/* Creates a host. The calling process is inside the new namespace afterwards. */
+int host_open(const struct lab_config *config, unsigned index, struct host *out,
 	      char error[LAB_ERROR_SIZE]);
 
 /*
- * Packets that the host's kernel dropped because the switch did not fetch them in time. The calling process ends up
- * inside the namespace. 0 if it cannot be known.
+ * Returns how many packets the host's kernel dropped because the switch did not read them in time; 0 if that cannot be
+ * read. The calling process is inside the namespace afterwards.
  */
 uint64_t host_overruns(const struct host *host);
 
-/* Of IPv4, in text. */
+/* Writes the host's IPv4 address as text. */
 void host_address(unsigned index, char address[HOST_ADDRESS_SIZE]);
 
 #endif

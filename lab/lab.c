@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The starter: it forks the crew into fresh namespaces, then only copies output and passes signals on. It shares three
- * things with the crew: a page of results, the pipes of the commands, and a lifeline, a pipe to which nobody writes and
- * whose end says that the starter is gone.
+ * lab.c: the starter. It forks the supervisor into new namespaces, then copies output and forwards signals. The two
+ * processes share the memory of the results, the commands' output pipes, and a lifeline: a pipe that nobody writes to,
+ * whose end of file tells the supervisor that the starter has ended.
  */
 #include "lab.h"
 
@@ -21,38 +21,46 @@
 #include "output.h"
 
 struct starter {
-	const struct lab_plan *plan;
-	struct crew_pipes pipes;
-	int lifeline; /* the end that is held */
+	const struct lab_config *config;
+	struct supervisor_pipes pipes;
+	/* write end of the lifeline */
+	int lifeline;
+	/* signalfd */
 	int signals;
-	pid_t crew;
-	bool crew_ended;
-	int crew_status;
+	pid_t supervisor;
+	bool supervisor_ended;
+	/* its status, as from waitpid() */
+	int supervisor_status;
+	/* latest signal that was forwarded; 0: none */
 	int signal;
-	struct output *outputs; /* two a host */
+	/* standard output and error of each host's command */
+	struct output *outputs;
+	/* outputs that have not reached end of file */
 	unsigned open_outputs;
-	struct pollfd *polls; /* outputs, then signals */
+	/* the outputs, then `signals` */
+	struct pollfd *polls;
 };
 
 static void read_one_signal(struct starter *starter, const struct signalfd_siginfo *info)
 {
 	if (info->ssi_signo == SIGCHLD) {
-		if (waitpid(starter->crew, &starter->crew_status, WNOHANG) == starter->crew)
-			starter->crew_ended = true;
+		if (waitpid(starter->supervisor, &starter->supervisor_status, WNOHANG) ==
+		    starter->supervisor)
+			starter->supervisor_ended = true;
 		return;
 	}
-	if (starter->crew_ended || starter->crew <= 1)
+	if (starter->supervisor_ended || starter->supervisor <= 1)
 		return;
-	kill(starter->crew, starter->signal ? SIGKILL : SIGTERM);
+	kill(starter->supervisor, starter->signal ? SIGKILL : SIGTERM);
 	starter->signal = (int)info->ssi_signo;
 }
 
 static void watch(struct starter *starter)
 {
-	unsigned count = starter->plan->hosts * 2;
+	unsigned count = starter->config->hosts * 2;
 	struct signalfd_siginfo info;
 
-	while (!starter->crew_ended || starter->open_outputs) {
+	while (!starter->supervisor_ended || starter->open_outputs) {
 		for (unsigned i = 0; i < count; i++)
 			starter->polls[i] =
 				(struct pollfd){ .fd = starter->outputs[i].fd, .events = POLLIN };
@@ -80,14 +88,14 @@ static int take_signals(struct starter *starter)
 	sigaddset(&set, SIGINT);
 	sigaddset(&set, SIGTERM);
 	sigaddset(&set, SIGHUP);
-	/* One that was ignored from the start, as under nohup, never arrives and stays so. */
+	/* A signal that was ignored at the start, as under nohup, stays ignored. */
 	if (sigprocmask(SIG_BLOCK, &set, NULL))
 		return -errno;
 	starter->signals = signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC);
 	return starter->signals < 0 ? -errno : 0;
 }
 
-/* `ends`: read, write. */
+/* Sets ends[0] to the read end and ends[1] to the write end. */
 static int open_pipe(int ends[2])
 {
 	return pipe2(ends, O_CLOEXEC) ? -errno : 0;
@@ -95,15 +103,15 @@ static int open_pipe(int ends[2])
 
 static int open_outputs(struct starter *starter)
 {
-	const struct lab_plan *plan = starter->plan;
+	const struct lab_config *config = starter->config;
 
-	starter->outputs = calloc(plan->hosts * 2, sizeof(*starter->outputs));
-	starter->polls = calloc(plan->hosts * 2 + 1, sizeof(*starter->polls));
+	starter->outputs = calloc(config->hosts * 2, sizeof(*starter->outputs));
+	starter->polls = calloc(config->hosts * 2 + 1, sizeof(*starter->polls));
 	if (!starter->outputs || !starter->polls)
 		return -ENOMEM;
-	for (unsigned i = 0; i < plan->hosts * 2; i++) {
-		/* With --json standard output is for the report alone. */
-		FILE *to = i % 2 || plan->json ? stderr : stdout;
+	for (unsigned i = 0; i < config->hosts * 2; i++) {
+		/* With --json only the report goes to standard output. */
+		FILE *to = i % 2 || config->json ? stderr : stdout;
 		int ends[2], rc = open_pipe(ends);
 
 		if (rc)
@@ -115,7 +123,7 @@ static int open_outputs(struct starter *starter)
 	return 0;
 }
 
-/* A large lab needs six descriptors a host, more than the usual limit. */
+/* Raises the limit on open files: a lab needs six for each host. */
 static void allow_files(struct starter *starter)
 {
 	struct rlimit most;
@@ -139,30 +147,30 @@ static int open_starter(struct starter *starter)
 		return rc;
 	starter->pipes.lifeline = ends[0];
 	starter->lifeline = ends[1];
-	/* The crew looks at it whenever anything happens, and must not wait. */
+	/* The supervisor reads it after every event, and must not block. */
 	if (fcntl(ends[0], F_SETFL, O_NONBLOCK))
 		return -errno;
 	return open_outputs(starter);
 }
 
-static int start_crew(struct starter *starter, struct lab_result *result)
+static int start_supervisor(struct starter *starter, struct lab_result *result)
 {
 	fflush(NULL);
-	starter->crew = fork();
-	if (starter->crew < 0)
+	starter->supervisor = fork();
+	if (starter->supervisor < 0)
 		return -errno;
-	if (starter->crew == 0) {
-		/* A group of its own: what a terminal interrupts is the starter. */
+	if (starter->supervisor == 0) {
+		/* In a process group of its own, so that a terminal interrupts the starter alone. */
 		setpgid(0, 0);
 		close(starter->lifeline);
-		crew_run(starter->plan, &starter->pipes, result);
+		supervisor_run(starter->config, &starter->pipes, result);
 	}
-	for (unsigned i = 0; i < starter->plan->hosts * 2; i++)
+	for (unsigned i = 0; i < starter->config->hosts * 2; i++)
 		close(starter->pipes.output[i / 2][i % 2]);
 	return 0;
 }
 
-/* Why the lab itself failed, if it did. */
+/* Returns 0, or -errno and the reason if the lab itself failed. */
 static int judge(const struct starter *starter, const struct lab_result *result,
 		 char error[LAB_ERROR_SIZE])
 {
@@ -172,16 +180,16 @@ static int judge(const struct starter *starter, const struct lab_result *result,
 	}
 	if (result->finished || starter->signal)
 		return 0;
-	if (WIFSIGNALED(starter->crew_status))
+	if (WIFSIGNALED(starter->supervisor_status))
 		snprintf(error, LAB_ERROR_SIZE, "the switch was killed by signal %d",
-			 WTERMSIG(starter->crew_status));
+			 WTERMSIG(starter->supervisor_status));
 	else
 		snprintf(error, LAB_ERROR_SIZE, "the switch ended with status %d",
-			 WEXITSTATUS(starter->crew_status));
+			 WEXITSTATUS(starter->supervisor_status));
 	return -ECHILD;
 }
 
-int lab_run(const struct lab_plan *plan, struct lab_outcome *out, char error[LAB_ERROR_SIZE])
+int lab_run(const struct lab_config *config, struct lab_outcome *out, char error[LAB_ERROR_SIZE])
 {
 	struct starter *starter = calloc(1, sizeof(*starter));
 	struct lab_result *result = mmap(NULL, sizeof(*result), PROT_READ | PROT_WRITE,
@@ -195,15 +203,15 @@ int lab_run(const struct lab_plan *plan, struct lab_outcome *out, char error[LAB
 		free(starter);
 		return -ENOMEM;
 	}
-	result->first_failed = CREW_RUNNING;
-	for (unsigned i = 0; i < plan->hosts; i++)
-		result->status[i] = CREW_RUNNING;
-	starter->plan = plan;
+	result->first_failed = LAB_RUNNING;
+	for (unsigned i = 0; i < config->hosts; i++)
+		result->status[i] = LAB_RUNNING;
+	starter->config = config;
 	rc = host_prepare(error);
 	if (!rc) {
 		rc = open_starter(starter);
 		if (!rc)
-			rc = start_crew(starter, result);
+			rc = start_supervisor(starter, result);
 		if (rc)
 			snprintf(error, LAB_ERROR_SIZE, "cannot start: %s", strerror(-rc));
 	}

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Bucket 16 e + m holds what has its top bit at e + 3 and the four bits after that equal to m; below 16, the value. */
+/* lateness.c: bucket 16 e + m holds the values whose top bit is bit e + 3 and whose next four bits are m; values below 16 are
+ * their own bucket. */
 #include "lateness.h"
 
 #define STEPS 16

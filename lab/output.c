@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A buffer of one line a stream. */
+/* output.c: one line buffer for each stream. */
 #include "output.h"
 
 #include <errno.h>

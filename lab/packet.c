@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Reading and making headers. Offsets are those of RFC 791, 8200, 9293 and 768. */
+/* packet.c: parses and writes headers. Offsets are those of RFC 791, 8200, 9293 and 768. */
 #include "packet.h"
 
 #include <assert.h>
@@ -22,7 +22,8 @@
 #define TCP_PSH 0x08
 #define TCP_CWR 0x80
 
-#define ECN_MASK 0x03 /* in the IPv4 TOS byte */
+/* The ECN field in the IPv4 TOS byte. */
+#define ECN_MASK 0x03
 
 static uint32_t read16(const uint8_t *p)
 {
@@ -40,7 +41,7 @@ static uint32_t read32(const uint8_t *p)
 	return read16(p) << 16 | read16(p + 2);
 }
 
-/* The Internet checksum's sum, not yet inverted. */
+/* Returns the sum of the Internet checksum, not yet inverted. */
 static uint32_t sum16(const uint8_t *p, uint32_t length, uint64_t sum)
 {
 	for (; length > 1; length -= 2, p += 2)
@@ -202,7 +203,7 @@ static void finish_ip(const struct packet *packet, unsigned first, uint32_t leng
 	write16(header + 10, ~sum16(header, header_length, 0));
 }
 
-/* The sum over addresses, protocol and length with which an unfinished checksum begins. */
+/* Returns the sum over addresses, protocol and length, with which an incomplete checksum begins. */
 static uint32_t pseudo_sum(const struct packet *packet, uint32_t transport_length)
 {
 	uint64_t sum = transport_length + (packet->tcp ? PROTOCOL_TCP : PROTOCOL_UDP);
@@ -244,7 +245,7 @@ void packet_build(const struct packet *packet, unsigned first, unsigned count, b
 	length = out->header_length + out->payload_length;
 	memcpy(out->header, packet->data, packet->header_length);
 	if (packet->segments == 1 && !packet->transport) {
-		/* A plain packet is as its sender made it, but for the mark. */
+		/* A plain packet stays as its sender made it, except for the mark. */
 		if (congested)
 			finish_ip(packet, 0, length, true, out->header);
 		return;
@@ -265,6 +266,6 @@ void packet_finish_checksum(const struct virtio_net_hdr *vnet, uint8_t *packet, 
 	if (!(vnet->flags & VIRTIO_NET_HDR_F_NEEDS_CSUM) || field + 2 > length)
 		return;
 	sum = ~sum16(packet + start, length - start, 0) & 0xffff;
-	/* Of UDP a sum of 0 would say that there is none; for TCP both zeros are equal. */
+	/* In UDP a checksum of 0 means that there is none, so 0xffff stands for it; in TCP both are valid. */
 	write16(packet + field, sum ? sum : 0xffff);
 }

@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A table of every flow a host could have: two protocols, 65536 ports. Its pages are touched as flows appear. */
+/* paths.c: a table with one byte for every flow that a host can have. Its pages are touched only as flows appear. */
 #include "paths.h"
 
 #include <errno.h>
 #include <stdlib.h>
 
-int paths_open(struct paths *paths, const struct lab_plan *plan, struct rng *seeds)
+int paths_open(struct paths *paths, const struct lab_config *config, struct rng *seeds)
 {
-	*paths = (struct paths){ .count = plan->path_count };
+	*paths = (struct paths){ .count = config->path_count };
 	if (paths->count == 1)
 		return 0;
-	paths->taken = calloc(plan->hosts, PACKET_FLOWS);
+	paths->taken = calloc(config->hosts, PACKET_FLOWS);
 	if (!paths->taken)
 		return -ENOMEM;
 	for (unsigned i = 0; i < paths->count; i++)
-		link_init(&paths->links[i], &plan->paths[i].attr, rng_u64(seeds));
+		link_init(&paths->links[i], &config->paths[i].attr, rng_u64(seeds));
 	return 0;
 }
 

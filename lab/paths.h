@@ -1,34 +1,37 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * paths.h: the middle of the star as several paths side by side, as between the leaves of a real network. A flow takes
- * one of them for good, and each can lose packets, or everything, by itself.
+ * paths.h: several parallel paths between the uplinks and the downlinks, as between the leaf switches of a real network. A
+ * flow always takes the same path, and each path can lose packets, or all of them, independently.
  *
- * A real switch hashes the addresses and ports of a flow. Here the flows of a host (TCP and UDP, by source port) take the
- * paths in turn as they appear: as even as a hash can be, and the same in every run of a program that opens its
- * flows in the same order. What is neither TCP nor UDP takes path 0. A path adds no time and has no rate.
+ * A real switch hashes the addresses and ports of a flow. Here the flows of a host (TCP and UDP, by source port) are
+ * assigned to the paths in turn as they appear: evenly, and the same in every run of a program that opens its flows in the
+ * same order. Other protocols take path 0. A path has no delay and no rate limit.
  */
 #ifndef LAB_PATHS_H
 #define LAB_PATHS_H
 
 #include "base/rng.h"
 #include "packet.h"
-#include "plan.h"
+#include "config.h"
 
 struct paths {
+	/* number of paths */
 	unsigned count;
 	struct link links[LAB_PATHS_MAX];
-	uint8_t *taken;		      /* by host and flow: one more than the path, or 0 */
-	unsigned next[LAB_HOSTS_MAX]; /* that a host's next flow takes */
+	/* for each host and flow: the number of its path + 1; 0: none yet */
+	uint8_t *taken;
+	/* for each host: flows seen so far */
+	unsigned next[LAB_HOSTS_MAX];
 };
 
-/* Seeds are drawn only where there are several. -ENOMEM. */
-int paths_open(struct paths *paths, const struct lab_plan *plan, struct rng *seeds);
+/* Draws seeds only if there are several paths. Returns 0 or -ENOMEM. */
+int paths_open(struct paths *paths, const struct lab_config *config, struct rng *seeds);
 void paths_close(struct paths *paths);
 
-/* Which one a packet of this host takes. */
+/* Returns the path that a packet of this host takes. */
 unsigned paths_find(struct paths *paths, unsigned host, const struct packet *packet);
 
-/* Whether a packet of `bytes` comes through at `now_ns`. */
+/* Returns false if the path loses a packet of `bytes` at `now_ns`. */
 bool paths_pass(struct paths *paths, unsigned path, uint64_t now_ns, uint32_t bytes);
 
 #endif

@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What a lab counted, in JSON. */
+/* report.c: prints the counters of a lab as JSON. */
 #include <errno.h>
 #include <jansson.h>
 #include <stdio.h>
 
 #include "lab.h"
 
-#define LATE_SHARE  20	   /* the 20th part of a round trip is too much */
-#define LATE_MIN_NS 200000 /* and less than this is not held against a busy machine */
+/* Packets were late if more than 1 % left later than 1 / LATE_SHARE of a round trip, and at least LATE_MIN_NS. */
+#define LATE_SHARE  20
+#define LATE_MIN_NS 200000
 
-bool lab_was_late(const struct lab_plan *plan, const struct switch_counts *counts)
+bool lab_was_late(const struct lab_config *config, const struct switch_counts *counts)
 {
-	uint64_t bound_ns = plan->rtt_ns / LATE_SHARE;
+	uint64_t bound_ns = config->rtt_ns / LATE_SHARE;
 
 	return counts->late_p99_ns > (bound_ns > LATE_MIN_NS ? bound_ns : LATE_MIN_NS);
 }
@@ -39,11 +40,11 @@ static json_t *link_counts(unsigned host, const char *direction,
 		times(link->wait_p50_ns, link->wait_p99_ns, link->wait_max_ns));
 }
 
-static json_t *paths(const struct lab_plan *plan, const struct switch_counts *counts)
+static json_t *paths(const struct lab_config *config, const struct switch_counts *counts)
 {
 	json_t *array = json_array();
 
-	for (unsigned i = 0; i < plan->path_count && plan->path_count > 1; i++) {
+	for (unsigned i = 0; i < config->path_count && config->path_count > 1; i++) {
 		const struct link_stats *stats = &counts->paths[i];
 
 		json_array_append_new(array, json_pack("{s:I, s:{s:I, s:I}}", "forwarded",
@@ -54,39 +55,39 @@ static json_t *paths(const struct lab_plan *plan, const struct switch_counts *co
 	return array;
 }
 
-static json_t *statuses(const struct lab_plan *plan, const struct lab_result *result)
+static json_t *statuses(const struct lab_config *config, const struct lab_result *result)
 {
 	json_t *array = json_array();
 
-	for (unsigned i = 0; i < plan->hosts; i++)
-		json_array_append_new(array, result->status[i] == CREW_RUNNING
+	for (unsigned i = 0; i < config->hosts; i++)
+		json_array_append_new(array, result->status[i] == LAB_RUNNING
 						     ? json_null()
 						     : json_integer(result->status[i]));
 	return array;
 }
 
-int lab_print_json(const struct lab_plan *plan, const struct lab_outcome *outcome, FILE *to)
+int lab_print_json(const struct lab_config *config, const struct lab_outcome *outcome, FILE *to)
 {
 	const struct lab_result *result = outcome->result;
 	const struct switch_counts *counts = &result->counts;
 	json_t *links = json_array(), *object;
 	int rc;
 
-	for (unsigned i = 0; i < plan->hosts; i++) {
+	for (unsigned i = 0; i < config->hosts; i++) {
 		json_array_append_new(links, link_counts(i, "up", &counts->links[i][LAB_UP],
 							 result->overruns[i]));
 		json_array_append_new(links,
 				      link_counts(i, "down", &counts->links[i][LAB_DOWN], 0));
 	}
 	object = json_pack("{s:i, s:I, s:f, s:o, s:o, s:o, s:{s:I, s:I, s:I}, s:o, s:b}", "hosts",
-			   (int)plan->hosts, "seed", (json_int_t)plan->seed, "seconds",
-			   (double)result->elapsed_ns / 1e9, "statuses", statuses(plan, result),
-			   "links", links, "paths", paths(plan, counts), "unforwarded",
+			   (int)config->hosts, "seed", (json_int_t)config->seed, "seconds",
+			   (double)result->elapsed_ns / 1e9, "statuses", statuses(config, result),
+			   "links", links, "paths", paths(config, counts), "unforwarded",
 			   "misaddressed", (json_int_t)counts->misaddressed, "malformed",
 			   (json_int_t)counts->malformed, "memory", (json_int_t)counts->starved,
 			   "late",
 			   times(counts->late_p50_ns, counts->late_p99_ns, counts->late_max_ns),
-			   "was_late", (int)lab_was_late(plan, counts));
+			   "was_late", (int)lab_was_late(config, counts));
 	if (!object)
 		return -ENOMEM;
 	rc = json_dumpf(object, to, JSON_COMPACT | JSON_REAL_PRECISION(9));

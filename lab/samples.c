@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Comma-separated, for whatever draws it. The file is buffered: a switch has no time to wait for a disk. */
+/* samples.c: writes comma-separated values. The file is buffered, because the switch must not wait for a disk. */
 #include "samples.h"
 
 #include <errno.h>
@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "star.h"
+#include "switch_state.h"
 
 #define BUFFER_BYTES (1 << 20)
 #define US_A_SECOND  1000000
@@ -43,20 +43,20 @@ uint64_t samples_next_ns(const struct samples *samples)
 	return samples->next_ns;
 }
 
-void samples_take(struct samples *samples, const struct wire *wires, unsigned count,
+void samples_take(struct samples *samples, const struct lab_link *links, unsigned count,
 		  uint64_t start_ns)
 {
 	uint64_t at_us = samples->next_ns / NS_A_US;
 
 	for (unsigned i = 0; i < count; i++) {
-		const struct wire *wire = &wires[i];
-		const struct link_stats *stats = &wire->link.stats;
+		const struct lab_link *link = &links[i];
+		const struct link_stats *stats = &link->model.stats;
 
 		fprintf(samples->file,
 			"%" PRIu64 ".%06" PRIu64 ",%u,%s,%" PRIu64 ",%" PRIu64 ",%" PRIu64 "\n",
-			at_us / US_A_SECOND, at_us % US_A_SECOND, wire->host,
-			wire->direction == LAB_UP ? "up" : "down", wire->bytes,
-			link_queued_bytes(&wire->link, start_ns + samples->next_ns),
+			at_us / US_A_SECOND, at_us % US_A_SECOND, link->host,
+			link->direction == LAB_UP ? "up" : "down", link->bytes,
+			link_queued_bytes(&link->model, start_ns + samples->next_ns),
 			stats->lost + stats->overflow + stats->cut);
 	}
 	samples->next_ns += samples->interval_ns;

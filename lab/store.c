@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Free lists over blocks from malloc. What is used last is got first, for it is warm. */
+/* store.c: free lists over blocks from malloc. What was freed last is reused first, because it is likely in the cache. */
 #include "store.h"
 
 #include <assert.h>
@@ -32,7 +32,7 @@ static uint32_t aligned(size_t size)
 	return (uint32_t)((size + ALIGNMENT - 1) & ~(size_t)(ALIGNMENT - 1));
 }
 
-/* A new block; its objects begin ALIGNMENT bytes into it. */
+/* Allocates a block; returns the start of its objects, ALIGNMENT bytes into it, or NULL at the limit. */
 static uint8_t *grow(struct store *store)
 {
 	struct store_block *block;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The switch's clockwork. A turn sees to what is due, sleeps, and reads. Time goes forward in every link because what
- * is due is seen to in order of time before anything new, stamped later, is read.
+ * switch.c: the event loop of the switch. A turn handles what is due, sleeps, and reads packets. Everything that is due is
+ * handled in the order of time before new packets are read, so that time does not go back in any link.
  */
 #include "switch.h"
 
@@ -12,74 +12,70 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/rng.h"
-#include "star.h"
+#include "switch_state.h"
 
 #define NS_A_SECOND UINT64_C(1000000000)
 
-/* A sleep may end this much too late; the rest is spent looking at the clock. */
+/* A sleep may end this much too late, so it ends this much early, and the rest is spent polling. */
 #define SPIN_NS 60000
 
-static uint64_t clock_ns(clockid_t clock)
+static uint64_t wall_ns(void)
 {
 	struct timespec now;
 
-	clock_gettime(clock, &now);
+	clock_gettime(CLOCK_REALTIME, &now);
 	return (uint64_t)now.tv_sec * NS_A_SECOND + (uint64_t)now.tv_nsec;
 }
 
-uint64_t switch_now_ns(void)
-{
-	return clock_ns(CLOCK_MONOTONIC);
-}
-
-/* Half of the memory: the hosts live on this machine too. */
+/* Half of the machine's memory: the hosts' processes need some too. */
 static uint64_t memory_limit(void)
 {
 	return (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE) / 2;
 }
 
-static int open_wires(struct lab_switch *sw)
+static int open_links(struct lab_switch *sw)
 {
-	unsigned count = sw->plan->hosts * LAB_DIRECTIONS;
+	unsigned count = sw->config->hosts * LAB_DIRECTIONS;
 	struct rng seeds;
 	int rc = heap_reserve(&sw->due, count);
 
 	if (rc)
 		return rc;
-	sw->wires = calloc(count, sizeof(*sw->wires));
-	if (!sw->wires)
+	sw->links = calloc(count, sizeof(*sw->links));
+	if (!sw->links)
 		return -ENOMEM;
-	rng_seed(&seeds, sw->plan->seed);
+	rng_seed(&seeds, sw->config->seed);
 	for (unsigned i = 0; i < count; i++) {
-		struct wire *wire = &sw->wires[i];
+		struct lab_link *link = &sw->links[i];
 
-		wire->host = i / LAB_DIRECTIONS;
-		wire->direction = i % LAB_DIRECTIONS;
-		link_init(&wire->link, &sw->plan->links[wire->host][wire->direction].attr,
+		link->host = i / LAB_DIRECTIONS;
+		link->direction = i % LAB_DIRECTIONS;
+		link_init(&link->model, &sw->config->links[link->host][link->direction].attr,
 			  rng_u64(&seeds));
-		delay_init(&wire->delay);
+		delay_init(&link->delay);
 	}
-	return paths_open(&sw->paths, sw->plan, &seeds);
+	return paths_open(&sw->paths, sw->config, &seeds);
 }
 
-/* What is written while it runs, as the plan asks. */
+/* Opens the capture and the samples, if configured. */
 static int open_records(struct lab_switch *sw, char error[LAB_ERROR_SIZE])
 {
-	const struct lab_plan *plan = sw->plan;
-	const char *path = plan->capture;
+	const struct lab_config *config = sw->config;
+	const char *path = config->capture;
 	int rc = path ? capture_open(path, &sw->capture) : 0;
 
-	if (!rc && plan->samples) {
-		path = plan->samples;
-		rc = samples_open(path, plan->sample_interval_ns, &sw->samples);
+	if (!rc && config->samples) {
+		path = config->samples;
+		rc = samples_open(path, config->sample_interval_ns, &sw->samples);
 	}
 	if (rc)
 		snprintf(error, LAB_ERROR_SIZE, "cannot write %s: %s", path, strerror(-rc));
 	return rc;
 }
 
-int switch_open(const struct lab_plan *plan, const int *tuns, char error[LAB_ERROR_SIZE],
+int switch_open(const struct lab_config *config, const int *tuns, char error[LAB_ERROR_SIZE],
 		struct lab_switch **out)
 {
 	struct lab_switch *sw = calloc(1, sizeof(*sw));
@@ -89,13 +85,13 @@ int switch_open(const struct lab_plan *plan, const int *tuns, char error[LAB_ERR
 		snprintf(error, LAB_ERROR_SIZE, "no memory for the switch");
 		return -ENOMEM;
 	}
-	sw->plan = plan;
+	sw->config = config;
 	heap_init(&sw->due);
-	store_init(&sw->store, plan->mtu, memory_limit());
-	sw->wall_offset_ns = clock_ns(CLOCK_REALTIME) - switch_now_ns();
-	for (unsigned i = 0; i < plan->hosts; i++)
+	store_init(&sw->store, config->mtu, memory_limit());
+	sw->wall_offset_ns = wall_ns() - clock_now_ns();
+	for (unsigned i = 0; i < config->hosts; i++)
 		sw->polls[i] = (struct pollfd){ .fd = tuns[i], .events = POLLIN };
-	rc = open_wires(sw);
+	rc = open_links(sw);
 	sw->spare = store_buffer(&sw->store, PACKET_SIZE_MAX);
 	if (rc || !sw->spare) {
 		snprintf(error, LAB_ERROR_SIZE, "no memory for the switch");
@@ -115,9 +111,9 @@ int switch_close(struct lab_switch *sw)
 {
 	int rc = capture_close(sw->capture), other = samples_close(sw->samples);
 
-	for (unsigned i = 0; sw->wires && i < sw->plan->hosts * LAB_DIRECTIONS; i++)
-		delay_destroy(&sw->wires[i].delay);
-	free(sw->wires);
+	for (unsigned i = 0; sw->links && i < sw->config->hosts * LAB_DIRECTIONS; i++)
+		delay_destroy(&sw->links[i].delay);
+	free(sw->links);
 	paths_close(&sw->paths);
 	heap_destroy(&sw->due);
 	store_destroy(&sw->store);
@@ -127,11 +123,11 @@ int switch_close(struct lab_switch *sw)
 
 void switch_start(struct lab_switch *sw)
 {
-	sw->start_ns = switch_now_ns();
+	sw->start_ns = clock_now_ns();
 }
 
-/* `planned`: what the link was to be, for the length of its bursts. */
-static void apply_event(const struct lab_event *event, struct lab_link_plan planned,
+/* Changes a link. `planned` is its configuration, which has the length of bursts. */
+static void apply_event(const struct lab_event *event, struct lab_link_config planned,
 			struct link *link)
 {
 	switch (event->change) {
@@ -143,7 +139,7 @@ static void apply_event(const struct lab_event *event, struct lab_link_plan plan
 		link->attr.rate_bps = event->rate_bps;
 		break;
 	case LAB_LINK_LOSS:
-		plan_loss(&planned, event->loss);
+		config_loss(&planned, event->loss);
 		link->attr.loss = planned.attr.loss;
 		link->attr.burst_enter = planned.attr.burst_enter;
 		link->attr.burst_leave = planned.attr.burst_leave;
@@ -154,28 +150,28 @@ static void apply_event(const struct lab_event *event, struct lab_link_plan plan
 
 static void apply_to_host(struct lab_switch *sw, const struct lab_event *event, unsigned host)
 {
-	const struct lab_link_plan *planned = sw->plan->links[host];
+	const struct lab_link_config *planned = sw->config->links[host];
 
 	if (event->change != LAB_LINK_LOSS)
-		apply_event(event, planned[LAB_UP], &wire_of(sw, host, LAB_UP)->link);
-	apply_event(event, planned[LAB_DOWN], &wire_of(sw, host, LAB_DOWN)->link);
+		apply_event(event, planned[LAB_UP], &link_of(sw, host, LAB_UP)->model);
+	apply_event(event, planned[LAB_DOWN], &link_of(sw, host, LAB_DOWN)->model);
 }
 
-/* When the next change of the plan is due. */
+/* Returns when the next change is due. */
 static uint64_t event_ns(const struct lab_switch *sw)
 {
-	if (!sw->start_ns || sw->next_event == sw->plan->event_count)
+	if (!sw->start_ns || sw->next_event == sw->config->event_count)
 		return UINT64_MAX;
-	return sw->start_ns + sw->plan->events[sw->next_event].at_ns;
+	return sw->start_ns + sw->config->events[sw->next_event].at_ns;
 }
 
 static void apply_events(struct lab_switch *sw, uint64_t now_ns)
 {
 	for (; event_ns(sw) <= now_ns; sw->next_event++) {
-		const struct lab_event *event = &sw->plan->events[sw->next_event];
+		const struct lab_event *event = &sw->config->events[sw->next_event];
 
 		if (event->of_path) {
-			apply_event(event, sw->plan->paths[event->first],
+			apply_event(event, sw->config->paths[event->first],
 				    &sw->paths.links[event->first]);
 			continue;
 		}
@@ -190,12 +186,12 @@ static uint64_t sample_ns(const struct lab_switch *sw)
 					   : UINT64_MAX;
 }
 
-/* Changes and samples, those that are due, and then the packets. */
+/* Handles changes and samples that are due, then packets. */
 static void do_what_is_due(struct lab_switch *sw, uint64_t now_ns)
 {
 	apply_events(sw, now_ns);
 	while (sample_ns(sw) <= now_ns)
-		samples_take(sw->samples, sw->wires, sw->plan->hosts * LAB_DIRECTIONS,
+		samples_take(sw->samples, sw->links, sw->config->hosts * LAB_DIRECTIONS,
 			     sw->start_ns);
 	forward_due(sw, now_ns);
 }
@@ -214,23 +210,23 @@ static uint64_t next_due_ns(const struct lab_switch *sw, uint64_t latest_ns)
 
 bool switch_turn(struct lab_switch *sw, const int control[2], uint64_t latest_ns)
 {
-	unsigned hosts = sw->plan->hosts;
-	uint64_t now_ns = switch_now_ns(), next, wait_ns;
+	unsigned hosts = sw->config->hosts;
+	uint64_t now_ns = clock_now_ns(), next, wait_ns;
 	struct timespec timeout;
 
 	do_what_is_due(sw, now_ns);
 	next = next_due_ns(sw, latest_ns);
-	now_ns = switch_now_ns();
+	now_ns = clock_now_ns();
 	wait_ns = next > now_ns + SPIN_NS ? next - now_ns - SPIN_NS : 0;
 	timeout.tv_sec = (time_t)(wait_ns / NS_A_SECOND);
 	timeout.tv_nsec = (long)(wait_ns % NS_A_SECOND);
-	for (unsigned i = 0; i < STAR_CONTROLS; i++)
+	for (unsigned i = 0; i < SWITCH_CONTROLS; i++)
 		sw->polls[hosts + i] = (struct pollfd){ .fd = control[i], .events = POLLIN };
-	if (ppoll(sw->polls, hosts + STAR_CONTROLS, next == UINT64_MAX ? NULL : &timeout, NULL) <=
+	if (ppoll(sw->polls, hosts + SWITCH_CONTROLS, next == UINT64_MAX ? NULL : &timeout, NULL) <=
 	    0)
 		return false;
-	/* Times must go forward in every link: first what became due during the sleep. */
-	now_ns = switch_now_ns();
+	/* What became due during the sleep comes before packets that are read now. */
+	now_ns = clock_now_ns();
 	do_what_is_due(sw, now_ns);
 	for (unsigned i = 0; i < hosts; i++) {
 		if (sw->polls[i].revents & POLLIN)
@@ -248,23 +244,23 @@ void switch_counts(const struct lab_switch *sw, struct switch_counts *out)
 	out->starved = sw->starved;
 	for (unsigned i = 0; i < LAB_PATHS_MAX; i++)
 		out->paths[i] = sw->paths.links[i].stats;
-	for (unsigned i = 0; i < sw->plan->hosts * LAB_DIRECTIONS; i++) {
-		const struct wire *wire = &sw->wires[i];
+	for (unsigned i = 0; i < sw->config->hosts * LAB_DIRECTIONS; i++) {
+		const struct lab_link *link = &sw->links[i];
 
-		out->links[wire->host][wire->direction] = (struct switch_link_counts){
-			.stats = wire->link.stats,
-			.bytes = wire->bytes,
-			.marked = wire->marked,
-			.refused = wire->refused,
-			.late_p50_ns = lateness_quantile_ns(&wire->lateness, 0.50),
-			.late_p99_ns = lateness_quantile_ns(&wire->lateness, 0.99),
-			.late_max_ns = wire->lateness.max_ns,
-			.wait_p50_ns = lateness_quantile_ns(&wire->waiting, 0.50),
-			.wait_p99_ns = lateness_quantile_ns(&wire->waiting, 0.99),
-			.wait_max_ns = wire->waiting.max_ns,
+		out->links[link->host][link->direction] = (struct switch_link_counts){
+			.stats = link->model.stats,
+			.bytes = link->bytes,
+			.marked = link->marked,
+			.refused = link->refused,
+			.late_p50_ns = lateness_quantile_ns(&link->lateness, 0.50),
+			.late_p99_ns = lateness_quantile_ns(&link->lateness, 0.99),
+			.late_max_ns = link->lateness.max_ns,
+			.wait_p50_ns = lateness_quantile_ns(&link->waiting, 0.50),
+			.wait_p99_ns = lateness_quantile_ns(&link->waiting, 0.99),
+			.wait_max_ns = link->waiting.max_ns,
 		};
 		if (all)
-			lateness_merge(all, &wire->lateness);
+			lateness_merge(all, &link->lateness);
 	}
 	if (all) {
 		out->late_p50_ns = lateness_quantile_ns(all, 0.50);

@@ -1,29 +1,31 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * switch.h: the middle of the star. One thread moves packets from TUN to TUN, through the model of the sender's link up
- * and that of the receiver's link down.
+ * switch.h: the switch. One thread moves packets from TUN to TUN, through the models of the sender's uplink and of the
+ * receiver's downlink.
  *
- * What the model decides is planned time: a packet enters the link down when it was due to leave the link up, however
- * late this process comes to see to it. So lateness shows only where a packet leaves for a host, never adds up, and is
- * measured there.
+ * Times are those of the model: a packet enters the downlink when it was due to leave the uplink, even if this process
+ * handles it later. So lateness occurs only where a packet is written to a host, does not add up, and is measured there.
  */
 #ifndef LAB_SWITCH_H
 #define LAB_SWITCH_H
 
 #include "lateness.h"
-#include "plan.h"
+#include "config.h"
 
 struct lab_switch;
 
 struct switch_link_counts {
 	struct link_stats stats;
-	uint64_t bytes;	  /* that came out, of IP packets */
-	uint64_t marked;  /* those of stats.marked that said they understand marks */
-	uint64_t refused; /* by the host's kernel */
+	/* as in struct lab_link */
+	uint64_t bytes;
+	uint64_t marked;
+	uint64_t refused;
+	/* how late packets were written to the host: median, 99th percentile, maximum */
 	uint64_t late_p50_ns;
 	uint64_t late_p99_ns;
 	uint64_t late_max_ns;
-	uint64_t wait_p50_ns; /* at the entrance, behind other packets */
+	/* how long packets waited behind others before the link */
+	uint64_t wait_p50_ns;
 	uint64_t wait_p99_ns;
 	uint64_t wait_max_ns;
 };
@@ -31,32 +33,34 @@ struct switch_link_counts {
 struct switch_counts {
 	struct switch_link_counts links[LAB_HOSTS_MAX][LAB_DIRECTIONS];
 	struct link_stats paths[LAB_PATHS_MAX];
-	uint64_t misaddressed; /* to no host of the lab */
+	/* packets dropped: to no host, malformed, and for lack of memory */
+	uint64_t misaddressed;
 	uint64_t malformed;
-	uint64_t starved; /* there was no memory for them */
+	uint64_t starved;
+	/* lateness over all links */
 	uint64_t late_p50_ns;
 	uint64_t late_p99_ns;
 	uint64_t late_max_ns;
 };
 
-/* `tuns`: a descriptor a host, with virtio headers, not blocking. -errno; the text of it goes to error. */
-int switch_open(const struct lab_plan *plan, const int *tuns, char error[LAB_ERROR_SIZE],
+/* Creates the switch. tuns[] has each host's descriptor: non-blocking, with virtio headers. Returns 0, or -errno with the
+ * reason in error. */
+int switch_open(const struct lab_config *config, const int *tuns, char error[LAB_ERROR_SIZE],
 		struct lab_switch **out);
 
-/* From now on the plan's events count. */
+/* Starts the clock of config->events and of the samples. */
 void switch_start(struct lab_switch *sw);
 
 /*
- * Does what is due, then sleeps until more is, until a packet comes, `control` is readable, or `latest_ns` (by
- * switch_now_ns(); UINT64_MAX: never) has come. True if control is readable or its writer has gone.
+ * Handles everything that is due, then sleeps until something else is, a packet arrives, a descriptor in control[] is
+ * readable, or it is `latest_ns` (by clock_now_ns(); UINT64_MAX: never). Returns true if a descriptor in control[] is
+ * readable or was closed by its writer.
  */
 bool switch_turn(struct lab_switch *sw, const int control[2], uint64_t latest_ns);
 
-uint64_t switch_now_ns(void);
-
 void switch_counts(const struct lab_switch *sw, struct switch_counts *out);
 
-/* -errno if the capture or the samples could not be written in full. */
+/* Frees the switch. Returns 0, or -errno if the capture or the samples could not be written. */
 int switch_close(struct lab_switch *sw);
 
 #endif

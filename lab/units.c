@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Each quantity is a decimal number and a suffix out of a table of its own. */
+/* units.c: each quantity is a decimal number and a suffix from a table of its own. */
 #include "units.h"
 
 #include <ctype.h>
@@ -13,14 +13,14 @@ struct suffix {
 	double factor;
 };
 
-/* Beyond this a double no longer holds every whole number, and no network is that large. */
+/* Above this a double does not represent every whole number. */
 #define LARGEST 9e15
 
 static int read_number(const char *text, double *value, const char **rest)
 {
 	char *end;
 
-	/* strtod would also take spaces, signs, "inf" and hexadecimal. */
+	/* strtod() also accepts spaces, signs, "inf" and hexadecimal. */
 	if (!isdigit((unsigned char)text[0]) && text[0] != '.')
 		return -EINVAL;
 	if (text[0] == '0' && (text[1] == 'x' || text[1] == 'X'))
@@ -125,7 +125,7 @@ int units_count(const char *text, uint64_t min, uint64_t max, uint64_t *out)
 	unsigned long long value;
 	char *end;
 
-	/* strtoull takes blanks and signs, and turns -1 into a large number. */
+	/* strtoull() also accepts spaces and signs, and turns -1 into a large number. */
 	if (!isdigit((unsigned char)text[0]))
 		return -EINVAL;
 	errno = 0;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* `godwit lab`: reads the command line into a plan, runs it, and reports. */
+/* `godwit lab`: reads the command line into a struct lab_config, runs it, and reports. */
 #include <errno.h>
 #include <getopt.h>
 #include <stdarg.h>
@@ -75,7 +75,7 @@ static int read_number(const char *option, uint64_t min, uint64_t max, uint64_t 
 	return 0;
 }
 
-static int read_option(int id, const char *name, char **argv, struct lab_plan *plan)
+static int read_option(int id, const char *name, char **argv, struct lab_config *config)
 {
 	char error[LAB_ERROR_SIZE];
 	uint64_t value = 0;
@@ -83,40 +83,40 @@ static int read_option(int id, const char *name, char **argv, struct lab_plan *p
 
 	switch (id) {
 	case OPTION_LINK_KEY:
-		rc = plan_set(&plan->every, name, optarg, error);
+		rc = config_set(&config->every, name, optarg, error);
 		return rc ? complain("--%s", error) : 0;
 	case OPTION_HOSTS:
 		rc = read_number(name, 1, LAB_HOSTS_MAX, &value);
-		plan->hosts = (unsigned)value;
+		config->hosts = (unsigned)value;
 		return rc;
 	case OPTION_MTU:
 		rc = read_number(name, LAB_MTU_MIN, LAB_MTU_MAX, &value);
-		plan->mtu = (uint32_t)value;
+		config->mtu = (uint32_t)value;
 		return rc;
 	case OPTION_SEED:
-		return read_number(name, 0, UINT64_MAX, &plan->seed);
+		return read_number(name, 0, UINT64_MAX, &config->seed);
 	case OPTION_RTT:
-		if (units_time_ns(optarg, &plan->rtt_ns))
+		if (units_time_ns(optarg, &config->rtt_ns))
 			return complain("--rtt \"%s\" is not a time such as 25ms or 200us", optarg);
 		return 0;
 	case OPTION_JSON:
-		plan->json = true;
+		config->json = true;
 		return 0;
 	case OPTION_KILL_ON_FAILURE:
-		plan->kill_on_failure = true;
+		config->kill_on_failure = true;
 		return 0;
 	case OPTION_NO_OFFLOAD:
-		plan->no_offload = true;
+		config->no_offload = true;
 		return 0;
 	case OPTION_PATHS:
 		rc = read_number(name, 1, LAB_PATHS_MAX, &value);
-		plan->path_count = (unsigned)value;
+		config->path_count = (unsigned)value;
 		return rc;
 	case OPTION_SAMPLES:
-		rc = plan_samples(plan, optarg, error);
+		rc = config_samples(config, optarg, error);
 		return rc ? complain("--samples \"%s\": %s", optarg, error) : 0;
 	case OPTION_PCAP:
-		plan->capture = optarg;
+		config->capture = optarg;
 		return 0;
 	case OPTION_AT:
 	case OPTION_LINK:
@@ -130,7 +130,7 @@ static int read_option(int id, const char *name, char **argv, struct lab_plan *p
 }
 
 /* Reads all options (first) or those about single hosts (second time). */
-static int read_options(int argc, char **argv, bool single, struct lab_plan *plan)
+static int read_options(int argc, char **argv, bool single, struct lab_config *config)
 {
 	char error[LAB_ERROR_SIZE];
 	int id, index = 0, rc = 0;
@@ -139,48 +139,48 @@ static int read_options(int argc, char **argv, bool single, struct lab_plan *pla
 	/* '+': the command's own options are not ours. ':' tells a missing value from an unknown option. */
 	while (!rc && (id = getopt_long(argc, argv, "+:", long_options, &index)) != -1) {
 		if (!single)
-			rc = read_option(id, long_options[index].name, argv, plan);
-		else if (id == OPTION_LINK && plan_override(plan, optarg, error))
+			rc = read_option(id, long_options[index].name, argv, config);
+		else if (id == OPTION_LINK && config_override(config, optarg, error))
 			rc = complain("--link \"%s\": %s", optarg, error);
-		else if (id == OPTION_PATH && plan_path(plan, optarg, error))
+		else if (id == OPTION_PATH && config_path(config, optarg, error))
 			rc = complain("--path \"%s\": %s", optarg, error);
-		else if (id == OPTION_AT && plan_event(plan, optarg, error))
+		else if (id == OPTION_AT && config_event(config, optarg, error))
 			rc = complain("--at \"%s\": %s", optarg, error);
 	}
 	return rc;
 }
 
-static int read_plan(int argc, char **argv, struct lab_plan *plan)
+static int read_config(int argc, char **argv, struct lab_config *config)
 {
-	plan_init(plan);
-	if (read_options(argc, argv, false, plan))
+	config_init(config);
+	if (read_options(argc, argv, false, config))
 		return -EINVAL;
 	if (optind >= argc)
 		return complain("which command?");
-	plan_links(plan);
-	if (read_options(argc, argv, true, plan))
+	config_links(config);
+	if (read_options(argc, argv, true, config))
 		return -EINVAL;
-	plan_queues(plan);
-	plan->command = argv + optind;
+	config_queues(config);
+	config->command = argv + optind;
 	return 0;
 }
 
 /* One line, about the worse of the two. */
-static void warn(const struct lab_plan *plan, const struct lab_result *result)
+static void warn(const struct lab_config *config, const struct lab_result *result)
 {
 	const struct switch_counts *counts = &result->counts;
 	uint64_t overruns = 0;
 
-	for (unsigned i = 0; i < plan->hosts; i++)
+	for (unsigned i = 0; i < config->hosts; i++)
 		overruns += result->overruns[i];
 	if (overruns) {
 		fprintf(stderr,
-			"godwit lab: warning: the switch did not keep up and lost %llu packets that the plan would not have; "
+			"godwit lab: warning: the switch did not keep up and lost %llu packets that the configuration would not have; "
 			"fewer hosts or a lower rate of sending would help\n",
 			(unsigned long long)overruns);
 		return;
 	}
-	if (!lab_was_late(plan, counts))
+	if (!lab_was_late(config, counts))
 		return;
 	fprintf(stderr,
 		"godwit lab: warning: the switch was late: of 100 packets one left %.2f ms or more after its time; "
@@ -190,24 +190,24 @@ static void warn(const struct lab_plan *plan, const struct lab_result *result)
 
 static int lab_main(int argc, char **argv)
 {
-	static struct lab_plan plan;
+	static struct lab_config config;
 	struct lab_outcome outcome;
 	char error[LAB_ERROR_SIZE] = "";
 	int failed, status = EXIT_DONE;
 
-	if (read_plan(argc, argv, &plan))
+	if (read_config(argc, argv, &config))
 		return EXIT_USAGE;
-	if (lab_run(&plan, &outcome, error)) {
+	if (lab_run(&config, &outcome, error)) {
 		complain("%s", error);
 		return EXIT_FAILED;
 	}
 	failed = outcome.result->first_failed;
 	if (outcome.result->finished) {
-		warn(&plan, outcome.result);
-		if (plan.json && lab_print_json(&plan, &outcome, stdout))
+		warn(&config, outcome.result);
+		if (config.json && lab_print_json(&config, &outcome, stdout))
 			status = EXIT_FAILED;
 	}
-	if (failed != CREW_RUNNING)
+	if (failed != LAB_RUNNING)
 		status = outcome.result->status[failed];
 	if (outcome.signal)
 		status = EXIT_BY_SIGNAL + outcome.signal;

@@ -28,9 +28,8 @@
 
 uint64_t rendezvous_now(void)
 {
-	struct clock clock = clock_monotonic();
 
-	return clock_now_ns(&clock);
+	return clock_now_ns();
 }
 
 /* 0 when the socket is ready (or failed: the next call on it tells), -ETIMEDOUT, -EINTR. fd -1 just sleeps. */

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * auto.h: exact messages, each the way that will be fastest.
+ * auto.h: exact messages, each under the scheme that is predicted to be fastest.
  *
- * Before a message is sent its time is predicted, by its size and by what was measured of the path (round trip, rate, loss,
- * bursts): repeated as Selective Repeat does it, or coded with one parity or another (erasure.h). The best is taken, with
- * some reluctance to change. While nothing is known to be lost it is Selective Repeat, packet for packet.
+ * Before a message is sent, its completion time is predicted under Selective Repeat and under several codes (erasure.h),
+ * from its size and from the measured round-trip time, rate, loss and bursts. The fastest is used; the previous choice
+ * stays if the difference is small. As long as no loss was measured this is Selective Repeat.
  *
- * The choice is the sender's. The receiver learns of it from the announcement, and has memory ready for either: a transfer
- * is two messages, as under gw_erasure, of which the second stays empty where nothing is coded. It costs an entry in
- * datagrams that are sent anyway, and a slot.
+ * The sender chooses, and the announcement tells the receiver, which has memory for both. A transfer is two messages, as
+ * under gw_erasure; the second one is empty if nothing is coded. It then costs a slot, and an entry in control datagrams
+ * that are sent anyway.
  */
 #ifndef GODWIT_AUTO_H
 #define GODWIT_AUTO_H
@@ -19,10 +19,11 @@
 extern "C" {
 #endif
 
-/* The options of a transfer are a struct gw_erasure, and they are needed. What it leaves open is chosen. */
+/* The options of a transfer are a struct gw_erasure, which must be given. Its attributes that are 0 are chosen. */
 extern GW_API const struct gw_scheme gw_auto;
 
-/* The latest choice of a sender's, and why, in a sentence for a person. Returns the length; cut if it does not fit. */
+/* Writes a sentence for people with the sender's latest choice and the reason. Returns its length; the text is truncated if
+ * it does not fit. */
 GW_API int gw_auto_explain(const struct gw_erasure *erasure, char *text, size_t size);
 
 #ifdef __cplusplus

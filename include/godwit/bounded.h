@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * bounded.h: messages that end in time rather than whole.
+ * bounded.h: messages that end by a deadline, complete or not.
  *
- * A bounded transfer ends when every packet has landed, when the sender has sent everything and nothing more comes, or at
- * a deadline, whichever is first. What is missing then stays missing, and the outcome says how much and why. Nothing
- * chooses this scheme by itself: a caller names it, where its computation can stand a loss.
+ * A bounded transfer ends when every packet has landed, when the sender has sent everything and no more packets arrive, or
+ * at a deadline, whichever is first. Packets that are missing then stay missing, and the outcome says how many and why. The
+ * library never chooses this scheme by itself: the caller does, if its computation tolerates loss.
  *
- * All of it is the receiver's: a sender gives no options.
+ * All options are the receiver's. A sender gives none.
  */
 #ifndef GODWIT_BOUNDED_H
 #define GODWIT_BOUNDED_H
@@ -20,67 +20,92 @@ extern "C" {
 extern GW_API const struct gw_scheme gw_bounded;
 
 /*
- * What messages of one kind from one peer have cost a byte. The caller keeps one for each peer and kind of operation,
- * zeroed at first: small messages cost more a byte than large ones, and one figure for both would fit neither.
+ * The time that messages of one kind from one peer take for each byte. The caller keeps one for each peer and kind of
+ * operation, zeroed at first. Small messages take longer for each byte than large ones, so that one value would not fit
+ * both.
  */
 struct gw_pace {
-	double ns_per_byte; /* smoothed; the dearest so far while there are few */
+	/* smoothed time for each byte; the longest so far during the first four messages */
+	double ns_per_byte;
+	/* messages measured */
 	uint32_t messages;
 	uint32_t reserved;
 };
 
-/* A message brought so many bytes in so long. A bounded receive that was given a pace does this itself. */
+/* Adds a message that brought so many bytes in so much time. A bounded receive does this itself if it has a pace. */
 GW_API void gw_pace_add(struct gw_pace *pace, uint64_t bytes, uint64_t elapsed_ns);
 
-/* How long a message of that length may take: the median over the paces, so that one slow peer does not set the time for
- * all, and a quarter on top. 0 while fewer than half of them have seen enough. */
+/* Returns how long a message of that length may take: the median over the paces, so that a single slow peer does not
+ * determine it, plus a quarter. Returns 0 while fewer than half of the paces have measured enough messages. */
 GW_API uint64_t gw_pace_timeout_ns(const struct gw_pace *paces, uint32_t count, uint64_t length);
 
+/* Why a receive ended. */
 enum gw_bounded_reason {
-	GW_BOUNDED_FAILED,   /* the queue pair ended, or the receive was completed by hand */
-	GW_BOUNDED_WHOLE,    /* nothing is missing */
-	GW_BOUNDED_EARLY,    /* all was sent, and nothing more came for a grace */
-	GW_BOUNDED_DEADLINE, /* time was up */
-	GW_BOUNDED_FLOOR,    /* time was up, and repairs then brought it to the floor */
-	GW_BOUNDED_GAVE_UP,  /* not even the floor was reached: status -ETIMEDOUT */
-	GW_BOUNDED_PREEMPTED, /* a newer message of its line began; below its floor: status -ETIMEDOUT */
+	/* the queue pair failed, or the receive was completed by gw_recv_complete() */
+	GW_BOUNDED_FAILED,
+	/* every packet landed */
+	GW_BOUNDED_WHOLE,
+	/* everything was sent, and no packet landed for grace_ns */
+	GW_BOUNDED_EARLY,
+	/* the deadline passed */
+	GW_BOUNDED_DEADLINE,
+	/* the deadline passed, and retransmissions then brought the message to its floor */
+	GW_BOUNDED_FLOOR,
+	/* the floor was not reached within give_up_ns: status -ETIMEDOUT */
+	GW_BOUNDED_GAVE_UP,
+	/* a newer message of the same line began to land; status -ETIMEDOUT if this one was below its floor */
+	GW_BOUNDED_PREEMPTED,
 };
 
 /*
- * Receives of which the newest alone matters: those from one peer for one kind of operation. When a newer one
- * begins to land, the older ends at once with what it has; one that has not been announced yet, as soon as it is. The caller
- * keeps one for each peer and kind, zeroed at first; it must outlive its transfers.
+ * A line of receives of which only the newest matters, such as those from one peer for one kind of operation. When a newer
+ * one begins to land, an older one ends at once with what it has, or as soon as its length was announced. The caller keeps
+ * one for each peer and kind, zeroed at first; it must outlive its transfers. The members are private.
  */
 struct gw_line {
-	struct gw_recv *current; /* that has begun; private, as all of it */
+	/* the receive that has begun to land */
+	struct gw_recv *current;
+	/* receives posted, and the number of the one that has begun */
 	uint32_t posted;
 	uint32_t begun;
 };
 
-/* How a receive ended; set before its `done`. Which packets are missing is in the receive's bitmap, until it is closed. */
+/* How a receive ended; set before `done` is called. The receive's bitmap says which packets are missing, until it is
+ * closed. */
 struct gw_bounded_outcome {
-	uint64_t bytes;	     /* that landed */
-	uint64_t elapsed_ns; /* from the first sign of the message to its completion */
-	uint32_t reason;     /* enum gw_bounded_reason */
+	/* bytes that landed */
+	uint64_t bytes;
+	/* time from the first packet, announcement or end notice of the message to its completion */
+	uint64_t elapsed_ns;
+	/* enum gw_bounded_reason */
+	uint32_t reason;
 	uint32_t reserved;
 };
 
-#define GW_BOUNDED_KEEP 1u /* missing bytes stay as they were; otherwise they become zeros */
+/* Missing bytes keep their old content. Without this flag they become zeros. */
+#define GW_BOUNDED_KEEP 1u
 
 struct gw_bounded_options {
-	uint64_t
-		deadline_ns; /* from the message's first sign; default: what the pace says, or a second */
-	uint64_t
-		grace_ns; /* of silence once all was sent: networks reorder; default a quarter of the patience */
-	uint64_t give_up_ns; /* when a message below its floor fails; default ten deadlines */
-	uint32_t floor_ppm;  /* of the packets: below it, holes are repaired instead; default 0 */
-	uint32_t
-		ceiling_ppm; /* of packets missing, beyond which it fails with -EIO; default 100000, a tenth */
-	uint32_t flags; /* GW_BOUNDED_KEEP */
+	/* time from the first packet, announcement or end notice; default: from the pace, or one second */
+	uint64_t deadline_ns;
+	/* time without a packet, after everything was sent, that ends the message: networks reorder; default: a quarter of
+	 * gw_qp_patience_ns() */
+	uint64_t grace_ns;
+	/* time after which a message below its floor fails; default: ten deadlines */
+	uint64_t give_up_ns;
+	/* packets that must land, in millionths; below that, lost packets are retransmitted after the deadline; default 0 */
+	uint32_t floor_ppm;
+	/* packets missing, in millionths, above which the message fails with -EIO; default 100000, a tenth */
+	uint32_t ceiling_ppm;
+	/* GW_BOUNDED_KEEP */
+	uint32_t flags;
 	uint32_t reserved32;
-	struct gw_pace *pace;		    /* fed with the outcome; must outlive the transfer */
-	struct gw_bounded_outcome *outcome; /* likewise */
-	struct gw_line *line; /* newer ones of it pre-empt this one; null: nothing does */
+	/* updated with the outcome; must outlive the transfer; may be null */
+	struct gw_pace *pace;
+	/* where the outcome is written; must outlive the transfer; may be null */
+	struct gw_bounded_outcome *outcome;
+	/* line whose newer receives end this one; null: none */
+	struct gw_line *line;
 	uint64_t reserved[3];
 };
 

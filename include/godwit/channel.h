@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * channel.h: ordered send and receive of whole buffers to one peer. What an application uses.
+ * channel.h: ordered send and receive of whole buffers to one peer. This is the interface for applications.
  *
- * The i-th send on one end meets the i-th receive on the other, whatever their sizes. Every byte arrives, or the
- * operation says that it did not. Large buffers move without a copy on either side and are split so that the path stays
- * full; small ones share packets. A congestion controller and a pacer decide when data leaves.
+ * The i-th send of one end is matched with the i-th receive of the other, whatever their sizes. Every byte arrives, or the
+ * operation ends with an error. Large buffers are sent without a copy at either end, in several parts; small buffers share
+ * packets. A congestion controller and a pacer decide when data leaves.
  *
- * An operation ends once, with a status. A send that ended with 0 is in the peer's receive: so do not wait for a send
- * before posting the receive that the peer's own send needs. Operations may end in another order than they were posted.
- * A channel needs gw_progress() or gw_wait() on its context; callbacks run inside those.
+ * An operation ends once, with a status. A send ends with 0 when its data is in the peer's receive, so do not wait for a
+ * send before posting the receive that the peer's own send needs. Operations may end in another order than they were posted.
+ * A channel makes progress, and calls callbacks, only inside gw_progress(), gw_wait() or gw_op_wait().
  *
- * The two ends exchange a struct gw_channel_info by any means, and each connects to the other's. From then on silence
- * for peer_timeout_ns means that the peer is gone, also when nothing is open.
+ * To connect, the two ends exchange their struct gw_channel_info by any means, and each passes the other's to
+ * gw_channel_connect(). From then on a peer that is silent for peer_timeout_ns is declared dead, also when no operation is
+ * open.
  */
 #ifndef GODWIT_CHANNEL_H
 #define GODWIT_CHANNEL_H
@@ -27,101 +28,123 @@ struct gw_channel;
 struct gw_op;
 
 struct gw_channel_handler {
-	/* The peer closed (-ECONNRESET), fell silent (-ETIMEDOUT) or broke the protocol (-EPROTO); the channel carries
-	 * nothing any more. Every operation ends with the same status, before this call. Called once. May close it. */
+	/* The channel has failed: the peer closed it (-ECONNRESET), was silent (-ETIMEDOUT) or broke the protocol (-EPROTO).
+	 * Every operation has ended with the same status before. Called once; may close the channel. */
 	void (*gone)(struct gw_channel *channel, void *arg, int status, uint64_t now);
 };
 
-#define GW_CHANNEL_CRC                                                                             \
-	1u /* what this end sends carries a CRC-32 of the whole buffer, and the receiver checks it */
+/* Flag: sends of this end carry a CRC-32 of the whole buffer, which the receiver checks. */
+#define GW_CHANNEL_CRC 1u
 
 struct gw_channel_attr {
-	const char *congestion;	  /* controller: "default", "long-haul", "swift" or "none" */
-	uint64_t rate_bps;	  /* never faster than this; 0: no cap */
-	uint64_t peer_timeout_ns; /* default 10 s */
+	/* controller: "default", "long-haul", "swift" or "none"; null: "default" */
+	const char *congestion;
+	/* rate limit in bits of data per second; 0: none */
+	uint64_t rate_bps;
+	/* silence after which the peer is declared dead; default 10 s */
+	uint64_t peer_timeout_ns;
+	/* GW_CHANNEL_CRC */
 	uint32_t flags;
-	uint32_t
-		operations; /* unfinished at once, each way: up to 65536, rounded up to a power of two; default 4096 */
-	uint32_t
-		small_bytes; /* sends up to this are packed, and copied; the smaller of both ends'; default 4096 */
-	uint32_t
-		pack_bytes; /* that small sends are packed into; the smaller of both ends'; default 16 KiB */
-	uint32_t packs; /* in flight at once, each way: 4 to 256; default 32 */
-	uint32_t slots; /* large receives granted at once: a power of two up to 1024; default 256 */
-	uint64_t part_bytes; /* larger receives are split; default 64 MiB */
+	/* most open sends, and most open receives: up to 65536, rounded up to a power of two; default 4096 */
+	uint32_t operations;
+	/* bytes up to which a send is small: copied, and packed with others; the smaller value of both ends counts; default
+	 * 4096 */
+	uint32_t small_bytes;
+	/* bytes in a pack, a message of small sends; the smaller value of both ends counts; default 16 KiB */
+	uint32_t pack_bytes;
+	/* most packs in flight in each direction: 4 to 256; default 32 */
+	uint32_t packs;
+	/* most large receives granted to the peer at a time: a power of two up to 1024; default 256 */
+	uint32_t slots;
+	/* bytes above which a receive is split into several messages; default 64 MiB */
+	uint64_t part_bytes;
+	/* callbacks; may be null */
 	const struct gw_channel_handler *handler;
+	/* argument of the callbacks */
 	void *arg;
-	uint64_t
-		eager_bytes; /* of the peer's first large send, that it sends before it heard anything; default 64 KiB */
+	/* bytes of its first large send that the peer may send before it has received a grant; default 64 KiB */
+	uint64_t eager_bytes;
 	uint64_t reserved[3];
 };
 
-/* What a peer must know to connect, as bytes to be carried there by any means. */
+/* The description that a peer needs to connect. The program carries it to the peer. */
 struct gw_channel_info {
 	uint8_t bytes[320];
 };
 
-/* -EINVAL (also: no controller of that name), -ENOMEM, -ENOBUFS (max_qps are open: a channel takes two) */
+/* Creates a channel, which uses two queue pairs. Returns 0, -EINVAL (also if there is no such controller), -ENOMEM, or
+ * -ENOBUFS if fewer than two of the context's max_qps are left. */
 GW_API int gw_channel_create(struct gw_context *ctx, const struct gw_channel_attr *attr,
 			     struct gw_channel **out);
 GW_API int gw_channel_info(const struct gw_channel *channel, struct gw_channel_info *out);
 
 /*
- * Local: nothing is sent that needs an answer.
- * -EINVAL           not such a description
- * -EPROTONOSUPPORT  made by a version or a fabric that this one does not speak
- * -EISCONN          connected before
+ * Connects to a peer by its description. Does not wait for the peer. Returns 0, or
+ * -EINVAL           the bytes are not a description
+ * -EPROTONOSUPPORT  the peer has an incompatible version or fabric
+ * -EISCONN          the channel was connected before
  * -ENOBUFS          the context's receives or bitmap memory are used up; the channel can only be closed
  */
 GW_API int gw_channel_connect(struct gw_channel *channel, const struct gw_channel_info *peer);
 
-/* 0 while usable, -ENOTCONN before connect, or the status that `gone` was given. */
+/* Returns 0 if the channel is usable, -ENOTCONN before it is connected, or the status passed to `gone`. */
 GW_API int gw_channel_status(const struct gw_channel *channel);
 
-/* Tells the peer, and gives the channel and all its operations back: no callback follows, and all memory is the caller's.
- * An answer to a send that the peer has not heard yet is lost with it. */
+/* Closes the channel, tells the peer, and frees all operations: no callback follows, and all memory is the caller's. A
+ * result that the peer has not received yet may be lost. */
 GW_API int gw_channel_close(struct gw_channel *channel);
 
 /* ---- operations ----------------------------------------------------------------------------------------------- */
 
 struct gw_op_result {
-	int status; /* 0, or why it failed */
+	/* 0, or the error of the operation */
+	int status;
 	uint32_t reserved;
-	uint64_t
-		length; /* of the message; of a send that failed, or a receive that knows no length, 0 */
-	uint64_t moved; /* bytes known to have arrived */
+	/* bytes in the message; 0 for a send that failed, or a receive whose message is not known */
+	uint64_t length;
+	/* bytes known to have arrived */
+	uint64_t moved;
 };
 
-/* The operation ended: its memory is the caller's. Called once; the handle may be closed in it. */
+/* Called once, when the operation has ended and its memory is the caller's. May close the handle. */
 typedef void gw_op_fn(struct gw_op *op, void *arg, const struct gw_op_result *result);
 
 struct gw_op_attr {
-	void *addr;	  /* not written to when sending */
-	uint64_t length;  /* of a receive: the most that it takes */
-	struct gw_mr *mr; /* may be null up to small_bytes */
-	const struct gw_scheme *
-		scheme; /* of a large one; both ends name the same, or the channel ends; default gw_selective_repeat */
-	uint64_t deadline_ns; /* in the context's clock: ends with -ETIMEDOUT then; 0: none */
-	gw_op_fn *done;	      /* may be null: ask gw_op_test() */
+	/* the buffer; not written to by a send */
+	void *addr;
+	/* bytes in the buffer; a receive takes any message up to this */
+	uint64_t length;
+	/* registration of the buffer; may be null if it has at most small_bytes */
+	struct gw_mr *mr;
+	/* scheme for a large message, the same at both ends or the channel fails; default gw_selective_repeat */
+	const struct gw_scheme *scheme;
+	/* time, in the context's clock, at which the operation ends with -ETIMEDOUT; 0: none */
+	uint64_t deadline_ns;
+	/* called at the end; may be null: use gw_op_test() */
+	gw_op_fn *done;
+	/* argument of `done` */
 	void *arg;
-	/* The scheme's, kept until the operation ended. A struct gw_erasure serves one part (part_bytes) at a time, and its
-	 * max_length must hold one. */
+	/* options of the scheme, valid until the operation has ended. A struct gw_erasure serves one part (part_bytes) at a
+	 * time, and its max_length must be at least that. */
 	const void *options;
 	uint64_t reserved[3];
 };
 
 /*
- * -ENOTCONN, -EINVAL, -EFAULT (memory not inside `mr`)
- * -ENOBUFS  `operations` are open, or more than eight schemes are in use
- * or the status of a channel that is gone.
+ * Post an operation. Return 0, or
+ * -ENOTCONN  the channel is not connected
+ * -EINVAL
+ * -EFAULT    the buffer is not inside `mr`
+ * -ENOBUFS   `operations` are open, or more than eight schemes are in use
+ * or the status of a channel that has failed.
  *
- * Ends with
- * -EMSGSIZE         the receive is smaller than the message: at both ends
- * -ECANCELED        gw_op_cancel() at either end
- * -ETIMEDOUT        past its deadline (the other end: -ECANCELED), or the peer fell silent
- * -ECONNRESET       the peer closed
- * -EBADMSG          the CRC says that the bytes changed
- * -EPROTONOSUPPORT  the two ends named different schemes
+ * An operation ends with 0, or
+ * -EMSGSIZE         the receive is smaller than the message; at both ends
+ * -ECANCELED        gw_op_cancel() at either end, or the deadline of the other end passed
+ * -ETIMEDOUT        its deadline passed, or the peer was silent
+ * -ECONNRESET       the peer closed the channel
+ * -EBADMSG          the CRC does not match the data
+ * -EPROTONOSUPPORT  the two ends use different schemes
  * -EPROTO           the peer broke the protocol
  */
 GW_API int gw_channel_send(struct gw_channel *channel, const struct gw_op_attr *attr,
@@ -129,43 +152,57 @@ GW_API int gw_channel_send(struct gw_channel *channel, const struct gw_op_attr *
 GW_API int gw_channel_recv(struct gw_channel *channel, const struct gw_op_attr *attr,
 			   struct gw_op **out);
 
-/* 0 while it goes on; 1 when it ended, with *out set, which may be null. */
+/* Returns 0 while the operation is open; 1 when it has ended, and sets *out. `out` may be null. */
 GW_API int gw_op_test(const struct gw_op *op, struct gw_op_result *out);
 
-/* Makes progress until it ended: 0. -ETIMEDOUT when it has not, -EBUSY inside a callback, -EINTR when a signal came. */
+/* Makes progress until the operation has ended. Returns 0, -ETIMEDOUT if it has not ended in time, -EBUSY inside a callback,
+ * or -EINTR after a signal. */
 GW_API int gw_op_wait(struct gw_op *op, uint64_t timeout_ns);
 
-/* Ends it with -ECANCELED as soon as its memory is free, and its match at the other end too, unless that has it all
- * already. The numbering of the others does not change. -EALREADY when it ended. */
+/* Ends the operation with -ECANCELED as soon as its memory is no longer in use, and the matching one at the other end too,
+ * unless that has received everything. The matching of other operations does not change. Returns 0, or -EALREADY if it has
+ * ended. */
 GW_API int gw_op_cancel(struct gw_op *op);
 
-/* Gives the handle back. -EBUSY until it ended. */
+/* Frees the handle. Returns 0, or -EBUSY until the operation has ended. */
 GW_API int gw_op_close(struct gw_op *op);
 
-/* ---- operations, in the other sense ---------------------------------------------------------------------------- */
+/* ---- rate, statistics ------------------------------------------------------------------------------------------ */
 
-/* A cap on what leaves; 0 is a kill switch: no data leaves until it is set again, and the peer is kept. */
+/* Sets the rate limit; GW_RATE_UNLIMITED removes it. At 0 no data leaves until it is set again, and the connection stays
+ * open. */
 GW_API int gw_channel_set_rate(struct gw_channel *channel, uint64_t bits_per_second);
 
 struct gw_channel_stats {
-	uint64_t sends, receives;	     /* ended well */
-	uint64_t sent_bytes, received_bytes; /* of those */
-	uint64_t failed;		     /* operations that ended otherwise */
-	uint64_t packs, records;	     /* sent: packs of small things, and what was in them */
-	uint64_t parts;			     /* messages that carried large sends */
-	uint64_t skips;			     /* large receives that met no large send */
+	/* operations that ended with status 0, and their bytes */
+	uint64_t sends, receives;
+	uint64_t sent_bytes, received_bytes;
+	/* operations that ended with an error */
+	uint64_t failed;
+	/* packs sent, and the small sends and control records in them */
+	uint64_t packs, records;
+	/* messages that carried large sends */
+	uint64_t parts;
+	/* large receives of the peer whose matching send was small */
+	uint64_t skips;
+	/* operations that have not ended */
 	uint64_t sends_open, receives_open;
+	/* smoothed round-trip time; 0: not measured */
 	uint64_t rtt_ns;
-	uint64_t rate_bps; /* that the pacer holds; UINT64_MAX: unpaced */
+	/* rate of the pacer; UINT64_MAX: no pacing */
+	uint64_t rate_bps;
+	/* window: most bytes in flight */
 	uint64_t window_bytes;
+	/* bytes sent and neither delivered nor lost, as the peer reported */
 	uint64_t in_flight_bytes;
+	/* share of packets lost, smoothed over some hundreds */
 	double loss;
 	uint64_t reserved[8];
 };
 GW_API int gw_channel_stats(const struct gw_channel *channel, struct gw_channel_stats *out);
 
-/* What it is doing, or why it is gone, in a sentence or two for a person: peer, operation, bytes missing, what holds it
- * up. Returns the length; cut if it does not fit. */
+/* Writes a sentence or two for people: the peer, the oldest operation, the bytes that are missing, what it waits for, or why
+ * the channel failed. Returns the length; the text is truncated if it does not fit. */
 GW_API int gw_channel_explain(const struct gw_channel *channel, char *text, size_t size);
 
 #ifdef __cplusplus

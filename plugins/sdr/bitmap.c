@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * From packets to the published bitmap.
+ * bitmap.c: computes the published bitmap from Godwit's.
  *
- * Godwit keeps a bit a packet and tells runs of holes. What lies between two holes has landed, and every chunk that lies
- * wholly in there gets its byte. So the work follows the number of holes and not the message's size, and packets may be
- * of any size: they need not divide a chunk.
+ * Godwit has one bit for each packet and lists runs of holes. Packets between two holes have landed, and each chunk that
+ * lies completely between them gets its byte. So the work depends on the number of holes, not on the size of the message,
+ * and packets need not divide a chunk.
  */
 #include "state.h"
 
@@ -13,7 +13,7 @@ static uint64_t round_up(uint64_t value, uint32_t log)
 	return (value + (UINT64_C(1) << log) - 1) >> log;
 }
 
-/* Packets [first, below) have landed. `joined`: all before them, too. */
+/* Marks the chunks in packets [first, below), which have landed; with `joined` all packets before them have landed too. */
 static void mark(struct sdr_recv_handle *handle, const struct gw_recv_status *status,
 		 uint32_t first, uint32_t below, bool joined)
 {
@@ -25,7 +25,7 @@ static void mark(struct sdr_recv_handle *handle, const struct gw_recv_status *st
 		to = round_up(status->length, log);
 	else
 		to >>= log;
-	/* Released: whoever sees the byte sees the data. */
+	/* With release order, so that a thread that sees the byte also sees the data. */
 	for (; from < to; from++)
 		if (!handle->bytes[from])
 			__atomic_store_n(&handle->bytes[from], 1, __ATOMIC_RELEASE);
@@ -39,7 +39,7 @@ void bitmap_update(struct sdr_recv_handle *handle)
 
 	if (gw_recv_status(handle->gw, &status))
 		return;
-	/* The last of those already seen again: the announcement may have made it the message's last. */
+	/* Start with the last packet known to have landed: the announcement may have shown that it ends the message. */
 	at = handle->whole ? handle->whole - 1 : 0;
 	while (at < status.highest) {
 		struct gw_run hole = { status.highest, 0 };

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * Contexts: from a device's name to one of Godwit's contexts with a thread of its own, and back.
- */
+/* context.c: creates a Godwit context for a device, with a service thread, and destroys both. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "state.h"
 
-#define CHANNELS_MAX 8 /* what a fabric spreads over at most */
+/* Most lanes that a fabric has. */
+#define CHANNELS_MAX 8
 #define LOG_MAX_QPS  14
 #define REQUESTS     16384
-#define BITMAP_BYTES (UINT64_C(64) << 20) /* touched as used */
+/* Address space for bitmaps; pages are touched as they are used. */
+#define BITMAP_BYTES (UINT64_C(64) << 20)
 
 static int open_fabric(struct sdr_context *ctx, const char *dev_name,
 		       const struct sdr_dev_attr *dev_attr)
@@ -25,7 +25,7 @@ static int open_fabric(struct sdr_context *ctx, const char *dev_name,
 	int error = environment_fabric(dev_name, fabric);
 
 	if (error) {
-		complain("sdr_context_create: the device's name is too long");
+		complain("sdr_context_create: the name of the device or $SDR_FABRIC is too long");
 		return error;
 	}
 	attr.fabric = fabric;
@@ -61,7 +61,8 @@ struct sdr_context *sdr_context_create(const char *dev_name, struct sdr_dev_attr
 	pthread_mutex_init(&ctx->lock, NULL);
 	error = service_start(ctx);
 	if (error) {
-		complain("sdr_context_create: no thread for it: %s", strerror(-error));
+		complain("sdr_context_create: cannot start the service thread: %s",
+			 strerror(-error));
 		goto close_fabric;
 	}
 	return ctx;
@@ -79,6 +80,8 @@ int sdr_context_destroy(struct sdr_context *ctx)
 	if (!ctx)
 		return complain("sdr_context_destroy: no context");
 	service_stop(ctx);
+	for (struct sdr_qp *qp = ctx->qps; qp; qp = qp->next)
+		qp_unlimit(qp);
 	gw_context_close(ctx->gw);
 	while (ctx->qps) {
 		struct sdr_qp *qp = ctx->qps;

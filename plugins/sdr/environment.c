@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What comes from outside of the calls: the names of devices, $SDR_... in the environment, and the lines on stderr that
- * say why something failed. The published calls return one of three codes and have no other way to tell.
+ * environment.c: names of devices, environment variables $SDR_..., and error messages. The published calls return one of
+ * three codes, so that a line on stderr is the only way to give a reason.
  */
 #include <errno.h>
 #include <stdarg.h>
@@ -12,7 +12,7 @@
 
 #include "state.h"
 
-/* Knobs of the published library that turn nothing here. */
+/* Settings of the published library that have no effect here. */
 static const struct {
 	const char *name;
 	const char *why;
@@ -63,7 +63,7 @@ static bool starts_with(const char *text, const char *prefix)
 	return !strncmp(text, prefix, strlen(prefix));
 }
 
-/* "mlx5_0/1@3" is about the device mlx5_0. */
+/* True if the name begins with that of an RDMA device, as in "mlx5_0/1@3". */
 static bool is_rdma_device(const char *name)
 {
 	char path[FABRIC_NAME + 32];
@@ -103,7 +103,7 @@ int environment_faults(struct gw_faults *out)
 		return 0;
 	faults.drop = strtod(drop, &end);
 	if (*end || !(faults.drop >= 0 && faults.drop < 1)) {
-		complain("SDR_DROP=%s: a share of the packets, 0 to below 1", drop);
+		complain("SDR_DROP=%s is not a share of packets, from 0 to below 1", drop);
 		return -EINVAL;
 	}
 	faults.seed = seed ? strtoull(seed, NULL, 0) : 0;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Registered memory, found by the key that requests name.
+ * mr.c: registered memory, which requests refer to by a key.
  *
- * A key is an index into the context's table and, below it, eight bits that change with each registration, so that a key
- * that was taken back is refused and not taken for its successor's.
+ * A key is an index into the context's table, followed by eight bits that change with each registration, so that a key is
+ * refused after its memory was deregistered, even if the entry is in use again.
  */
 #include <stdlib.h>
 
@@ -26,7 +26,7 @@ struct sdr_mr *mr_find(const struct sdr_context *ctx, uint32_t lkey)
 	return mr && mr->gw && mr->lkey == lkey ? mr : NULL;
 }
 
-/* A place that was used before, or a new one; objects stay for their tag. */
+/* Returns an unused entry, or a new one; NULL without memory. Entries are kept, since they hold the changing bits. */
 static struct sdr_mr *take_place(struct sdr_context *ctx)
 {
 	uint32_t index = 0, room = ctx->mr_room ? 2 * ctx->mr_room : 64;
@@ -93,7 +93,7 @@ int sdr_mr_dereg(struct sdr_mr *mr)
 	ctx = mr->ctx;
 	service_enter(ctx);
 	if (!mr->gw)
-		error = complain("sdr_mr_dereg: done before");
+		error = complain("sdr_mr_dereg: the memory was deregistered before");
 	else if (mr->users || gw_mr_deregister(mr->gw))
 		error = complain("sdr_mr_dereg: a request still uses the memory");
 	else

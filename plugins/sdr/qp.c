@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Queue pairs. Each is one of Godwit's with arrays for its requests, and describes itself to a peer as
+ * qp.c: a queue pair is one of Godwit's, with arrays for its requests. Its description for the peer is
  *
  *	0   'S' 'D' 'R' 1
- *	4   u8 log of the chunk's size
+ *	4   u8 logarithm of the chunk's size
  *	5   zeros
  *	16  Godwit's own description
  *
- * An offset in chunks has to fall on a packet, so packets are a power of two: the largest that the fabric takes.
+ * An offset in chunks must be the start of a packet, so the packet size is a power of two: the largest up to the mtu that
+ * the fabric supports.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -15,13 +16,16 @@
 
 #include "state.h"
 
-#define LOG_MSGS_MAX   10 /* the immediate's bits for a message's number, as published */
+/* Bits of the immediate for a message's number, as published. */
+#define LOG_MSGS_MAX   10
 #define CHUNK_MTUS_MAX 64
-#define LOG_MTU_FIRST  6 /* of SDR_MTU_64 */
-#define INFO_HEADER    16
+/* Logarithm of SDR_MTU_64's 64 bytes. */
+#define LOG_MTU_FIRST 6
+#define INFO_HEADER   16
 
 static const uint8_t magic[4] = { 'S', 'D', 'R', 1 };
 
+/* Returns what is wrong with the attributes, or NULL. */
 static const char *check_attr(const struct sdr_qp_attr *attr)
 {
 	uint32_t chunk_log = attr->bitmap_chunk_size_log_bytes, mtu_log = LOG_MTU_FIRST + attr->mtu;
@@ -33,7 +37,7 @@ static const char *check_attr(const struct sdr_qp_attr *attr)
 	if (attr->max_in_flight_log_bytes > 40)
 		return "max_in_flight_log_bytes is over 40";
 	if (chunk_log < mtu_log || chunk_log > 31 || 1u << (chunk_log - mtu_log) > CHUNK_MTUS_MAX)
-		return "a chunk has 1 to 64 mtu";
+		return "a chunk is not 1 to 64 times the mtu";
 	if (attr->max_in_flight_log_bytes < (uint64_t)chunk_log + attr->max_log_num_msgs)
 		return "2^max_log_num_msgs messages of a chunk are more than 2^max_in_flight_log_bytes";
 	if (!attr->send_enable && !attr->recv_enable)
@@ -41,7 +45,7 @@ static const char *check_attr(const struct sdr_qp_attr *attr)
 	return NULL;
 }
 
-/* The payload is halved until the fabric takes it. */
+/* Creates the queue pair of Godwit, with the largest payload that the fabric accepts. */
 static int create_gw(struct sdr_qp *qp, const struct sdr_qp_attr *attr)
 {
 	struct gw_qp_attr gw_attr = { .slots = 1u << attr->max_log_num_msgs };
@@ -55,10 +59,6 @@ static int create_gw(struct sdr_qp *qp, const struct sdr_qp_attr *attr)
 		gw_attr.payload_divides = 1u << qp->chunk_log;
 		gw_attr.chunk_packets = packets < CHUNK_MTUS_MAX ? packets : CHUNK_MTUS_MAX;
 		error = gw_qp_create(qp->ctx->gw, &gw_attr, &qp->gw);
-	}
-	if (!error && attr->rate_limit) {
-		rate_set(&qp->rate, attr->rate_limit, gw_attr.payload);
-		gw_qp_set_gate(qp->gw, &rate_gate, &qp->rate);
 	}
 	return error;
 }
@@ -83,6 +83,22 @@ static int make_handles(struct sdr_qp *qp, uint32_t count)
 		qp->recvs_free = &qp->recvs[i];
 	}
 	return 0;
+}
+
+/* Limits the rate of a connected queue pair. There is no congestion control: the receiver's buffer limits the window. */
+static int limit_rate(struct sdr_qp *qp)
+{
+	const struct gw_flow_attr attr = { .congestion = "none",
+					   .rate_bps = UINT64_C(1000) * qp->rate_limit_kbps };
+
+	return qp->rate_limit_kbps ? gw_flow_open(qp->gw, &attr, &qp->flow) : 0;
+}
+
+void qp_unlimit(struct sdr_qp *qp)
+{
+	if (qp->flow)
+		gw_flow_close(qp->flow);
+	qp->flow = NULL;
 }
 
 void qp_free(struct sdr_qp *qp)
@@ -112,6 +128,7 @@ struct sdr_qp *sdr_qp_create(struct sdr_context *ctx, struct sdr_qp_attr *attr)
 	qp->message_max = UINT64_C(1) << (attr->max_in_flight_log_bytes - attr->max_log_num_msgs);
 	qp->send_enable = attr->send_enable;
 	qp->recv_enable = attr->recv_enable;
+	qp->rate_limit_kbps = attr->rate_limit;
 	error = make_handles(qp, 1u << attr->max_log_num_msgs);
 	if (error) {
 		complain("sdr_qp_create: %s", strerror(-error));
@@ -144,9 +161,10 @@ int sdr_qp_destroy(struct sdr_qp *qp)
 	for (link = &ctx->qps; *link != qp; link = &(*link)->next)
 		;
 	*link = qp->next;
+	qp_unlimit(qp);
 	gw_qp_close(qp->gw);
-	gw_progress(
-		ctx->gw); /* tells every request that it ended: they call back into what is freed below */
+	/* Ends every request now: their callbacks use memory that is freed below. */
+	gw_progress(ctx->gw);
 	for (uint32_t i = 0; i < qp->handles; i++) {
 		if (qp->sends[i].open)
 			gw_send_close(qp->sends[i].gw);
@@ -197,13 +215,16 @@ int sdr_qp_connect(struct sdr_qp *qp, void *remote_info)
 	if (!qp || !in)
 		return complain("sdr_qp_connect: no %s", qp ? "peer" : "queue pair");
 	if (memcmp(in, magic, sizeof(magic)) != 0)
-		return complain("sdr_qp_connect: that does not describe a queue pair");
+		return complain(
+			"sdr_qp_connect: these bytes do not describe a queue pair of this library");
 	if (in[4] != qp->chunk_log)
 		return complain("sdr_qp_connect: the peer's chunks have 2^%u bytes, ours 2^%u",
 				in[4], qp->chunk_log);
 	memcpy(&gw_info, in + INFO_HEADER, sizeof(gw_info));
 	service_enter(qp->ctx);
 	error = gw_qp_connect(qp->gw, &gw_info);
+	if (!error)
+		error = limit_rate(qp);
 	if (error && error != -EISCONN && gw_context_error(qp->ctx->gw)[0])
 		complain("sdr_qp_connect: %s", gw_context_error(qp->ctx->gw));
 	else if (error)

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Receives, from post to completion.
+ * recv.c: receives, from post to completion.
  *
- * Completing is one call here and two steps below: the message stops counting, and later the fabric has fenced the
- * memory. As published, whoever returns from sdr_recv_complete() owns the memory, so the call waits for the second.
+ * sdr_recv_complete() is one call, but Godwit completes a receive in two steps: the message stops counting, and later the
+ * fabric has fenced the memory. As published, the memory is the caller's when the call returns, so it waits for both.
  */
 #include <errno.h>
 #include <sched.h>
@@ -39,7 +39,7 @@ static int post(struct sdr_qp *qp, const struct sdr_recv_wr *wr, struct sdr_recv
 				wr->lkey);
 	if (wr->max_length > qp->message_max)
 		return complain(
-			"sdr_recv_post: %u bytes are more than a message of this queue pair has",
+			"sdr_recv_post: %u bytes exceed the longest message of this queue pair",
 			wr->max_length);
 	if (!handle)
 		return SDR_RETRY;
@@ -73,7 +73,7 @@ int sdr_recv_post(struct sdr_qp *qp, struct sdr_recv_wr *wr, struct sdr_recv_han
 	return result;
 }
 
-/* The queue pair that may still bring something for it, or an error. */
+/* Returns SDR_ERROR if the receive was completed, or if it is incomplete and the peer is gone. */
 static int check(const struct sdr_recv_handle *handle, const char *call)
 {
 	struct gw_recv_status status;
@@ -134,8 +134,9 @@ int sdr_recv_bitmap_chunk_expand(struct sdr_recv_handle *handle, uint32_t chunk_
 	if (!handle->open)
 		result = complain("sdr_recv_bitmap_chunk_expand: the receive was completed");
 	else if (chunk_offset >= handle->chunks)
-		result = complain("sdr_recv_bitmap_chunk_expand: chunk %u of %zu", chunk_offset,
-				  handle->chunks);
+		result = complain(
+			"sdr_recv_bitmap_chunk_expand: chunk %u is beyond the buffer of %zu chunks",
+			chunk_offset, handle->chunks);
 	else
 		result = SDR_SUCCESS;
 	if (result == SDR_SUCCESS)
@@ -154,10 +155,11 @@ int sdr_recv_complete(struct sdr_recv_handle *handle)
 	service_enter(qp->ctx);
 	if (!handle->open) {
 		service_leave(qp->ctx, false);
-		return complain("sdr_recv_complete: done before");
+		return complain("sdr_recv_complete: the receive was completed before");
 	}
 	handle->open = false;
-	gw_recv_complete(handle->gw); /* -EALREADY when the peer's end was the receive's */
+	/* Returns -EALREADY if the receive ended because the peer did. */
+	gw_recv_complete(handle->gw);
 	while (!gw_recv_test(handle->gw)) {
 		service_leave(qp->ctx, true);
 		sched_yield();

@@ -2,13 +2,13 @@
 /*
  * sdr.h: the programming interface published with SDR-RDMA, over Godwit.
  *
- * Names, fields, order of arguments and values are as published; a program written to them compiles unchanged. What the
- * words mean here, and where that differs from the published library, is in docs/sdr.md.
+ * Names, fields, order of arguments and values are as published, so that a program written for the published library
+ * compiles unchanged. docs/sdr.md lists the differences in behaviour.
  *
- *  - Calls return an enum sdr_errcode unless they make an object, and then NULL on failure. SDR_ERROR and NULL come with
- *    one line on stderr that says why. SDR_RETRY: not now; try the same again.
- *  - Every call may be made from any thread. A thread of the library's own keeps data moving, also while nobody calls.
- *  - Nothing is repaired: what the network lost stays a zero in the bitmap until it is sent again.
+ *  - Calls that create an object return NULL on failure; others return an enum sdr_errcode. With NULL and SDR_ERROR one
+ *    line on stderr gives the reason. SDR_RETRY: try the same call again later.
+ *  - Every call may be made from any thread. A thread of the library sends and receives also while no call is made.
+ *  - Nothing is retransmitted: a lost packet stays a zero in the bitmap until the program sends it again.
  */
 #ifndef SDR_H
 #define SDR_H
@@ -46,43 +46,48 @@ enum sdr_wr_opcode { SDR_WR_WRITE, SDR_WR_WRITE_WITH_IMM };
 /* ---- contexts ------------------------------------------------------------------------------------------------- */
 
 struct sdr_dev_attr {
-	uint32_t num_channels; /* paths that data to one peer is spread over; at most 8 are used */
+	/* lanes that data to one peer is spread over; at most 8 are used */
+	uint32_t num_channels;
+	/* logarithm of the most queue pairs */
 	uint32_t log_max_qps;
 };
 
 /*
- * Opens a device. $SDR_FABRIC, a fabric string of Godwit's such as "roce:eth0", goes before `dev_name`, which is an
- * RDMA device ("mlx5_0"), a network interface, an address of this host, or a fabric string. NULL or "": whatever is
- * here.
+ * Opens a device. `dev_name` is an RDMA device ("mlx5_0"), a network interface, an address of this host, or a fabric string
+ * of Godwit such as "roce:eth0"; NULL or "" chooses one. The environment variable $SDR_FABRIC overrides it.
  */
 SDR_API struct sdr_context *sdr_context_create(const char *dev_name, struct sdr_dev_attr *dev_attr);
 
-/* Also destroys what is left in it. */
+/* Destroys the context and everything in it. */
 SDR_API int sdr_context_destroy(struct sdr_context *ctx);
 
 /* ---- queue pairs ---------------------------------------------------------------------------------------------- */
 
 struct sdr_qp_attr {
-	uint32_t
-		bitmap_chunk_size_log_bytes; /* what a byte of the bitmap stands for: 1 to 64 mtu */
-	size_t max_in_flight_log_bytes; /* all messages together: a message has at most this less max_log_num_msgs */
-	uint32_t max_log_num_msgs; /* sends, and receives, open at once; 10 at most */
-	enum sdr_mtu mtu; /* largest packet; smaller ones are used where the path carries less */
+	/* logarithm of the bytes in a chunk, for which the bitmap has one byte: 1 to 64 times the mtu */
+	uint32_t bitmap_chunk_size_log_bytes;
+	/* logarithm of the bytes in all open messages; a message has at most 2^(this - max_log_num_msgs) bytes */
+	size_t max_in_flight_log_bytes;
+	/* logarithm of the most open sends, and of the most open receives; at most 10 */
+	uint32_t max_log_num_msgs;
+	/* largest packet; smaller ones are used if the path carries less */
+	enum sdr_mtu mtu;
 	uint8_t send_enable;
 	uint8_t recv_enable;
-	uint32_t rate_limit; /* kbit/s of data; 0: none */
+	/* kbit/s of data; 0: no limit */
+	uint32_t rate_limit;
 };
 
 SDR_API struct sdr_qp *sdr_qp_create(struct sdr_context *ctx, struct sdr_qp_attr *qp_attr);
 
-/* Tells the peer. Handles of its requests are gone. */
+/* Closes the queue pair, tells the peer, and frees the handles of all its requests. */
 SDR_API int sdr_qp_destroy(struct sdr_qp *qp);
 
-/* What the peer must know, as bytes to be carried there by any means. */
+/* Return the description that the peer needs to connect. The program carries it to the peer. */
 SDR_API int sdr_qp_info_size_get(struct sdr_qp *qp, size_t *size);
 SDR_API int sdr_qp_info_get(struct sdr_qp *qp, void *info);
 
-/* Local: nothing is sent. The two ends must agree on the chunk size. */
+/* Connects to a peer by its description. Sends nothing. Both ends must have the same chunk size. */
 SDR_API int sdr_qp_connect(struct sdr_qp *qp, void *remote_info);
 
 /* ---- receiving ------------------------------------------------------------------------------------------------ */
@@ -93,26 +98,26 @@ struct sdr_recv_wr {
 	uint64_t address;
 };
 
-/* Posts a buffer; the peer's i-th send lands in the i-th. SDR_RETRY: all 2^max_log_num_msgs are open. */
+/* Posts a buffer. The peer's i-th send lands in the i-th buffer. SDR_RETRY: 2^max_log_num_msgs receives are open. */
 SDR_API int sdr_recv_post(struct sdr_qp *qp, struct sdr_recv_wr *wr,
 			  struct sdr_recv_handle **handle);
 
-/* The immediate. SDR_RETRY until it is known, SDR_ERROR when the message has none or the peer is gone. */
+/* Sets *imm to the message's immediate. SDR_RETRY until it is known; SDR_ERROR if there is none, or if the peer is gone. */
 SDR_API int sdr_recv_imm_get(struct sdr_recv_handle *handle, uint32_t *imm);
 
 /*
- * The bitmap, a byte a chunk: it becomes 1 when the whole chunk has arrived, without a call. Valid until the receive is
- * completed. A last, short chunk counts when the length is known; past the message's end bytes stay 0. SDR_ERROR when the
- * peer is gone: whoever waits for bytes to change should ask now and then.
+ * Sets *bitmap to one byte for each chunk, which becomes 1 when the chunk is complete, without a further call. It is valid
+ * until the receive is completed. A short last chunk becomes 1 when the length is known; bytes beyond the end of the message
+ * stay 0. Returns SDR_ERROR if the peer is gone, so a program that waits for bytes should call it from time to time.
  */
 SDR_API int sdr_recv_bitmap_get(struct sdr_recv_handle *handle, uint8_t **bitmap,
 				size_t *length_bytes);
 
-/* One chunk in pieces of attr.mtu bytes, lowest bit first. SDR_ERROR past the buffer. */
+/* Sets one bit for each mtu bytes of the chunk that landed, lowest bit first. SDR_ERROR beyond the buffer. */
 SDR_API int sdr_recv_bitmap_chunk_expand(struct sdr_recv_handle *handle, uint32_t chunk_offset,
 					 uint64_t *chunk_bitmap);
 
-/* Ends the receive, whole or not, and the handle. When it returns nothing can land there any more. */
+/* Ends the receive, complete or not, and frees the handle. After it returned nothing is written to the buffer any more. */
 SDR_API int sdr_recv_complete(struct sdr_recv_handle *handle);
 
 /* ---- sending -------------------------------------------------------------------------------------------------- */
@@ -123,7 +128,8 @@ struct sdr_send_wr {
 	uint32_t length;
 	uint32_t lkey;
 	uint64_t local_addr;
-	uint64_t remote_offset; /* where in the receive, in chunks */
+	/* offset in the receive, in chunks */
+	uint64_t remote_offset;
 };
 
 struct sdr_send_start_wr {
@@ -135,31 +141,35 @@ struct sdr_send_continue_wr {
 	uint32_t length;
 	uint64_t local_addr;
 	uint32_t lkey;
-	uint64_t remote_offset; /* in chunks */
+	/* offset in the receive, in chunks */
+	uint64_t remote_offset;
 };
 
 struct sdr_send_status {
-	uint32_t flags; /* unused */
+	/* unused, always 0 */
+	uint32_t flags;
 };
 
-/* One-shot: each packet once. SDR_RETRY: all 2^max_log_num_msgs are open. */
+/* Sends a message, each packet once. SDR_RETRY: 2^max_log_num_msgs sends are open. */
 SDR_API int sdr_send_post(struct sdr_qp *qp, struct sdr_send_wr *wr,
 			  struct sdr_send_handle **handle);
 
-/* Streaming: any chunks, in any order, any number of times. */
+/* Starts a streaming send, which may put any chunks in any order any number of times. */
 SDR_API int sdr_streaming_send_start(struct sdr_qp *qp, struct sdr_send_start_wr *wr,
 				     struct sdr_send_handle **handle);
 
 /*
- * SDR_RETRY: the receive is not known here yet, or too much waits to be sent. The length is a multiple of the packet's
- * unless it reaches the end of the receive. SDR_ERROR also when the receiver has completed.
+ * Puts data into the message. The length is a multiple of the packet size unless it reaches the end of the receive.
+ * SDR_RETRY: the receive is not known yet, or too much waits to be sent. SDR_ERROR also if the receiver has completed.
  */
 SDR_API int sdr_streaming_send_continue(struct sdr_send_handle *handle,
 					struct sdr_send_continue_wr *wr);
+
+/* Ends a streaming send: no further data will be put. */
 SDR_API int sdr_streaming_send_end(struct sdr_send_handle *handle);
 
-/* Whether the memory may be used again. When `completed` was set to 1 the handle is gone; SDR_ERROR then says that the
- * message did not leave as a whole. `status` may be NULL. */
+/* Sets *completed to 1 when the memory may be used again, and frees the handle then; SDR_ERROR with it means that not all of
+ * the message was sent. `status` may be NULL. */
 SDR_API int sdr_send_poll(struct sdr_send_handle *handle, int *completed,
 			  struct sdr_send_status *status);
 

@@ -23,17 +23,17 @@ struct sdr_mr;
 
 enum sdr_access_flags { SDR_ACCESS_REMOTE_WRITE = 0 };
 
-/* Registers memory with a context. NULL on failure: a line on stderr says why. */
+/* Registers memory with a context. Returns NULL on failure, with the reason on stderr. */
 SDR_API struct sdr_mr *sdr_mr_reg(struct sdr_context *ctx, void *addr, size_t length,
 				  enum sdr_access_flags flags);
 
-/* SDR_ERROR while a request still uses the memory. */
+/* Deregisters memory. Returns SDR_ERROR while a request still uses it. */
 SDR_API int sdr_mr_dereg(struct sdr_mr *mr);
 
-/* The key that requests name the memory by. */
+/* Sets *lkey to the key by which requests refer to the memory. */
 SDR_API int sdr_mr_lkey_get(struct sdr_mr *mr, uint32_t *lkey);
 
-/* The same number. Nothing remote needs it: receives are matched in order, and the fabric makes a key for each. */
+/* Sets *rkey to the same number. No peer needs it: sends match receives in order, and the fabric creates a key for each. */
 SDR_API int sdr_mr_rkey_get(struct sdr_mr *mr, uint32_t *rkey);
 
 #ifdef __cplusplus

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Sends, one-shot and streaming.
+ * send.c: sends, one-shot and streaming.
  *
- * A message of Godwit's has a length from its start. A one-shot send ends where its last byte does; if it starts inside
- * its receive, all before is a hole, and it is made of a stream with a single put. A streaming send may put anything
- * anywhere, so it is as long as the receive turns out to be.
+ * A message of Godwit has a length from its start. A one-shot send ends with its last byte; if it has an offset, everything
+ * before it is a hole, and it is a stream with a single put. A streaming send may put data anywhere, so it is as long as
+ * the receive turns out to be.
  */
 #include <errno.h>
 #include <string.h>
@@ -13,7 +13,7 @@
 
 #define PUT_AGAIN_NS 1000000
 
-/* The receive of a one-shot send with an offset is known: now it can be put. */
+/* Puts the data of a one-shot send with an offset, once its receive was granted. */
 static void put_once(struct gw_send *send, struct sdr_send_handle *handle, uint64_t now)
 {
 	int error =
@@ -67,10 +67,10 @@ static int explain_range(const struct sdr_send_handle *handle, const char *call)
 	gw_send_payload(handle->gw, &payload);
 	if (payload && (UINT64_C(1) << handle->qp->chunk_log) % payload)
 		return complain(
-			"%s: the path carries packets of %u bytes, which do not divide a chunk; make the queue pairs with a smaller mtu",
+			"%s: the path carries packets of %u bytes, which do not divide a chunk; create the queue pairs with a smaller mtu",
 			call, payload);
 	return complain(
-		"%s: outside the receive, or an end inside a packet of %u bytes that is not the receive's last",
+		"%s: the range is outside the receive, or ends inside a packet of %u bytes that is not the receive's last",
 		call, payload);
 }
 
@@ -105,7 +105,9 @@ static int post(struct sdr_qp *qp, const struct sdr_send_wr *wr, struct sdr_send
 		return complain("%s: lkey %#x names no memory of this context", call, wr->lkey);
 	if (wr->length > qp->message_max ||
 	    wr->remote_offset > (qp->message_max - wr->length) >> qp->chunk_log)
-		return complain("%s: more than a message of this queue pair has", call);
+		return complain(
+			"%s: offset and length exceed the longest message of this queue pair",
+			call);
 	if (!qp->sends_free)
 		return SDR_RETRY;
 	handle = take(qp);
@@ -184,7 +186,7 @@ int sdr_streaming_send_start(struct sdr_qp *qp, struct sdr_send_start_wr *wr,
 static int check_stream(const struct sdr_send_handle *handle, const char *call)
 {
 	if (!handle->open || !handle->stream)
-		return complain("%s: that is no streaming send that is open", call);
+		return complain("%s: the handle is not that of an open streaming send", call);
 	return SDR_SUCCESS;
 }
 
@@ -239,10 +241,10 @@ int sdr_streaming_send_end(struct sdr_send_handle *handle)
 		return complain("%s: no handle", call);
 	service_enter(handle->qp->ctx);
 	result = check_stream(handle, call);
-	/* One that the peer's end has ended is for sdr_send_poll() to tell. */
+	/* A send that ended because the peer did is reported by sdr_send_poll(). */
 	if (result == SDR_SUCCESS && gw_stream_end(handle->gw) == -EALREADY &&
 	    !gw_qp_status(handle->qp->gw))
-		result = complain("%s: ended before", call);
+		result = complain("%s: the send was ended before", call);
 	service_leave(handle->qp->ctx, true);
 	return result;
 }

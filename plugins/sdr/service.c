@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The thread that keeps a context going, and the lock it shares with the threads that call.
+ * service.c: the thread that makes progress on a context, and the lock that it shares with calling threads.
  *
- * Godwit's contexts belong to one thread at a time. The service thread sleeps in gw_wait() and holds the lock meanwhile:
- * nothing else hears of packets at once. Whoever wants the lock therefore wakes the sleeper with a signal, and the sleeper
- * does not take the lock again before everybody who asked has had it. A signal that comes just before the sleep is lost,
- * so it is sent again until the lock is there.
+ * A Godwit context is used by one thread at a time. The service thread sleeps in gw_wait() with the lock held, because only
+ * there it is woken by packets at once. A thread that wants the lock therefore wakes it with a signal, and the service
+ * thread does not take the lock again before all waiting threads have had it. A signal that arrives just before the sleep
+ * is lost, so it is sent repeatedly until the lock is free.
  *
- * The signal is SIGURG: ignored unless somebody says otherwise, and sent to that one thread only.
+ * The signal is SIGURG, which is ignored by default, and is sent to that thread only.
  */
 #include <errno.h>
 #include <sched.h>
@@ -16,20 +16,21 @@
 
 #include "state.h"
 
-#define WAKE_SIGNAL   SIGURG
-#define SLEEP_NS      UINT64_C(20000000) /* also what a call waits when signals do not get through */
+#define WAKE_SIGNAL SIGURG
+/* Longest sleep, and so the longest wait of a call if signals do not arrive. */
+#define SLEEP_NS      UINT64_C(20000000)
 #define WAKE_AGAIN_NS 200000
 #define NS_PER_SECOND 1000000000
 
 static pthread_once_t handler_once = PTHREAD_ONCE_INIT;
 
-/* Interrupts a system call, which is all it is for. */
+/* Does nothing: the signal only interrupts a system call. */
 static void on_signal(int signal)
 {
 	(void)signal;
 }
 
-/* An application's own handler stays: being called is enough to wake the sleeper. */
+/* Installs a handler unless the application has one, which wakes the thread just as well. */
 static void install_handler(void)
 {
 	struct sigaction old, action = { .sa_handler = on_signal, .sa_flags = SA_RESTART };
@@ -63,7 +64,7 @@ int service_start(struct sdr_context *ctx)
 	int error;
 
 	pthread_once(&handler_once, install_handler);
-	/* The application's signals are for the application's threads. */
+	/* The service thread takes no other signal, so that the application's threads get them. */
 	sigfillset(&blocked);
 	sigdelset(&blocked, WAKE_SIGNAL);
 	pthread_sigmask(SIG_SETMASK, &blocked, &before);
@@ -90,7 +91,8 @@ void service_enter(struct sdr_context *ctx)
 
 		if (atomic_load(&ctx->asleep))
 			pthread_kill(ctx->service, WAKE_SIGNAL);
-		clock_gettime(CLOCK_REALTIME, &until); /* what pthread_mutex_timedlock() goes by */
+		/* pthread_mutex_timedlock() takes the time of day. */
+		clock_gettime(CLOCK_REALTIME, &until);
 		until.tv_nsec += WAKE_AGAIN_NS;
 		if (until.tv_nsec >= NS_PER_SECOND) {
 			until.tv_nsec -= NS_PER_SECOND;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * state.h: what the library's files share.
+ * state.h: the objects of the library.
  *
- * A context is one of Godwit's with a lock around it and a thread that keeps it going (service.c). Whatever hangs on
- * the context is touched under that lock only; the one exception is the bytes of a bitmap, which users read as they
- * change. Requests come from arrays made with the queue pair, so that posting allocates nothing here.
+ * A context is a Godwit context with a lock and a thread that makes progress (service.c). Every object of the context is
+ * accessed with the lock held, except for the bytes of a bitmap, which users read while they change. Requests are taken
+ * from arrays that are allocated with the queue pair, so that posting allocates nothing here.
  */
 #ifndef PLUGINS_SDR_STATE_H
 #define PLUGINS_SDR_STATE_H
@@ -15,7 +15,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include <godwit/control.h>
+#include <godwit/flow.h>
 
 #include "sdr.h"
 #include "sdr_mr.h"
@@ -24,37 +24,39 @@ struct sdr_context {
 	struct gw_context *gw;
 	pthread_mutex_t lock;
 	pthread_t service;
-	atomic_uint callers; /* threads that hold the lock or want it */
-	atomic_bool asleep;  /* the service thread may be sleeping under the lock */
+	/* threads that hold the lock or wait for it, other than the service thread */
+	atomic_uint callers;
+	/* the service thread may be sleeping with the lock held */
+	atomic_bool asleep;
+	/* the service thread shall end */
 	atomic_bool stop;
-	struct sdr_qp *qps;  /* all of them */
-	struct sdr_mr **mrs; /* by the index in their key */
+	/* list of all queue pairs */
+	struct sdr_qp *qps;
+	/* memory regions, by the index in their key, and entries in the table */
+	struct sdr_mr **mrs;
 	uint32_t mr_room;
 };
 
 struct sdr_mr {
 	struct sdr_context *ctx;
+	/* NULL: not registered; the entry can be reused */
 	struct gw_mr *gw;
 	uint32_t lkey;
-	uint32_t users; /* sends that will name it when their turn comes */
-};
-
-/* A bucket that fills at the rate and is emptied by packets. */
-struct rate {
-	uint64_t bytes_per_second;
-	uint64_t burst_bytes;
-	uint64_t level_bytes;
-	uint64_t filled_at;
+	/* open sends that will put data from it later */
+	uint32_t users;
 };
 
 struct sdr_send_handle {
 	struct sdr_qp *qp;
 	struct gw_send *gw;
 	struct sdr_send_handle *next_free;
+	/* posted, and not completed by sdr_send_poll() */
 	bool open;
+	/* a streaming send */
 	bool stream;
-	int error; /* what kept a one-shot send from being put, or 0 */
-	/* Of a one-shot send that starts inside its receive: what to put when that is granted. */
+	/* -errno if the data of a one-shot send could not be put, or 0 */
+	int error;
+	/* For a one-shot send with an offset: the data to put when the receive is granted; mr is NULL otherwise */
 	struct sdr_mr *mr;
 	const void *addr;
 	uint64_t offset;
@@ -65,11 +67,15 @@ struct sdr_recv_handle {
 	struct sdr_qp *qp;
 	struct gw_recv *gw;
 	struct sdr_recv_handle *next_free;
+	/* posted, and not completed */
 	bool open;
+	/* bytes in the buffer */
 	uint32_t max_length;
-	uint32_t whole; /* packets below this have all landed */
+	/* number of packets from the first on that have all landed */
+	uint32_t whole;
+	/* the published bitmap: chunks in the buffer, and one byte for each */
 	size_t chunks;
-	uint8_t *bytes; /* a byte a chunk */
+	uint8_t *bytes;
 };
 
 struct sdr_qp {
@@ -77,48 +83,53 @@ struct sdr_qp {
 	struct gw_qp *gw;
 	struct sdr_qp *next;
 	bool send_enable, recv_enable;
+	/* logarithm of the bytes in a chunk */
 	uint32_t chunk_log;
-	uint32_t mtu; /* as asked for; packets may be smaller */
+	/* bytes in a packet as requested; packets may be smaller */
+	uint32_t mtu;
+	/* most bytes in a message */
 	uint64_t message_max;
-	struct rate rate;
-	uint32_t handles; /* in each of the arrays */
+	/* rate limit, 0: none, and the flow that applies it after connecting */
+	uint32_t rate_limit_kbps;
+	struct gw_flow *flow;
+	/* entries in each of the arrays below */
+	uint32_t handles;
 	struct sdr_send_handle *sends, *sends_free;
 	struct sdr_recv_handle *recvs, *recvs_free;
+	/* memory of all bitmaps */
 	uint8_t *bytes;
 };
 
-/* service.c: the lock and the thread */
+/* service.c: the thread, and its lock, which these take and release. */
 int service_start(struct sdr_context *ctx);
 void service_stop(struct sdr_context *ctx);
 void service_enter(struct sdr_context *ctx);
-/* `push`: does what there is to do before letting go, so that what was just posted leaves now. */
+/* With `push` it makes progress first, so that what was just posted leaves at once. */
 void service_leave(struct sdr_context *ctx, bool push);
 
-/* environment.c: what $SDR_... say */
+/* environment.c: the settings in environment variables $SDR_... */
 #define FABRIC_NAME 256
-/* The fabric string for this device. -ENAMETOOLONG */
+/* Writes the fabric string for a device. Returns 0 or -ENAMETOOLONG. */
 int environment_fabric(const char *dev_name, char out[FABRIC_NAME]);
-/* Faults on purpose: 1, or 0 when none are asked for. -EINVAL */
+/* Reads the faults to inject. Returns 1, 0 if there are none, or -EINVAL. */
 int environment_faults(struct gw_faults *out);
+/* Prints a line for each variable of the published library that has no effect here. */
 void environment_ignored(void);
-/* One line on stderr. Returns SDR_ERROR. */
+/* Prints one line to stderr. Returns SDR_ERROR. */
 int complain(const char *format, ...) __attribute__((format(printf, 1, 2)));
-/* The same, about a call into Godwit that failed. */
+/* The same for a call of Godwit that returned an error. */
 int complain_gw(const char *call, int error);
 
-/* mr.c: the memory that a key names, or NULL */
+/* mr.c: returns the memory region of a key, or NULL. */
 struct sdr_mr *mr_find(const struct sdr_context *ctx, uint32_t lkey);
 void mr_free_all(struct sdr_context *ctx);
 
-/* qp.c: frees the queue pair, which has left the context's list */
+/* qp.c: closes the rate limit of a queue pair, before its context is closed; and frees it, after. */
+void qp_unlimit(struct sdr_qp *qp);
 void qp_free(struct sdr_qp *qp);
 
-/* bitmap.c: from packets to bytes, after something landed */
+/* bitmap.c: sets the bytes of chunks that landed; and returns the packets of one chunk as bits. */
 void bitmap_update(struct sdr_recv_handle *handle);
 uint64_t bitmap_expand(const struct sdr_recv_handle *handle, uint32_t chunk);
-
-/* rate.c */
-void rate_set(struct rate *rate, uint32_t kbit_per_second, uint32_t packet);
-extern const struct gw_gate rate_gate;
 
 #endif

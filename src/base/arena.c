@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A binary buddy system whose state is one complete binary tree, kept apart from the memory it
- * governs: whoever overruns a block damages data, never the allocator.
+ * arena.c: a binary buddy allocator. Its state is one complete binary tree, kept outside the memory it
+ * manages: an overrun of a block damages data, not the allocator.
  *
  * Node 1 is the whole region, nodes 2n and 2n + 1 are the halves of node n, the leaves are blocks
- * of 64 bytes. A node of order k (2^k leaves under it) stores how far its largest free block falls
- * short of its own size: 0 if it is wholly free, j if the best below it has order k - j, k + 1 if
- * it has none. Two things follow. A tree of zeros is an empty arena, so the pages of the tree are
- * touched only where the region is. And a node follows from its children alone: 0 if both are 0,
- * otherwise 1 + the smaller. Merging buddies is that rule and nothing else.
+ * of 64 bytes. A node of order k (2^k leaves under it) stores in lack[] how much smaller its largest
+ * free block is than the node itself: 0 if all of it is free, j if the largest free block under it has
+ * order k - j, k + 1 if there is none. Two things follow. A tree of zeros is an empty arena, so tree
+ * pages are touched only where blocks are allocated. And a node follows from its two children: 0 if
+ * both are 0, otherwise 1 + the smaller. Merging buddies is this rule alone.
  *
- * Invariant: under a node that is wholly free or handed out in one piece, every node stores 0.
+ * Invariant: under a node that is free or allocated as one block, every node stores 0.
  */
 #include "base/arena.h"
 
@@ -28,7 +28,7 @@ static size_t order_size(unsigned int order)
 	return (size_t)ARENA_SMALLEST_BLOCK << order;
 }
 
-/* The order of the smallest block that holds `size`; one past LARGEST_ORDER if there is none. */
+/* Order of the smallest block that holds `size` bytes; LARGEST_ORDER + 1 if there is none. */
 static unsigned int order_for(size_t size)
 {
 	unsigned int order = 0;
@@ -38,7 +38,8 @@ static unsigned int order_for(size_t size)
 	return order;
 }
 
-/* A byte a node, node 0 unused, and no less than keeps the memory behind it aligned. */
+/* Bytes of the tree: one for each node (node 0 is unused), and enough to keep the memory behind it
+ * aligned. */
 static size_t tree_size(unsigned int order)
 {
 	size_t nodes = (size_t)2 << order;
@@ -55,7 +56,7 @@ int arena_init(struct arena *arena, size_t total)
 		return -EINVAL;
 	if (order > LARGEST_ORDER)
 		return -ENOMEM;
-	/* The tree lies below the memory: overruns go up. */
+	/* The tree is below the memory, because overruns run upwards. */
 	mapping = mmap(NULL, tree_size(order) + order_size(order), PROT_READ | PROT_WRITE,
 		       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	if (mapping == MAP_FAILED)
@@ -75,13 +76,14 @@ void arena_destroy(struct arena *arena)
 	*arena = (struct arena){ 0 };
 }
 
+/* True if a free block of `order` lies under the node. */
 static bool fits(const struct arena *arena, size_t node, unsigned int node_order,
 		 unsigned int order)
 {
 	return arena->lack[node] + order <= node_order;
 }
 
-/* Restores the rule between each node on the way to the root and its children. */
+/* Recomputes every node between this one and the root from its children. */
 static void update_ancestors(struct arena *arena, size_t node)
 {
 	for (node /= 2; node >= 1; node /= 2) {
@@ -107,8 +109,8 @@ void *arena_get(struct arena *arena, size_t size)
 		size_t right = left + 1;
 
 		level--;
-		/* The tighter half that still fits keeps large blocks whole; left keeps memory
-		 * dense. */
+		/* Choose the half with the smaller largest free block, to keep large blocks
+		 * whole; if they are equal, the left half, to keep memory dense. */
 		if (!fits(arena, left, level, order))
 			node = right;
 		else if (fits(arena, right, level, order) && arena->lack[right] > arena->lack[left])
@@ -134,7 +136,7 @@ void arena_put(struct arena *arena, void *block, size_t size)
 	assert(order <= arena->order && offset < order_size(arena->order));
 	assert(offset % order_size(order) == 0);
 	node = ((size_t)1 << (arena->order - order)) + offset / order_size(order);
-	/* Full, and not because of smaller blocks: this very block was handed out. */
+	/* The node is full, and its children are free: this block itself was allocated. */
 	assert(arena->lack[node] == order + 1);
 	assert(order == 0 || (arena->lack[2 * node] | arena->lack[2 * node + 1]) == 0);
 	arena->lack[node] = 0;

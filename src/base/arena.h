@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Blocks of varying size out of one region whose size is fixed at the start.
+ * arena.h: allocates blocks of any size from one region whose size is fixed at the start.
  *
  * Posted receives need bitmaps from tens of bytes to megabytes, and may not call malloc. A buddy
- * system answers in logarithmic time and merges freed neighbours at once, so that a region that is
- * empty again is whole again. Sizes round up to a power of two, which is what bitmaps mostly are.
+ * allocator takes logarithmic time and merges freed neighbours at once, so the region does not stay
+ * fragmented. Sizes round up to a power of two, which most bitmaps are.
  */
 #ifndef GODWIT_BASE_ARENA_H
 #define GODWIT_BASE_ARENA_H
@@ -12,31 +12,37 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define ARENA_SMALLEST_BLOCK 64 /* also the alignment of every block */
+/* Bytes in the smallest block, and the alignment of every block. */
+#define ARENA_SMALLEST_BLOCK 64
 
 struct arena {
+	/* the region that blocks are taken from */
 	unsigned char *memory;
-	uint8_t *lack;	    /* a byte a tree node; arena.c explains */
-	unsigned int order; /* the region holds 2^order smallest blocks */
+	/* the buddy tree, one byte for each node; see arena.c */
+	uint8_t *lack;
+	/* the region holds 2^order smallest blocks */
+	unsigned int order;
+	/* bytes in allocated blocks, after rounding up */
 	size_t used;
 };
 
 /*
- * Reserves `total` bytes, rounded up to a power of two. -EINVAL if total is 0, -ENOMEM. Memory that
- * is never handed out costs address space only.
+ * Reserves `total` bytes, rounded up to a power of two. Returns 0, -EINVAL if total is 0, or -ENOMEM.
+ * Pages that are never allocated cost address space only.
  */
 int arena_init(struct arena *arena, size_t total);
 
-/* Every block goes. Harmless on an arena that is zeroed or already destroyed. */
+/* Frees the region and every block in it. Does nothing on a zeroed or destroyed arena. */
 void arena_destroy(struct arena *arena);
 
-/* `size` zeroed bytes, or NULL when no free block is large enough. Size 0 takes one smallest. */
+/* Returns `size` zeroed bytes, or NULL when no free block is large enough. Size 0 takes the smallest
+ * block. */
 void *arena_get(struct arena *arena, size_t size);
 
-/* Takes back a block; `size` is the size it was got with. */
+/* Frees a block; `size` is the size that arena_get() was called with. */
 void arena_put(struct arena *arena, void *block, size_t size);
 
-/* Bytes in blocks handed out, rounding included. */
+/* Bytes in allocated blocks, after rounding up: tests check that it returns to where it began. */
 static inline size_t arena_used(const struct arena *arena)
 {
 	return arena->used;

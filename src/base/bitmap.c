@@ -1,21 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A bitmap is an array of 64-bit words, bit i in word i / 64 at position i % 64.
+ * bitmap.c: a bitmap is an array of 64-bit words; bit i is in word i / 64 at position i % 64.
  *
- * Bitmaps here say which packets of a message arrived: mostly ones, set once, asked about in ranges
- * (is this chunk whole? where are the holes?). So each operation walks whole words under a mask
- * that is all ones except in the first and the last word, and a search skips 64 bits a step.
+ * A bitmap says which packets of a message arrived: most bits are ones, each is set once, and callers
+ * ask about ranges (is this chunk complete? where are the holes?). So each operation walks whole words
+ * under a mask that is all ones except in the first and the last word, and a search skips 64 bits a
+ * step.
  */
 #include "base/bitmap.h"
 
 #define ALL_ONES UINT64_MAX
 
-static size_t smaller(size_t a, size_t b)
-{
-	return a < b ? a : b;
-}
-
-/* The bits of word `index` that lie in [from, to), which may be none. The word starts below `to`. */
+/* Mask of the bits of word `index` that lie in [from, to), possibly none. The word starts below `to`. */
 static uint64_t mask_in_word(size_t index, size_t from, size_t to)
 {
 	size_t base = index * BITMAP_WORD_BITS;
@@ -42,14 +38,6 @@ size_t bitmap_count(const uint64_t *words, size_t nbits)
 	return bitmap_count_range(words, 0, nbits);
 }
 
-void bitmap_set_range(uint64_t *words, size_t from, size_t count)
-{
-	size_t to = from + count;
-
-	for (size_t i = from / BITMAP_WORD_BITS; i < bitmap_words(to); i++)
-		words[i] |= mask_in_word(i, from, to);
-}
-
 void bitmap_clear_range(uint64_t *words, size_t from, size_t count)
 {
 	size_t to = from + count;
@@ -63,11 +51,14 @@ bool bitmap_range_full(const uint64_t *words, size_t from, size_t count)
 	return bitmap_first_zero(words, from + count, from) == from + count;
 }
 
-/* Searching for a zero is searching for a one in the inverted words: `invert` is all ones then. */
+/*
+ * First bit at or after `from` that is one (`invert` 0) or zero (`invert` all ones); nbits if there
+ * is none.
+ */
 static size_t first_one(const uint64_t *words, size_t nbits, size_t from, uint64_t invert)
 {
 	uint64_t word;
-	size_t i;
+	size_t i, found;
 
 	if (from >= nbits)
 		return nbits;
@@ -79,7 +70,8 @@ static size_t first_one(const uint64_t *words, size_t nbits, size_t from, uint64
 		word = words[i] ^ invert;
 	}
 	/* The last word may hold a match past the end. */
-	return smaller(i * BITMAP_WORD_BITS + (size_t)__builtin_ctzll(word), nbits);
+	found = i * BITMAP_WORD_BITS + (size_t)__builtin_ctzll(word);
+	return found < nbits ? found : nbits;
 }
 
 size_t bitmap_first_zero(const uint64_t *words, size_t nbits, size_t from)

@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The token bucket. One token is what a rate of one bit per second earns in one nanosecond, so that earning is a plain
- * product of integers and a byte costs 8 x 10^9. A day at 100 Gbit/s is then off by nothing at all. The bucket's depth
- * keeps the product within 63 bits: time beyond what fills the bucket is worth nothing, and is cut off before the
- * multiplication.
+ * bucket.c: one token is what a rate of 1 bit/s earns in 1 ns. Tokens earned are then a product of two integers, a byte
+ * costs 8 x 10^9 tokens, and no rounding error builds up. The product fits 63 bits, because time beyond what fills the
+ * bucket is cut off before the multiplication.
  */
 #include "base/bucket.h"
 
-#define TOKENS_A_BYTE  INT64_C(8000000000)
-#define BYTES_LIMIT    (UINT64_C(1) << 29) /* more in one call, or of debt, does not fit the counter */
-#define CATCH_UP       4		   /* of the rate */
+#define TOKENS_A_BYTE INT64_C(8000000000)
+/* Largest depth, debt or single request in bytes; more would overflow the counter. */
+#define BYTES_LIMIT (UINT64_C(1) << 29)
+/* A late sender catches up at rate / CATCH_UP above its rate. */
+#define CATCH_UP 4
+/* From this rate on the sender is not paced. */
 #define RATE_LIMIT_BPS UINT64_C(10000000000000)
 
 uint64_t bucket_bytes_in(uint64_t rate_bps, uint64_t time_ns)
@@ -32,7 +34,7 @@ static int64_t least(int64_t a, int64_t b)
 	return a < b ? a : b;
 }
 
-/* The bucket ran over for so long. */
+/* Adds what overflowed during `over_ns`, while a sender was late, to the arrears. */
 static void note_arrears(struct bucket *bucket, uint64_t over_ns)
 {
 	uint64_t most = bucket_bytes_in(bucket->rate_bps, bucket->late_ns);
@@ -42,17 +44,18 @@ static void note_arrears(struct bucket *bucket, uint64_t over_ns)
 	bucket->arrears =
 		least(bucket->arrears + tokens_for(bucket_bytes_in(bucket->rate_bps, over_ns)),
 		      tokens_for(most));
-	/* Once for each wait: who comes and takes nothing is not late, but idle or held by something else. */
+	/* Count a wait once: a sender that comes and takes nothing is not late, but idle or limited elsewhere. */
 	bucket->awaited = false;
 }
 
+/* Adds the tokens earned up to now. */
 static void settle(struct bucket *bucket, uint64_t now_ns)
 {
 	uint64_t passed = now_ns > bucket->at_ns ? now_ns - bucket->at_ns : 0;
 	uint64_t missing = (uint64_t)(bucket->depth - bucket->tokens);
 	int64_t extra;
 
-	/* A clock that went back earns nothing, and is believed from here on. */
+	/* If the clock went back, nothing is earned, and time counts from the new value. */
 	bucket->at_ns = now_ns;
 	if (!bucket->rate_bps || bucket->rate_bps == BUCKET_UNPACED)
 		return;
@@ -122,7 +125,7 @@ uint64_t bucket_next_ns(struct bucket *bucket, uint64_t bytes, uint64_t now_ns)
 	if (!bucket->rate_bps)
 		return UINT64_MAX;
 	bucket->awaited = true;
-	/* Rounded up: whoever comes at that time finds them there. */
+	/* Rounded up, so that the tokens are there at that time. */
 	return now_ns +
 	       ((uint64_t)(wanted - bucket->tokens) + bucket->rate_bps - 1) / bucket->rate_bps;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* getrandom() may stop short on a signal or above 256 bytes; this asks until it is done. */
+/* entropy.c: getrandom() may return early on a signal or above 256 bytes, so it is called in a loop. */
 #include "base/entropy.h"
 
 #include <errno.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Unpredictable bytes from the system, for whatever a stranger must not guess. */
+/* entropy.h: unpredictable bytes from the kernel, for keys that an attacker must not guess. */
 #ifndef GODWIT_BASE_ENTROPY_H
 #define GODWIT_BASE_ENTROPY_H
 

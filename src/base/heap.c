@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A 4-ary min-heap over an array of pointers; each node knows its place, so that any timer can be
- * moved or cancelled in logarithmic time.
+ * heap.c: a 4-ary min-heap in an array. Each node stores its index, so that any timer can be moved or
+ * cancelled in logarithmic time.
  *
- * The children of index i are 4i + 1 to 4i + 4. Timers are mostly re-armed to later and cancelled,
- * so many sink and few reach the top: four children halve the depth, and the pointers to them share
- * a cache line or two.
+ * The children of index i are 4i + 1 to 4i + 4. Most timers are moved to a later time or cancelled
+ * and never reach the top. Four children instead of two halve the depth, and their entries share one
+ * or two cache lines.
  */
 #include "base/heap.h"
 
@@ -55,7 +55,7 @@ static void place(struct heap *heap, const struct heap_entry *entry, size_t inde
 	entry->node->place = index + 1;
 }
 
-/* Both move the gap at `index` to where the entry belongs, and put it there. */
+/* Moves entries that come later down from `index` on, then puts the entry into the gap. */
 static void rise(struct heap *heap, const struct heap_entry *entry, size_t index)
 {
 	while (index > 0) {
@@ -69,6 +69,7 @@ static void rise(struct heap *heap, const struct heap_entry *entry, size_t index
 	place(heap, entry, index);
 }
 
+/* Moves entries that come earlier up from `index` on, then puts the entry into the gap. */
 static void sink(struct heap *heap, const struct heap_entry *entry, size_t index)
 {
 	for (;;) {
@@ -114,7 +115,7 @@ void heap_remove(struct heap *heap, struct heap_node *node)
 	last = heap->entries[--heap->count];
 	if (last.node == node)
 		return;
-	/* The last node comes from another branch: it may belong above the gap as well as below. */
+	/* The last node comes from another branch, so it may belong above the gap or below it. */
 	if (before(&last, &gone))
 		rise(heap, &last, index);
 	else

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A priority queue of timers: the smallest key first, equal keys in the order they were put in.
- * That second rule makes a run repeat exactly, which the simulator relies on.
+ * heap.h: a priority queue of timers: the smallest key first, equal keys in the order of insertion.
+ * The second rule makes runs repeat exactly, which the simulator relies on.
  *
- * Nodes live inside the objects they belong to. A zeroed node is in no heap. Room is made
- * beforehand by heap_reserve, so that arming a timer can neither allocate nor fail.
+ * A node is a member of the object it belongs to. A zeroed node is in no heap. heap_reserve()
+ * allocates beforehand, so that arming a timer can neither allocate nor fail.
  */
 #ifndef GODWIT_BASE_HEAP_H
 #define GODWIT_BASE_HEAP_H
@@ -14,42 +14,50 @@
 #include <stdint.h>
 
 struct heap_node {
+	/* a timer's deadline, in ns */
 	uint64_t key;
-	size_t place; /* index in the array + 1; 0 while in no heap */
+	/* index in the heap's array + 1; 0 while in no heap */
+	size_t place;
 };
 
-/* The key beside the pointer: comparing nodes must not fetch them. */
+/* An element of the array. It repeats the key, so that a comparison does not have to load the node. */
 struct heap_entry {
 	uint64_t key;
-	uint64_t sequence; /* of its insertion: the earlier of two equal keys wins */
+	/* insertion number; of two equal keys the lower one comes first */
+	uint64_t sequence;
 	struct heap_node *node;
 };
 
 struct heap {
 	struct heap_entry *entries;
+	/* entries in use */
 	size_t count;
+	/* entries allocated */
 	size_t capacity;
+	/* next insertion number */
 	uint64_t sequence;
 };
 
 void heap_init(struct heap *heap);
 
-/* Frees the array. Nodes still in it are not touched, for their objects may be gone already. */
+/* Frees the array. Nodes still in it are not accessed, because their objects may be freed already. */
 void heap_destroy(struct heap *heap);
 
-/* Makes room for `capacity` nodes in all; never shrinks. -ENOMEM leaves the heap as it was. */
+/* Allocates room for `capacity` nodes in all; never shrinks. Returns 0, or -ENOMEM with the heap
+ * unchanged. */
 int heap_reserve(struct heap *heap, size_t capacity);
 
-/* The node must be in no heap, and there must be room for it. */
+/* Inserts a node. It must be in no heap, and there must be room for it. */
 void heap_insert(struct heap *heap, struct heap_node *node, uint64_t key);
 
-/* Does nothing if the node is in no heap. */
+/* Removes a node. Does nothing if it is in no heap. */
 void heap_remove(struct heap *heap, struct heap_node *node);
 
-/* Removes the node if it is in the heap and inserts it with this key: last among its equals. */
+/* Inserts the node with this key, after removing it if it was in the heap. It comes last among equal
+ * keys. */
 void heap_update(struct heap *heap, struct heap_node *node, uint64_t key);
 
-/* The node to come out next, which stays, or comes out. NULL if the heap is empty. */
+/* Return the node with the smallest key, or NULL if the heap is empty; heap_pop() also removes it. */
 struct heap_node *heap_min(const struct heap *heap);
 struct heap_node *heap_pop(struct heap *heap);
 

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A doubly linked list whose links lie inside the objects: linking allocates nothing, and an object
- * leaves its list in constant time without knowing which list that is.
+ * list.h: a doubly linked list whose links are members of the objects: linking allocates nothing, and
+ * an object leaves its list in constant time without knowing which list that is.
  *
- * The list is a ring closed by its head, of the same type as the links. A link that is in no list
- * is a ring of its own, so list_empty(link) tells whether it is linked, and unlinking it again is
- * harmless.
+ * The list is a ring of links and one head, which has the same type. A link that is in no list points
+ * to itself, so !list_empty(link) means that it is linked, and unlinking it again does nothing.
  */
 #ifndef GODWIT_BASE_LIST_H
 #define GODWIT_BASE_LIST_H
@@ -13,15 +12,18 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+/* A link, or the head of a list. */
 struct list {
+	/* of a head: the first link, or the head itself if the list is empty */
 	struct list *next;
+	/* of a head: the last link, or the head itself if the list is empty */
 	struct list *prev;
 };
 
-/* The object of this type whose `member` is at `pointer`. */
+/* Pointer to the object of this type whose `member` is at `pointer`. */
 #define container_of(pointer, type, member) ((type *)((char *)(pointer)-offsetof(type, member)))
 
-/* Needed for heads and for links alike. */
+/* Initializes a head or a link. */
 static inline void list_init(struct list *list)
 {
 	list->next = list;
@@ -41,7 +43,7 @@ static inline void list_insert_between(struct list *prev, struct list *next, str
 	next->prev = item;
 }
 
-/* The item must be in no list. */
+/* Add an item that is in no list at the front, or at the end. */
 static inline void list_add_head(struct list *list, struct list *item)
 {
 	list_insert_between(list, list->next, item);
@@ -69,7 +71,7 @@ static inline struct list *list_first(const struct list *list)
 #define list_for_each(item, list)                                                                  \
 	for ((item) = (list)->next; (item) != (list); (item) = (item)->next)
 
-/* The same, and the body may unlink or free the item, but not the one after it. */
+/* The same, but the body may unlink or free the item (not the one after it). */
 #define list_for_each_safe(item, after, list)                                                      \
 	for ((item) = (list)->next, (after) = (item)->next; (item) != (list);                      \
 	     (item) = (after), (after) = (item)->next)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The state is a level, which every log statement reads, and a sink. A message is formatted on the
- * stack, made into one clean line and handed to the sink whole.
+ * log.c: the state is a level, which every log statement reads, and a callback (the sink). A message
+ * is formatted on the stack, control characters are removed, and the sink gets it as one line.
  */
 #include "base/log.h"
 
@@ -53,7 +53,7 @@ int log_level_parse(const char *text, enum log_level *out)
 	return -EINVAL;
 }
 
-/* Marks the cut, and leaves no half of a UTF-8 character before the mark. */
+/* Ends a truncated message with "...", without leaving part of a UTF-8 character before it. */
 static void mark_cut(char *message)
 {
 	static const char mark[] = "...";
@@ -64,6 +64,7 @@ static void mark_cut(char *message)
 	memcpy(message + at, mark, sizeof(mark));
 }
 
+/* Replaces control characters by spaces. */
 static void flatten(char *message)
 {
 	for (; *message; message++) {

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Messages for people: one line each, process-wide, off the data path.
+ * log.h: messages for people, one line each. Level and callback are global to the process. Nothing on
+ * the data path logs.
  *
- * An error is logged once, where it is born. The level may be changed at any time from any thread;
+ * An error is logged once, where it is detected. The level may be changed at any time from any thread;
  * the callback should be set before other threads run.
  */
 #ifndef GODWIT_BASE_LOG_H
@@ -11,9 +12,10 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 
-#define LOG_MESSAGE_SIZE 512 /* the longest message, its final zero included */
+/* Bytes of the longest message, including the final zero. */
+#define LOG_MESSAGE_SIZE 512
 
-/* Not LOG_ERROR and so on: <syslog.h> has some of those. */
+/* The names are not LOG_ERROR etc., because <syslog.h> defines some of those. */
 enum log_level {
 	LOG_LEVEL_ERROR,
 	LOG_LEVEL_WARN,
@@ -22,20 +24,20 @@ enum log_level {
 };
 
 /*
- * `message` has no line break and ends within LOG_MESSAGE_SIZE bytes; a longer one was cut and ends
- * in
- * "...". Control characters have become spaces: text from a peer cannot forge a line.
+ * Receives each message. `message` has no line break and at most LOG_MESSAGE_SIZE bytes; a longer one
+ * was truncated and ends in "...". Control characters were replaced by spaces, so that text from a
+ * peer cannot forge a line.
  */
 typedef void (*log_fn)(void *arg, enum log_level level, const char *message);
 
-/* Messages up to `level` go to fn. With fn NULL they go to stderr; from the start, warnings and
- * errors do. */
+/* Sends messages up to `level` to fn, or to stderr if fn is NULL. Until it is called, errors and
+ * warnings go to stderr. */
 void log_set(enum log_level level, log_fn fn, void *arg);
 
-/* "error", "warn", "warning", "info" or "debug", in any case; -EINVAL for anything else. */
+/* Parses "error", "warn", "warning", "info" or "debug", ignoring case; -EINVAL for anything else. */
 int log_level_parse(const char *text, enum log_level *out);
 
-/* Logs if the level is on. Keeps errno. */
+/* Logs if the level is enabled. Preserves errno. */
 void log_at(enum log_level level, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 extern atomic_int log_current_level;
@@ -45,7 +47,7 @@ static inline bool log_enabled(enum log_level level)
 	return (int)level <= atomic_load_explicit(&log_current_level, memory_order_relaxed);
 }
 
-/* Arguments are evaluated only if the level is on. */
+/* Arguments are evaluated only if the level is enabled. */
 #define log_when_enabled(level, ...)                                                               \
 	do {                                                                                       \
 		if (log_enabled(level))                                                            \
@@ -58,8 +60,8 @@ static inline bool log_enabled(enum log_level level)
 #define log_debug(...) log_when_enabled(LOG_LEVEL_DEBUG, __VA_ARGS__)
 
 /*
- * Logs the first time only; `flag` points to a bool, false at first, that belongs to one thread.
- * While the level is off the first time is still to come.
+ * Logs once. `flag` points to a bool that is false at first, is set when the message was logged, and
+ * is used by one thread only. While the level is disabled nothing is logged and the flag stays false.
  */
 #define log_once(flag, level, ...)                                                                 \
 	do {                                                                                       \

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * One allocation holds, in this order, a bit an object (live or not), an index an object (the free
- * list), and the objects, a cache line or a multiple apart.
+ * pool.c: one allocation holds, in this order, one bit for each object (live or not), one index for
+ * each object (the free list), and the objects, at multiples of a cache line.
  *
- * The free list is a stack threaded through the index array rather than through the objects: a
- * stale write to a freed object then cannot bend the list. Objects that were never handed out are
- * not on it; they are everything from `fresh` on. So making a pool touches none of its memory.
+ * The free list is a stack in the index array and not in the objects, so that a write to a freed
+ * object cannot corrupt it. Objects that were never used are not in the list; they are all those from
+ * index `fresh` on. So creating a pool touches none of its memory.
  */
 #include "base/pool.h"
 
@@ -92,8 +92,8 @@ void pool_put(struct pool *pool, void *object)
 
 bool pool_owns_live(const struct pool *pool, const void *pointer)
 {
-	/* In integers: comparing a stranger's pointer with ours is undefined. Below the pool it
-	 * wraps. */
+	/* As integers, because subtracting unrelated pointers is undefined. A pointer below the
+	 * pool wraps to a large offset. */
 	uintptr_t offset = (uintptr_t)pointer - (uintptr_t)pool->objects;
 
 	if (offset >= pool->stride * pool->count || offset % pool->stride != 0)

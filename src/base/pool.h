@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A fixed number of equal objects, got and put back in constant time and never allocated again.
+ * pool.h: a fixed number of objects of one size, taken and returned in constant time, allocated once.
  *
- * The pool knows which of its objects are live, so a handle that came back from a caller or from
- * the network can be checked before it is followed.
+ * The pool knows which of its objects are in use (live), so that a handle from a caller or from the
+ * network can be checked before it is dereferenced.
  */
 #ifndef GODWIT_BASE_POOL_H
 #define GODWIT_BASE_POOL_H
@@ -12,37 +12,46 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define POOL_ALIGNMENT 64 /* a cache line: neighbours never share one */
+/* Bytes in a cache line: two objects never share one. */
+#define POOL_ALIGNMENT 64
 
 struct pool {
+	/* the one block of memory that holds everything below */
 	void *allocation;
 	unsigned char *objects;
-	uint64_t *live; /* a bit an object */
-	uint32_t *next; /* the free list, by index */
+	/* one bit for each object: set while it is in use */
+	uint64_t *live;
+	/* for each object in the free list, the index of the next one */
+	uint32_t *next;
+	/* bytes from one object to the next */
 	size_t stride;
+	/* objects in the pool */
 	uint32_t count;
+	/* objects in use */
 	uint32_t used;
-	uint32_t fresh; /* objects from here on were never handed out */
-	uint32_t free;	/* head of the free list */
+	/* index of the first object that was never used; all later ones were not either */
+	uint32_t fresh;
+	/* index of the first object in the free list */
+	uint32_t free;
 };
 
-/* -EINVAL for an empty pool or empty objects, -ENOMEM. Memory is first touched when first used. */
+/* Returns 0, -EINVAL if count or size is 0, or -ENOMEM. Touches none of the objects' memory. */
 int pool_init(struct pool *pool, size_t object_size, uint32_t count);
 
-/* Every object goes, live or not. Harmless on a pool that is zeroed or already destroyed. */
+/* Frees all objects, live or not. Does nothing on a zeroed or destroyed pool. */
 void pool_destroy(struct pool *pool);
 
-/* A zeroed object, aligned to POOL_ALIGNMENT; NULL when all are in use. */
+/* Returns a zeroed object, aligned to POOL_ALIGNMENT; NULL when all are in use. */
 void *pool_get(struct pool *pool);
 
-/* The object must be a live one of this pool. The most recently put is the next to be got: it is
- * warm. */
+/* Returns a live object to the pool. pool_get() reuses the last one returned first, because it is
+ * likely still in the cache. */
 void pool_put(struct pool *pool, void *object);
 
-/* True if the pointer is exactly a live object of this pool. Any pointer may be asked about. */
+/* True if the pointer is the start of a live object of this pool. Any pointer may be passed. */
 bool pool_owns_live(const struct pool *pool, const void *pointer);
 
-/* Objects have indices from 0 to count - 1, the same for the life of the pool, live or not. */
+/* Convert between an object, live or not, and its index from 0 to count - 1, which never changes. */
 uint32_t pool_index(const struct pool *pool, const void *object);
 void *pool_at(const struct pool *pool, uint32_t index);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The index arithmetic of a bounded FIFO; the storage is a typed array that the owner keeps beside
- *it:
+ * ring.h: the index arithmetic of a bounded FIFO. The entries are an array of the owner's type beside
+ * it:
  *
  *	struct ring ring;
  *	struct event events[64];
@@ -9,9 +9,9 @@
  *	if (!ring_full(&ring))
  *		events[ring_push_index(&ring)] = event;
  *
- * Head and tail count up for ever and are masked only when they become an index, so all `capacity`
- * places are usable and full differs from empty. The counters may wrap: their difference stays
- *right.
+ * Head and tail only count up and are masked when they are used as an index, so that all `capacity`
+ * entries are usable and a full ring differs from an empty one. Both wrap at 2^32; their difference
+ * stays right.
  */
 #ifndef GODWIT_BASE_RING_H
 #define GODWIT_BASE_RING_H
@@ -21,9 +21,12 @@
 #include <stdint.h>
 
 struct ring {
-	uint32_t head; /* taken out so far */
-	uint32_t tail; /* put in so far */
-	uint32_t mask; /* capacity - 1 */
+	/* entries removed so far */
+	uint32_t head;
+	/* entries added so far */
+	uint32_t tail;
+	/* capacity - 1 */
+	uint32_t mask;
 };
 
 /* The capacity is a power of two, from 1 to 2^31. */
@@ -50,21 +53,21 @@ static inline bool ring_full(const struct ring *ring)
 	return ring_count(ring) > ring->mask;
 }
 
-/* Takes the next free place; the ring must not be full. */
+/* Adds an entry and returns its index; the ring must not be full. */
 static inline uint32_t ring_push_index(struct ring *ring)
 {
 	assert(!ring_full(ring));
 	return ring->tail++ & ring->mask;
 }
 
-/* The place of the oldest entry, which stays; the ring must not be empty. */
+/* Returns the index of the oldest entry; the ring must not be empty. */
 static inline uint32_t ring_peek_index(const struct ring *ring)
 {
 	assert(!ring_empty(ring));
 	return ring->head & ring->mask;
 }
 
-/* The place of the oldest entry, which leaves: read it before the next push. */
+/* Removes the oldest entry and returns its index: read it before the next push. */
 static inline uint32_t ring_pop_index(struct ring *ring)
 {
 	assert(!ring_empty(ring));

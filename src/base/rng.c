@@ -1,21 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The generator is xoshiro256** of Blackman and Vigna, its state filled by splitmix64 (Steele, Lea,
+ * rng.c: the generator is xoshiro256** of Blackman and Vigna, its state filled by splitmix64 (Steele, Lea,
  * Flood; constants by Stafford): 256 bits of state, a period of 2^256 - 1, a few cycles a number.
  * The state may be anything but all zeros, and four successive outputs of splitmix64, a bijection
  * of a counter, are never that.
  *
  * Nothing here calls the math library. Its last bits differ from version to version and from one
- * CPU to another, and one different bit in a delay is a different simulation.
+ * CPU to another, and one different bit in a delay gives a different simulation.
  */
 #include "base/rng.h"
 
 #include <assert.h>
 #include <endian.h>
 #include <string.h>
-
-#define LOG2_FRACTION_BITS 48
-#define NATURAL_LOG_OF_2   0.69314718055994530942
 
 static uint64_t rotate_left(uint64_t word, unsigned int by)
 {
@@ -61,9 +58,9 @@ uint64_t rng_u64(struct rng *rng)
 }
 
 /*
- * The high half of draw x bound is uniform once the draws that make some results one too many are
- * rejected: those whose low half is below 2^64 mod bound (Lemire). The division is needed only when
- * the low half is below bound, hence almost never.
+ * Takes the high half of draw x bound (Lemire). 2^64 draws do not divide evenly among `bound`
+ * results, so draws whose low half is below 2^64 mod bound are rejected; the rest is uniform. The
+ * division is needed only when the low half is below bound, which is rare.
  */
 uint64_t rng_below(struct rng *rng, uint64_t bound)
 {
@@ -88,35 +85,6 @@ double rng_unit(struct rng *rng)
 bool rng_chance(struct rng *rng, double p)
 {
 	return rng_unit(rng) < p;
-}
-
-/*
- * -log2(word / 2^64), as a fixed-point number. The integer part is the place of the top bit; each
- * squaring of the rest, a number in [1, 2), yields one bit of the fraction.
- */
-static uint64_t minus_log2(uint64_t word)
-{
-	unsigned int zeros = (unsigned int)__builtin_clzll(word);
-	uint64_t rest = word << zeros; /* 2^63 stands for 1 */
-	uint64_t fraction = 0;
-
-	for (int i = 0; i < LOG2_FRACTION_BITS; i++) {
-		unsigned __int128 square = (unsigned __int128)rest * rest;
-		unsigned int carry = (unsigned int)(square >> 127); /* it reached 2 */
-
-		fraction = fraction << 1 | carry;
-		rest = (uint64_t)(square >> (63 + carry));
-	}
-	return ((uint64_t)(zeros + 1) << LOG2_FRACTION_BITS) - fraction;
-}
-
-double rng_exponential(struct rng *rng, double mean)
-{
-	/* Odd words are the midpoints of equal steps: never 0, and symmetric. */
-	uint64_t halvings = minus_log2(rng_u64(rng) | 1);
-
-	/* Only products, so no compiler may fuse an addition into them. */
-	return (double)halvings * (0x1p-48 * NATURAL_LOG_OF_2) * mean;
 }
 
 void rng_fill(struct rng *rng, void *buffer, size_t length)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Seeded random numbers for simulation and jitter: the same seed gives the same numbers on every
- * machine, fractions included. Not for secrets: those come from entropy.h.
+ * rng.h: seeded random numbers for simulation and jitter. The same seed gives the same numbers on
+ * every machine, fractions included. Keys and other secrets come from entropy.h instead.
  */
 #ifndef GODWIT_BASE_RNG_H
 #define GODWIT_BASE_RNG_H
@@ -11,21 +11,23 @@
 #include <stdint.h>
 
 struct rng {
+	/* xoshiro256** state; never all zeros */
 	uint64_t state[4];
 };
 
-/* Any seed is a good one, 0 included. */
+/* Starts the generator. Every seed is usable, 0 included. */
 void rng_seed(struct rng *rng, uint64_t seed);
 
 /*
- * A child whose numbers have nothing to do with those its parent draws from then on. Give each link
- * and each host a child: a change in how often one draws then leaves the others' numbers alone.
+ * Returns a child generator, independent of what its parent draws afterwards. Each simulated link and
+ * host gets a child, so that one more draw in one of them does not change the numbers of the others.
  */
 struct rng rng_split(struct rng *rng);
 
+/* Uniform over all 64-bit values. */
 uint64_t rng_u64(struct rng *rng);
 
-/* Uniform in [0, bound), without bias; bound is not 0. Rarely draws more than once. */
+/* Uniform in [0, bound), without bias; bound is not 0. Draws once, rarely more often. */
 uint64_t rng_below(struct rng *rng, uint64_t bound);
 
 /* Uniform in [0, 1), in steps of 2^-53. One draw. */
@@ -33,14 +35,11 @@ double rng_unit(struct rng *rng);
 
 /*
  * True with probability p: never for p <= 0, always for p >= 1. One draw whatever p is, so that
- * turning a loss off moves no other decision.
+ * setting a loss rate to 0 changes no later decision.
  */
 bool rng_chance(struct rng *rng, double p);
 
-/* Exponential with this mean; never negative, at most 45 means. One draw. */
-double rng_exponential(struct rng *rng, double mean);
-
-/* Random bytes. Draws a word for every 8 bytes begun. */
+/* Fills the buffer with random bytes. One draw for every 8 bytes or part of 8 bytes. */
 void rng_fill(struct rng *rng, void *buffer, size_t length);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Numbers that count up and wrap at 2^32, compared by the shorter way round. Good as long as the
- * two lie less than 2^31 apart; exactly 2^31 apart neither is before the other.
+ * serial.h: comparison of sequence numbers that wrap at 2^32 (serial numbers, RFC 1982). The result
+ * is right while the two are less than 2^31 apart.
  */
 #ifndef GODWIT_BASE_SERIAL_H
 #define GODWIT_BASE_SERIAL_H
@@ -9,7 +9,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* How far `to` is ahead of `from`; negative if it is behind. */
+/* Returns how far `to` is ahead of `from`; negative if it is behind. */
 static inline int32_t serial_distance(uint32_t from, uint32_t to)
 {
 	return (int32_t)(to - from);

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/zero.h"
 #include "channel/state.h"
 
 #define DEFAULT_OPERATIONS 4096
@@ -195,9 +196,8 @@ static int configure(struct gw_channel *ch, const struct gw_channel_attr *attr)
 {
 	uint32_t operations = attr->operations ? attr->operations : DEFAULT_OPERATIONS;
 
-	for (size_t i = 0; i < sizeof(attr->reserved) / sizeof(attr->reserved[0]); i++)
-		if (attr->reserved[i])
-			return -EINVAL;
+	if (!array_is_zero(attr->reserved))
+		return -EINVAL;
 	ch->controller = cc_find(attr->congestion ? attr->congestion : "default");
 	ch->cap_bps = attr->rate_bps ? attr->rate_bps : GW_RATE_UNLIMITED;
 	ch->flags = attr->flags;

@@ -2,6 +2,7 @@
 /* Posting: an operation gets its number and goes the way that its size says. */
 #include <errno.h>
 
+#include "base/zero.h"
 #include "channel/state.h"
 
 static int check(const struct gw_channel *ch, const struct gw_op_attr *attr, const void *out)
@@ -10,10 +11,7 @@ static int check(const struct gw_channel *ch, const struct gw_op_attr *attr, con
 		return -EINVAL;
 	if (ch->status)
 		return ch->status;
-	for (size_t i = 0; i < sizeof(attr->reserved) / sizeof(attr->reserved[0]); i++)
-		if (attr->reserved[i])
-			return -EINVAL;
-	if (attr->length && !attr->addr)
+	if (!array_is_zero(attr->reserved) || (attr->length && !attr->addr))
 		return -EINVAL;
 	return attr->length > ch->small_bytes && !attr->mr ? -EINVAL : 0;
 }

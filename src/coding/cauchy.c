@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Every symbol has a point: data symbol j has j, parity row r has x = 255 - r. Let Y be the points of what was erased and
- * X those of the parity that stands in for it. With
+ * cauchy.c: every symbol has a point: data symbol j has j, parity row r has x = 255 - r. Let Y be the points of the erased
+ * symbols and X those of the parity rows used instead. With
  *
- *     w(p) = prod_{y in Y} (p + y) / prod_{x in X} (p + x),   where a factor 0, that of p itself, is left out,
+ *     w(p) = prod_{y in Y} (p + y) / prod_{x in X} (p + x),   where the factor 0 for p itself is left out,
  *
- * erased symbol y takes, of the symbol at p, w(p) / (w(y) (p + y)): that is the inverse of the part at X and Y times the
- * columns that are there, summed by partial fractions. Scaling column j by 255 + j multiplies w(j) by it, whether j is
- * there or erased. In a field where adding is exclusive or, plus and minus are the same and the usual signs vanish.
+ * the coefficient of the symbol at p in erased symbol y is w(p) / (w(y) (p + y)): the inverse of the submatrix at X and Y,
+ * times the columns that are present, summed by partial fractions. Scaling column j by 255 + j multiplies w(j) by it,
+ * whether j is present or erased. Addition is exclusive or, so there are no signs.
  */
 #include "coding/cauchy.h"
 
@@ -15,7 +15,8 @@
 
 #include <isa-l.h>
 
-#define ORDER 255 /* of the powers of 2, which are all elements but 0 */
+/* The powers of 2 are all elements but 0, and repeat after this many. */
+#define ORDER 255
 
 void cauchy_init(struct cauchy *cauchy)
 {
@@ -30,6 +31,7 @@ void cauchy_init(struct cauchy *cauchy)
 	}
 }
 
+/* Point of a parity row. */
 static uint8_t point(unsigned row)
 {
 	return (uint8_t)(CAUCHY_SIZE - 1 - row);
@@ -44,13 +46,12 @@ void cauchy_row(const struct cauchy *cauchy, unsigned row, unsigned columns, uin
 		out[j] = cauchy->power[log[point(0) ^ j] + ORDER - log[point(row) ^ j]];
 }
 
-/* The logarithm of w(p). */
+/* Returns the logarithm of w(p). */
 static unsigned weight(const struct cauchy *cauchy, unsigned p, const uint8_t *erased,
 		       const uint8_t *rows, unsigned n)
 {
-	unsigned sum =
-		n *
-		ORDER; /* dividing is subtracting; a multiple of the order keeps the sum above 0 */
+	/* Division subtracts logarithms; a multiple of the order keeps the sum positive. */
+	unsigned sum = n * ORDER;
 
 	for (unsigned i = 0; i < n; i++)
 		sum += cauchy->log[p ^ erased[i]] - cauchy->log[p ^ point(rows[i])];

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What every code asks of its arguments before it touches memory. */
+/* group.c: the checks that every code makes before it accesses memory. */
 #include "coding/group.h"
 
 #include <limits.h>
 
 bool coding_group_valid(const struct coding_group *group, unsigned k)
 {
-	/* ISA-L counts bytes in an int. */
+	/* ISA-L takes lengths as int. */
 	return group->count >= 1 && group->count <= k && group->length >= 1 &&
 	       group->length <= INT_MAX && group->last >= 1 && group->last <= group->length;
 }

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * group.h: the shape of what is coded together: a run of data symbols (packets), all of one length but perhaps the last.
+ * group.h: the data symbols (packets) that are coded together. All have the same length, except that the last may be
+ * shorter.
  *
- * A message rarely fills its last group, nor its last packet. What is not there counts as zeros on both ends: it is
- * neither sent nor read nor written, and the memory need not exist.
+ * A message rarely fills its last group or its last packet. Both ends count the missing symbols and bytes as zeros: they
+ * are neither sent nor read nor written, and their memory need not exist.
  */
 #ifndef CODING_GROUP_H
 #define CODING_GROUP_H
@@ -13,17 +14,20 @@
 #include <stdint.h>
 
 struct coding_group {
-	unsigned count; /* data symbols there are; those up to k count as zeros */
-	size_t length;	/* of a parity symbol, and of each data symbol but the last */
-	size_t last;	/* of data symbol count - 1; from 1 to length */
+	/* data symbols in the group; further ones up to k count as zeros */
+	unsigned count;
+	/* bytes in a parity symbol, and in each data symbol but the last */
+	size_t length;
+	/* bytes in the last data symbol, from 1 to length */
+	size_t last;
 };
 
-/* Whether this can be a group of a code with k data symbols. */
+/* True if this can be a group of a code with k data symbols. */
 bool coding_group_valid(const struct coding_group *group, unsigned k);
 
 /*
- * Whether these are `erasures` different symbols of the group, in ascending order. Ascending, because a receiver reads
- * them off a bitmap that way, and then a symbol named twice is easy to see.
+ * True if erased[] holds `erasures` distinct symbols of the group in ascending order, the order in which a receiver reads
+ * them from a bitmap.
  */
 bool coding_erased_valid(const struct coding_group *group, const uint8_t *erased,
 			 unsigned erasures);

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * All work is one operation of ISA-L: outputs = matrix times inputs, symbol by symbol, from tables made of the matrix.
- * ISA-L picks the instructions. What has one output and coefficients that are all 1, which the first parity row and the
- * mending of one loss by it are, is an exclusive or and goes there.
+ * reed_solomon.c: all work is one operation of ISA-L: outputs = matrix times inputs, from tables computed from the matrix.
+ * The first parity row has only ones as coefficients, so that computing it, and repairing a single loss with it, is an
+ * exclusive or (xor.h).
  *
- * Decoding. Let E be the erased symbols, P as many parity rows, R the data that is there. The syndromes are
- * s = parity + C[P,R] data[R], and data[E] = C[P,E]^-1 s. The product of the two matrices is known in closed form
- * (cauchy.c), which leaves one pass over the packets: k inputs, e outputs, no syndromes stored.
+ * Decoding: let E be the erased symbols, P as many parity rows, R the data symbols present. The syndromes are
+ * s = parity + C[P,R] data[R], and data[E] = C[P,E]^-1 s. The product of both matrices has a closed form (cauchy.c), so
+ * that one pass over the packets is enough: k inputs, e outputs, no stored syndromes.
  *
- * A group whose last symbol is short is two regions with one symbol less in the second. Each is coded by itself.
+ * A group whose last symbol is short has two regions, the second with one symbol less. Each is coded by itself.
  */
 #include "coding/reed_solomon.h"
 
@@ -23,26 +23,29 @@
 #include "coding/tables.h"
 #include "coding/xor.h"
 
-#define BATCH_ROWS 6 /* ISA-L makes at most this many outputs in one pass */
+/* ISA-L computes at most this many outputs in one pass over the inputs. */
+#define BATCH_ROWS 6
 
 struct rs {
+	/* most data symbols in a group, and most rows in `tables` */
 	unsigned k;
 	unsigned m;
 	struct cauchy cauchy;
+	/* ISA-L's table entry for each coefficient */
 	struct tables coefficient_tables;
+	/* ISA-L's tables of the first table_m rows and table_k columns; allocated for m and k */
+	uint8_t *tables;
 	unsigned table_k;
 	unsigned table_m;
-	uint8_t *tables; /* of the first table_m rows, table_k columns; room for m and k */
 
-	/* Room to work in. */
-	uint8_t *batch_tables; /* BATCH_ROWS by k */
-	uint8_t *
-		matrix; /* of the rows at hand: those the tables hold, a batch, or as many as may be erased */
+	/* Working memory: tables of one batch of rows; a matrix of as many rows as are encoded or decoded; and the symbols. */
+	uint8_t *batch_tables;
+	uint8_t *matrix;
 	uint8_t *input[RS_SYMBOLS_MAX];
 	uint8_t *output[RS_SYMBOLS_MAX];
 };
 
-/* The most symbols that can be erased and rebuilt. */
+/* Returns how many erased symbols can be decoded at most. */
 static unsigned most_erasures(const struct rs *rs)
 {
 	return rs->k < RS_SYMBOLS_MAX - rs->k ? rs->k : RS_SYMBOLS_MAX - rs->k;
@@ -108,7 +111,8 @@ void rs_destroy(struct rs *rs)
 	free(rs);
 }
 
-/* How many of `rows` to make in one pass: passes of about one size, for ISA-L is slow at making a single row. */
+/* Returns how many of `rows` to compute in the next pass. All passes have about the same number, because ISA-L is slow at
+ * computing a single row. */
 static unsigned batch_of(unsigned rows)
 {
 	unsigned passes = (rows + BATCH_ROWS - 1) / BATCH_ROWS;
@@ -116,7 +120,7 @@ static unsigned batch_of(unsigned rows)
 	return (rows + passes - 1) / passes;
 }
 
-/* Makes up to BATCH_ROWS outputs, from `at` on, of the first `columns` inputs. */
+/* Computes up to BATCH_ROWS outputs, from index `at` on, from the first `columns` inputs. */
 static void multiply(struct rs *rs, const uint8_t *matrix, unsigned columns, unsigned rows,
 		     unsigned at, size_t length)
 {
@@ -126,7 +130,7 @@ static void multiply(struct rs *rs, const uint8_t *matrix, unsigned columns, uns
 	registers_clean();
 }
 
-/* The first output is the plain sum of the first `count` inputs. */
+/* Sets the first output to the exclusive or of the first `count` inputs. */
 static void add(struct rs *rs, unsigned count, size_t length)
 {
 	void *vectors[RS_SYMBOLS_MAX + 1];
@@ -248,7 +252,7 @@ int rs_decode(struct rs *rs, const struct coding_group *group, void *const data[
 	decode_region(rs, group->count, data, 0, group->last, erased, erasures, rows, parity);
 	if (group->last == group->length)
 		return 0;
-	/* Behind its end the last symbol is known to be zeros, so one parity symbol fewer is needed. */
+	/* Beyond its end the last symbol is zeros, so that it need not be computed there. */
 	if (left > 0 && erased[left - 1] == group->count - 1)
 		left--;
 	decode_region(rs, group->count - 1, data, group->last, group->length, erased, left, rows,

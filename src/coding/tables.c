@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The layout is ISA-L's own and differs with its version and the processor: 32 bytes a coefficient, or 8 where the processor
- * multiplies by itself. So none is taken for granted. A matrix of every coefficient is made both ways when a coder is
- * created, and entries are copied only if that comes to the same bytes.
+ * tables.c: the layout depends on ISA-L's version and on the processor: 32 bytes for each coefficient, or 8 where the
+ * processor has an instruction for the field (GFNI). So the layout is tested when a coder is created: the tables of a matrix
+ * with every coefficient are computed both ways, and entries are copied later only if the bytes are the same.
  */
 #include "coding/tables.h"
 
@@ -11,13 +11,13 @@
 #include <isa-l.h>
 
 #define ELEMENTS 256
-#define COLUMNS                                                                                    \
-	32 /* of the trial: coefficients in another order than in the list, in rows and columns */
+/* Columns of the matrix in that test. */
+#define COLUMNS 32
 
 static void copy(const struct tables *tables, unsigned count, const uint8_t *coefficients,
 		 uint8_t *out)
 {
-	/* A size known to the compiler makes each a load and a store. */
+	/* With a constant size the compiler turns memcpy() into a load and a store. */
 	if (tables->entry == TABLES_ENTRY_MAX) {
 		for (unsigned i = 0; i < count; i++, out += TABLES_ENTRY_MAX)
 			memcpy(out, tables->entries + coefficients[i] * TABLES_ENTRY_MAX,

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A row's symbols are summed a few at a time, into a sum that stays in the nearest cache. All at once would write less, but
- * no processor fetches ahead for dozens of packets together, and packets of a power of two push each other out of the cache
- * besides. ISA-L does it as fast as memory allows, but wants every buffer aligned. Packets of a user's message often are
- * not; then loops of our own do it, which the compiler turns into two thirds of that.
+ * xor.c: the symbols of a row are summed (exclusive or) a few at a time, into a sum that stays in the first-level cache.
+ * Summing all at once would write less, but no processor prefetches from dozens of packets at a time, and packets whose
+ * size is a power of two evict each other from the cache. ISA-L sums at memory speed if every buffer is aligned. Packets of
+ * a user's message often are not; then the loops below are used, which reach two thirds of that speed.
  */
 #include "coding/xor.h"
 
@@ -14,11 +14,13 @@
 
 #include "coding/registers.h"
 
-/* What every 64-bit processor has; wider ones are pieced together by the compiler, badly. */
+/* 16 bytes, which every 64-bit processor has registers for. For wider vectors compilers generate poor code. */
 typedef uint64_t lane __attribute__((vector_size(16), aligned(1), may_alias));
 
-#define BLOCK 32 /* what ISA-L wants buffers aligned to, and does at a time */
-#define STEP  5	 /* symbols in one pass, the sum so far among them */
+/* ISA-L needs buffers aligned to this, and lengths that are a multiple of it. */
+#define BLOCK 32
+/* Symbols summed in one pass, including the sum so far. */
+#define STEP 5
 
 static bool all_aligned(void *const vectors[], unsigned count)
 {
@@ -34,8 +36,8 @@ static lane load(const uint8_t *vector, size_t at)
 	return *(const lane *)(vector + at);
 }
 
-/* to = from[0] + ... + from[count - 1], 1 <= count <= STEP. A loop for each count: in one for all, the compiler would keep
- * the sum in memory. */
+/* Sums from[0] to from[count - 1] into `to`; 1 <= count <= STEP. There is a loop for each count, because in a loop for all
+ * counts the compiler would keep the sum in memory. */
 static void sum_lanes(void *const from[], unsigned count, uint8_t *to, size_t length)
 {
 	const uint8_t *a = from[0], *b = from[count > 1], *c = from[count > 2 ? 2 : 0];
@@ -65,7 +67,8 @@ static void sum_lanes(void *const from[], unsigned count, uint8_t *to, size_t le
 	}
 }
 
-/* vectors[count] = the sum of those before it, which may be vectors[0] too: a block of all is read before any is written. */
+/* Sets vectors[count] to the sum of those before it. It may be the same memory as vectors[0], since each block of all
+ * vectors is read before it is written. */
 static void sum_few(void *vectors[], unsigned count, size_t length)
 {
 	if (count < 2 || !all_aligned(vectors, count + 1)) {
@@ -76,7 +79,7 @@ static void sum_few(void *vectors[], unsigned count, size_t length)
 	registers_clean();
 }
 
-/* The last block, or all that is shorter than one. */
+/* Sums the last block of the vectors, or all of them if they are shorter than a block. */
 static void sum_end(void *const vectors[], unsigned count, size_t at, size_t length,
 		    uint8_t to[BLOCK])
 {
@@ -97,7 +100,7 @@ void xor_sum(void *vectors[], unsigned count, size_t length)
 	size_t whole = length / BLOCK * BLOCK, end_length = length < BLOCK ? length : BLOCK;
 	uint8_t *out = vectors[count], end[BLOCK];
 
-	/* The end overlaps what is summed in blocks. Once for all, it costs less than in every pass. */
+	/* The last block overlaps the one before. Summing it once, here, costs less than in every pass. */
 	if (whole < length)
 		sum_end(vectors, count, length - end_length, end_length, end);
 	for (unsigned done = 0; done < count;) {
@@ -119,7 +122,7 @@ void xor_sum(void *vectors[], unsigned count, size_t length)
 		vectors[i] = (uint8_t *)vectors[i] + length;
 }
 
-/* out = the row's data symbols but for `without`, and `parity` unless it is NULL, as far as `length`. */
+/* Sums the row's data symbols except `without`, and `parity` if it is not NULL, into `length` bytes of out. */
 static void sum_row(const struct coding_group *group, unsigned m, unsigned row,
 		    const void *const data[], unsigned without, const void *parity, void *out,
 		    size_t length)
@@ -140,7 +143,7 @@ static void sum_row(const struct coding_group *group, unsigned m, unsigned row,
 		xor_sum(vectors, count, length);
 		return;
 	}
-	/* The group's last symbol is short: with it as far as it goes, and on without it. */
+	/* The group's last symbol is short: sum with it up to its length, and without it from there on. */
 	vectors[count] = (void *)data[last];
 	vectors[count + 1] = out;
 	xor_sum(vectors, count + 1, group->last);
@@ -163,6 +166,7 @@ int xor_encode(const struct coding_group *group, unsigned m, const void *const d
 	return 0;
 }
 
+/* True if no row lost more than one of its symbols, parity included. */
 static bool solvable(unsigned m, const uint8_t *erased, unsigned erasures,
 		     const void *const parity[])
 {

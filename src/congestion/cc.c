@@ -1,7 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What all controllers share: the table of names, and the caller's caps and the receiver's credit, which are laid over
- * whatever the controller says.
+ * cc.c: what all controllers share: the table of names; the caller's limits and the receiver's credit, which bound what the
+ * controller says; and the choice that `default` makes between two controllers.
+ *
+ * `default` compares the minimum round-trip time with SHORT_NS. It is taken over a period, so that a route that became
+ * longer is noticed. swift is left only above LEAVE_NS, because a queue inside a data centre may also exceed SHORT_NS.
+ * long-haul runs until something was measured.
  */
 #include <assert.h>
 #include <string.h>
@@ -10,6 +14,11 @@
 
 #define DEFAULT_PACKET	       1500u
 #define DEFAULT_WINDOW_PACKETS 32u
+#define SHORT_NS	       UINT64_C(3000000)
+#define LEAVE_NS	       (2 * SHORT_NS)
+#define PERIOD_NS	       UINT64_C(10000000000)
+
+const struct cc_ops cc_default = { .name = "default" };
 
 static const struct cc_ops *const controllers[] = { &cc_default, &cc_long_haul, &cc_swift,
 						    &cc_none };
@@ -31,8 +40,13 @@ const struct cc_ops *cc_find(const char *name)
 
 void cc_init(struct cc *cc, const struct cc_ops *ops, const struct cc_attr *attr, uint64_t now_ns)
 {
-	assert(ops->state_size <= sizeof(cc->state));
-	*cc = (struct cc){ .ops = ops, .attr = *attr, .credit_bytes = UINT64_MAX };
+	*cc = (struct cc){ .ops = ops == &cc_default ? &cc_long_haul : ops,
+			   .choosing = ops == &cc_default,
+			   .least_ns = UINT64_MAX,
+			   .period_at_ns = now_ns,
+			   .attr = *attr,
+			   .credit_bytes = UINT64_MAX };
+	assert(cc->ops->state_size <= sizeof(cc->state));
 	if (!cc->attr.packet_bytes)
 		cc->attr.packet_bytes = DEFAULT_PACKET;
 	if (!cc->attr.link_rate_bps)
@@ -42,7 +56,7 @@ void cc_init(struct cc *cc, const struct cc_ops *ops, const struct cc_attr *attr
 	if (!cc->attr.initial_window_bytes)
 		cc->attr.initial_window_bytes =
 			(uint64_t)DEFAULT_WINDOW_PACKETS * cc->attr.packet_bytes;
-	ops->init(cc->state, &cc->attr, now_ns);
+	cc->ops->init(cc->state, &cc->attr, now_ns);
 }
 
 void cc_sent(struct cc *cc, uint64_t bytes, uint64_t now_ns)
@@ -51,8 +65,40 @@ void cc_sent(struct cc *cc, uint64_t bytes, uint64_t now_ns)
 		cc->ops->sent(cc->state, bytes, now_ns);
 }
 
+/* Runs another controller from now on, with the window that the present one reached. */
+static void replace(struct cc *cc, const struct cc_ops *ops, uint64_t now_ns)
+{
+	struct cc_attr attr = cc->attr;
+	struct cc_limits limits;
+
+	if (cc->ops == ops)
+		return;
+	cc->ops->limits(cc->state, &limits);
+	attr.initial_window_bytes = limits.window_bytes;
+	memset(cc->state, 0, sizeof(cc->state));
+	cc->ops = ops;
+	ops->init(cc->state, &attr, now_ns);
+}
+
+/* Chooses between swift and long-haul. */
+static void choose(struct cc *cc, uint64_t rtt_ns, uint64_t now_ns)
+{
+	if (rtt_ns && rtt_ns < cc->least_ns)
+		cc->least_ns = rtt_ns;
+	if (cc->least_ns < SHORT_NS)
+		replace(cc, &cc_swift, now_ns);
+	if (now_ns - cc->period_at_ns > PERIOD_NS) {
+		if (cc->least_ns != UINT64_MAX && cc->least_ns > LEAVE_NS)
+			replace(cc, &cc_long_haul, now_ns);
+		cc->least_ns = UINT64_MAX;
+		cc->period_at_ns = now_ns;
+	}
+}
+
 void cc_report(struct cc *cc, const struct cc_report *report, uint64_t now_ns)
 {
+	if (cc->choosing)
+		choose(cc, report->rtt_ns, now_ns);
 	cc->ops->report(cc->state, report, now_ns);
 }
 

@@ -1,23 +1,32 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Whether to compete, and CUBIC's curve: the window is a cubic of the time since the last cut. */
+/* compete.c: when to compete, and CUBIC's curve: the window is a cubic function of the time since the last reduction. */
 #include <math.h>
 
 #include "congestion/compete.h"
 
 #define NS_A_SECOND 1e9
 
-#define CROWDED	     3.8 /* targets of queue; flows of our own kind hold 3.2 at most */
-#define TRIPS	     3	 /* round trips of that, queue included, and rounds, before it is others' */
-#define ROUNDS	     3
-#define OVER	     1.9  /* targets of queue */
-#define ENTER_GROWTH 0.05 /* a round, up to the first loss */
-#define LOSS_FACTOR  2.0  /* times what is lost by chance: more is for want of room */
-#define LOSS_CEILING 0.15 /* never more than this, whoever causes it */
-#define PEAK_GAIN    0.125
-#define CUT_EVERY    0.5 /* of the time to recover */
-#define C	     0.4 /* RFC 9438 counts in segments */
-#define BETA	     0.7
-#define SEGMENT	     1500.0
+/* Queue that counts as crowded, in targets; flows under long-haul keep 3.2 at most. */
+#define CROWDED 3.8
+/* The queue is caused by others after so many crowded rounds and so many round trips, queue included. */
+#define TRIPS  3
+#define ROUNDS 3
+/* Queue below which competing ends, in targets. */
+#define OVER 1.9
+/* Growth of the window in a round before the first loss. */
+#define ENTER_GROWTH 0.05
+/* Loss above this multiple of what the path loses without a queue is taken for congestion. */
+#define LOSS_FACTOR 2.0
+/* Loss above this share always reduces the window. */
+#define LOSS_CEILING 0.15
+/* Weight of a new value in the smoothed peak. */
+#define PEAK_GAIN 0.125
+/* Shortest time between reductions, as a share of K. */
+#define CUT_EVERY 0.5
+/* Constants of RFC 9438, which counts in segments. */
+#define C	0.4
+#define BETA	0.7
+#define SEGMENT 1500.0
 
 bool compete_crowded(const struct model *m, double target_ns)
 {
@@ -35,7 +44,7 @@ bool compete_needed(struct compete *c, const struct model *m, double target_ns, 
 		c->queue_most_ns = 0;
 	}
 	c->queue_most_ns = fmax(c->queue_most_ns, m->queue_ns);
-	/* Counted by the round trip as it is: so long does it take to see that the queue is gone, when it was our own. */
+	/* In round trips with the queue included: that long it takes to see that our own queue has drained. */
 	return c->rounds >= ROUNDS && m->queue_ns > c->queue_most_ns / 2 &&
 	       (double)(now_ns - c->since) > TRIPS * (m->least_ns + c->queue_most_ns);
 }
@@ -45,7 +54,7 @@ double compete_enter(struct compete *c, const struct model *m, double window, ui
 	c->rounds = 0;
 	c->k_s = 0;
 	c->epoch = now_ns;
-	/* Half: how many the others are is not known. */
+	/* Half of what was delivered before, since the number of other flows is not known. */
 	return fmax(window, model_past(m) / 2 * (m->least_ns + m->queue_ns));
 }
 
@@ -63,7 +72,7 @@ double compete_round(struct compete *c, const struct model *m, double window, do
 		return window * BETA;
 	}
 	if (m->loss > LOSS_CEILING) {
-		/* What was had at the last cut is perhaps not there any more. */
+		/* The bandwidth available at the last reduction may have shrunk. */
 		c->peak += (window - c->peak) * PEAK_GAIN;
 		return window * (1 - LOSS_CEILING);
 	}

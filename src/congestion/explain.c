@@ -1,15 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * One line for a person. Numbers have three digits that matter and the unit that makes them readable, because the
- * reader has just been woken up.
- */
+/* explain.c: one line for people. Numbers have three significant digits and a unit prefix. */
 #include <stdio.h>
 
 #include "congestion/cc.h"
 
 #define NUMBER_SIZE 32
 
-/* "940 Mbit/s", "1.25 MB": the largest unit that leaves a digit before the point. */
+/* Writes "940 Mbit/s" or "1.25 MB": the largest unit prefix that leaves a digit before the point. */
 static void with_unit(char *text, uint64_t value, const char *unit)
 {
 	static const char *const prefixes[] = { "", "k", "M", "G", "T", "P", "E" };
@@ -38,10 +35,10 @@ size_t cc_explain(const struct cc *cc, char *text, size_t size)
 	char rate[NUMBER_SIZE] = "unpaced", window[NUMBER_SIZE] = "not limited";
 	char measured[64] = "", delivered[NUMBER_SIZE + 16] = "";
 	const char *by = "";
-	struct cc_sight sight;
+	struct cc_status status;
 	int length;
 
-	cc->ops->sight(cc->state, &sight);
+	cc->ops->status(cc->state, &status);
 	if (limits.rate_bps != CC_UNPACED)
 		with_unit(rate, limits.rate_bps, "bit/s");
 	if (limits.window_bytes != UINT64_MAX)
@@ -51,18 +48,18 @@ size_t cc_explain(const struct cc *cc, char *text, size_t size)
 	else if (limits.window_bytes == cc->attr.max_window_bytes &&
 		 limits.window_bytes != UINT64_MAX)
 		by = " (the most allowed)";
-	if (sight.base_rtt_ns)
+	if (status.base_rtt_ns)
 		snprintf(measured, sizeof(measured), ", queue %.*f ms over %.*f ms",
-			 sight.queue_ns < 1000000 ? 2 : 1, ms(sight.queue_ns),
-			 sight.base_rtt_ns < 1000000 ? 3 : 1, ms(sight.base_rtt_ns));
-	if (sight.delivered_bps) {
+			 status.queue_ns < 1000000 ? 2 : 1, ms(status.queue_ns),
+			 status.base_rtt_ns < 1000000 ? 3 : 1, ms(status.base_rtt_ns));
+	if (status.delivered_bps) {
 		char number[NUMBER_SIZE];
 
-		with_unit(number, sight.delivered_bps, "bit/s");
+		with_unit(number, status.delivered_bps, "bit/s");
 		snprintf(delivered, sizeof(delivered), ", %s arriving", number);
 	}
-	length = snprintf(text, size, "%s: %s: %s%s%s%s, window %s%s",
-			  sight.name ? sight.name : cc->ops->name, sight.doing, rate,
+	length = snprintf(text, size, "%s: %s: %s%s%s%s, window %s%s", cc->ops->name, status.doing,
+			  rate,
 			  limits.rate_bps == cc->attr.link_rate_bps && limits.rate_bps != CC_UNPACED
 				  ? " (the cap)"
 				  : "",

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A governor that a user holds; see flow.h. */
+/* flow.c: a governor for one queue pair of the user; see flow.h. */
 #include <errno.h>
 #include <stdlib.h>
 
 #include <godwit/flow.h>
 
+#include "base/zero.h"
 #include "congestion/governor.h"
 
 struct gw_flow {
@@ -30,7 +31,7 @@ int gw_flow_open(struct gw_qp *qp, const struct gw_flow_attr *attr, struct gw_fl
 	if (!attr)
 		attr = &none;
 	ops = cc_find(attr->congestion ? attr->congestion : "default");
-	if (!ops)
+	if (!ops || !array_is_zero(attr->reserved))
 		return -EINVAL;
 	status = gw_qp_status(qp);
 	if (status)

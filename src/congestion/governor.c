@@ -1,27 +1,34 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A controller and a pacer at the gate of queue pairs; see governor.h. What the message layer tells is in packets, what the
- * controller counts in bytes: between the two stands how long packets were of late.
+ * governor.c: a controller and a pacer behind the gates of queue pairs. The message layer counts packets, the controller
+ * counts bytes; the mean size of the latest packets converts between the two.
  */
 #include "congestion/governor.h"
 
-#define EXPRESS_SHARE	 8 /* packets */
-#define GROUP_BYTES	 (32u << 10)
-#define GROUP_LEAST_NS	 50000
-#define GROUP_BPS	 UINT64_C(10000000000) /* from here on it is GROUP_BYTES in any case */
-#define PACKETS_A_SECOND 10		       /* at least */
-#define BURST_SHARE	 8		       /* of a round trip: an eighth */
-#define BURST_LEAST_NS	 100000		       /* what hosts can time */
-#define BURST_MOST_NS	 4000000
-#define LATE_SHARE	 2
+/* Packets that the express queue pair may have in flight although the window is full. */
+#define EXPRESS_PACKETS 8
+/* Bytes that bulk data waits for before it is sent, at most; and the shortest time in which they are sent. */
+#define BATCH_BYTES    (32u << 10)
+#define BATCH_LEAST_NS 50000
+/* From this rate on a batch has BATCH_BYTES. */
+#define BATCH_BPS UINT64_C(10000000000)
+/* Least rate, in packets. */
+#define PACKETS_A_SECOND 10
+/* A batch or a burst lasts at most 1 / BURST_SHARE of a round trip. */
+#define BURST_SHARE 8
+/* A burst lasts at least this long: hosts cannot time shorter ones. */
+#define BURST_LEAST_NS 100000
+#define BURST_MOST_NS  4000000
+/* A sender that was late may catch up on 1 / LATE_SHARE of a round trip. */
+#define LATE_SHARE 2
 
 static uint64_t least(uint64_t a, uint64_t b)
 {
 	return a < b ? a : b;
 }
 
-/* A controller that sees delay where there is no queue may take the rate down without end: some packets a second still
- * have to leave for it to see anything else. */
+/* Sets the pacer to the controller's rate, but not below a few packets a second: a controller that mistakes other delay for
+ * a queue might reduce the rate without end, and would then get no more reports that tell it otherwise. */
 static void set_rate(struct governor *g, uint64_t now)
 {
 	uint64_t floor_bps = (uint64_t)g->pacer.packet_bytes * 8 * PACKETS_A_SECOND;
@@ -32,8 +39,8 @@ static void set_rate(struct governor *g, uint64_t now)
 	pacer_set_rate(&g->pacer, least(rate_bps, g->cap_bps), now);
 }
 
-/* On a long path a longer burst does no harm, and a host that was busy for part of a round trip is no reason to send less
- * in that round trip. */
+/* Sets the pacer's burst and lateness from the round-trip time: on a long path a longer burst does no harm, and a host that
+ * was busy for part of a round trip should not send less in it. */
 static void set_times(struct governor *g, uint64_t rtt_ns, uint64_t now)
 {
 	uint64_t burst_ns = least(rtt_ns / BURST_SHARE, BURST_MOST_NS);
@@ -52,7 +59,7 @@ uint64_t governor_in_flight(const struct governor *g)
 	return bytes;
 }
 
-/* Packets that the window has room for. */
+/* Returns how many packets the window has room for. */
 static uint32_t window_allows(const struct governor_side *side, uint32_t in_flight,
 			      uint32_t payload)
 {
@@ -61,28 +68,29 @@ static uint32_t window_allows(const struct governor_side *side, uint32_t in_flig
 	uint64_t used = governor_in_flight(g);
 	uint64_t packets = window > used ? (window - used) / payload : 0;
 
-	/* The report of its own packets is what opens the gate again, also where the other's fill the window. */
+	/* One packet may always leave, since the report about it is what reopens the gate, even if the other queue pair
+	 * fills the window. */
 	if (!in_flight && !packets)
 		packets = 1;
-	if (side->express && in_flight < EXPRESS_SHARE && packets < EXPRESS_SHARE - in_flight)
-		packets = EXPRESS_SHARE - in_flight;
+	if (side->express && in_flight < EXPRESS_PACKETS && packets < EXPRESS_PACKETS - in_flight)
+		packets = EXPRESS_PACKETS - in_flight;
 	return (uint32_t)least(packets, UINT32_MAX);
 }
 
-/* Bulk waits for so many tokens at once, for batches are cheap: but a batch is a queue of its own making at the bottleneck,
- * and has to be short against the round trip, or at least against what hosts can time. */
-static uint64_t group_bytes(const struct governor *g)
+/* Returns how many bytes bulk data waits for, because sending in batches is cheaper. A batch is a queue at the bottleneck, so
+ * it must be short compared with the round trip, or with what hosts can time. */
+static uint64_t batch_bytes(const struct governor *g)
 {
 	const struct pacer *pacer = &g->pacer;
 	uint64_t time_ns = g->rtt_ns / BURST_SHARE;
 	uint64_t bytes;
 
-	if (time_ns < GROUP_LEAST_NS)
-		time_ns = GROUP_LEAST_NS;
-	bytes = pacer->bucket.rate_bps < GROUP_BPS
+	if (time_ns < BATCH_LEAST_NS)
+		time_ns = BATCH_LEAST_NS;
+	bytes = pacer->bucket.rate_bps < BATCH_BPS
 			? bucket_bytes_in(pacer->bucket.rate_bps, time_ns)
-			: GROUP_BYTES;
-	return least(least(bytes, GROUP_BYTES), bucket_depth_bytes(&pacer->bucket) / 2);
+			: BATCH_BYTES;
+	return least(least(bytes, BATCH_BYTES), bucket_depth_bytes(&pacer->bucket) / 2);
 }
 
 static uint32_t allow(void *arg, uint32_t in_flight, uint32_t payload, uint64_t now,
@@ -90,7 +98,7 @@ static uint32_t allow(void *arg, uint32_t in_flight, uint32_t payload, uint64_t 
 {
 	struct governor_side *side = arg;
 	struct pacer *pacer = &side->governor->pacer;
-	uint64_t wanted = group_bytes(side->governor);
+	uint64_t wanted = batch_bytes(side->governor);
 	uint64_t bytes;
 	uint32_t packets;
 
@@ -128,7 +136,7 @@ static void report(void *arg, const struct gw_path_report *path, uint64_t now)
 	struct cc_report known = { .delivered_packets = path->delivered_packets,
 				   .delivered_bytes = path->delivered_packets * side->packet_bytes,
 				   .lost_packets = path->lost_packets,
-				   .ce_packets = path->marked_packets,
+				   .marked_packets = path->marked_packets,
 				   .rtt_ns = path->rtt_ns };
 
 	side->in_flight_bytes = path->in_flight_packets * side->packet_bytes;
@@ -164,7 +172,6 @@ static void credit(void *arg, uint32_t packets, uint64_t now)
 {
 	struct governor_side *side = arg;
 	struct governor *g = side->governor;
-
 	uint64_t bytes = 0;
 
 	side->credit_bytes = (uint64_t)packets * side->packet_bytes;

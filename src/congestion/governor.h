@@ -2,9 +2,9 @@
 /*
  * governor.h: one congestion controller and one pacer for one queue pair, or for two on the same path.
  *
- * What leaves on either counts against one window and one rate; what the peer reports of either feeds one controller. The
- * second queue pair is for what is short: a few of its packets may exceed the window, so that they do not stand behind a
- * window full of bulk; they are still paced.
+ * Packets of both queue pairs count against one window and one rate, and reports about both go to one controller. The
+ * second queue pair carries short messages: a few of its packets may exceed the window, so that they do not wait behind a
+ * window full of bulk data; they are still paced.
  */
 #ifndef CONGESTION_GOVERNOR_H
 #define CONGESTION_GOVERNOR_H
@@ -18,33 +18,43 @@
 
 struct governor;
 
-/* A queue pair, as its gate's argument. */
+/* One of the queue pairs; the argument of its gate. */
 struct governor_side {
 	struct governor *governor;
 	struct gw_qp *qp;
+	/* bytes sent and neither delivered nor lost */
 	uint64_t in_flight_bytes;
+	/* bytes that the receiver can buffer */
 	uint64_t credit_bytes;
-	uint64_t packet_bytes; /* in a packet, of late */
+	/* mean bytes of data in the latest packets */
+	uint64_t packet_bytes;
+	/* it had nothing to send for some of the time covered by its latest report */
 	bool idle;
+	/* it carries short messages, and may exceed the window by a few packets */
 	bool express;
 };
 
 struct governor {
 	struct cc cc;
 	struct pacer pacer;
-	uint64_t cap_bps; /* UINT64_MAX: none; 0: nothing leaves */
-	uint64_t rtt_ns;  /* the last that was told */
+	/* the user's rate limit; UINT64_MAX: none; 0: no data leaves */
+	uint64_t cap_bps;
+	/* round-trip time in the latest report; 0: not measured */
+	uint64_t rtt_ns;
+	/* queue pairs in use, 1 or 2 */
 	unsigned sides;
 	struct governor_side side[GOVERNOR_SIDES];
 };
 
-/* Takes the gates of connected queue pairs. It must stay where it is until it is closed, or they are. */
+/* Sets the gates of connected queue pairs. The struct must not move until it or the queue pairs are closed. */
 void governor_open(struct governor *governor, const struct cc_ops *ops, uint64_t cap_bps,
 		   struct gw_qp *const *qps, unsigned count, uint64_t now);
 void governor_close(struct governor *governor);
 
+/* Sets the rate limit. */
 void governor_cap(struct governor *governor, uint64_t cap_bps, uint64_t now);
 
+/* Returns the bytes in flight of all its queue pairs. */
 uint64_t governor_in_flight(const struct governor *governor);
 
 #endif

@@ -1,77 +1,97 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * long-haul: for round trips of milliseconds, where packets are lost by chance and a window is megabytes.
+ * long_haul.c: for round trips of milliseconds, where links lose packets at random and a window is megabytes.
  *
- * A model of the path (model.h) after "BBR: Congestion-Based Congestion Control" (N. Cardwell, Y. Cheng et al., ACM
- * Queue 2016), and one number, the window; the rate is window over round trip. A decision is taken at the end of each
- * round.
+ * The state is a model of the path (model.h), after "BBR: Congestion-Based Congestion Control" (N. Cardwell, Y. Cheng et
+ * al., ACM Queue 2016), and the window; the rate is the window divided by the round-trip time. The window changes at the
+ * end of each round, in one of four phases:
  *
  * START   The window doubles each round, until the queue grows or the delivery rate stops growing.
- * DRAIN   Half of that, until the queue is gone; while it lasted, the path delivered what it can.
- * CRUISE  The window grows by a share that is smaller for a larger window, and shrinks by the queue's delay:
+ * DRAIN   The window is halved until the queue is gone. While there was a queue, the path delivered at its full rate.
+ * CRUISE  The window grows by a share that is smaller for a larger window, and shrinks with the queueing delay:
  *
  *	      w += w * UP * (sqrt(W_REF / w) - queue / target)
  *
- *	   All flows at a bottleneck see one queue, and only one window balances that sum: they become equal, as in
- *	   "FAST TCP" (D. Wei, C. Jin, S. Low, S. Hegde, IEEE/ACM ToN 2006). A queue that stays empty means that there is
- *	   more to have: the growth then quadruples from round to round. A queue far above the target means that the path
- *	   became slower: the window falls to what the path delivers.
- * COMPETE The queue stays high although the window fell: someone else fills it. See compete.h.
+ *	   All flows at a bottleneck see the same queue, and only one window balances the sum, so that their windows become
+ *	   equal, as in "FAST TCP" (D. Wei, C. Jin, S. Low, S. Hegde, IEEE/ACM ToN 2006). If the queue stays empty, there
+ *	   is more bandwidth, and the growth quadruples from round to round. If the queue is far above the target, the path
+ *	   has become slower, and the window falls to what the path delivers.
+ * COMPETE The queue stays high although the window was reduced: other flows fill it. See compete.h.
  *
- * Loss is not congestion: links lose packets by chance. It counts where it comes with a queue and is more than the path
- * loses without one, or is more than LOSS_CEILING. Marks (CE) are taken as DCTCP takes them (M. Alizadeh et al., SIGCOMM
- * 2010). Every few seconds the queue is let drain, to measure the least round trip anew.
+ * Loss alone is not congestion, since links lose packets at random. It counts if it comes with a queue and exceeds what the
+ * path loses without one, or if it exceeds LOSS_CEILING. Marks (CE) are handled as in DCTCP (M. Alizadeh et al., SIGCOMM
+ * 2010). Every few seconds the queue is drained to measure the minimum round-trip time again.
  */
 #include <assert.h>
 #include <math.h>
 
 #include "congestion/compete.h"
 
-#define NS_A_SECOND   1e9
+#define NS_A_SECOND 1e9
+/* Bounds of the window, in packets and in bytes. */
 #define LEAST_PACKETS 4.0
 #define MOST_BYTES    1e15
-/* Windows in flight at most: reports are old when they come, and it is the rate that limits. */
+/* Bytes in flight are limited to this many windows: reports are old when they come, and the rate is what limits. */
 #define WINDOW_SLACK 1.5
 
-/* Queue, of the least round trip, that ends the start when it lasts a quarter of it and two reports. */
+/* START ends if the queue stays above this share of the minimum round-trip time for a quarter of that and two reports, or
+ * if the delivery rate grows by less than this factor in two rounds. */
 #define START_QUEUE  0.125
-#define START_GROWTH 1.25 /* of the delivery rate a round; less, twice: ends it too */
+#define START_GROWTH 1.25
 #define DRAIN_ROUNDS 4
 
-#define TARGET	      0.05 /* queue, of the least round trip */
+/* Target of the queueing delay, as a share of the minimum round-trip time, and its least value. */
+#define TARGET	      0.05
 #define TARGET_MIN_NS 0.3e6
-#define UP	      0.015 /* a round */
-#define UP_MOST	      (3.2 * UP)
-#define W_REF	      3e6 /* bytes whose balance is at the target: 1 Gbit/s over 25 ms */
-#define CUT_MOST      0.3 /* a round */
-#define CALM_ROUNDS   2	  /* with hardly a queue, before growth quadruples */
-#define CALM_REST     3	  /* more of them where growth was stopped before */
-#define CALM_MOST     0.6 /* growth a round then */
-#define CALM_AHEAD    1.6 /* of what was delivered: the window then goes no further */
-#define LOSS_CEILING  0.15
-#define LOSS_FACTOR   2.0 /* times what is lost without a queue */
-#define LOSS_MARGIN   0.02
-#define CHANCE_GAIN   (1 / 16.0)
-#define MARK_GAIN     (1 / 4.0)
+/* Growth of the window in a round. */
+#define UP	0.015
+#define UP_MOST (3.2 * UP)
+/* Window in bytes that balances exactly at the target: 1 Gbit/s over 25 ms. */
+#define W_REF 3e6
+/* Largest reduction in a round. */
+#define CUT_MOST 0.3
+/* Rounds with hardly any queue before the growth quadruples, and how many more after growth was stopped. */
+#define CALM_ROUNDS 2
+#define CALM_REST   3
+/* Largest growth in a round then, and largest window as a multiple of what the path delivers. */
+#define CALM_MOST    0.6
+#define CALM_AHEAD   1.6
+#define LOSS_CEILING 0.15
+/* Loss that counts: above this multiple of the loss without a queue; while probing, plus a margin. */
+#define LOSS_FACTOR 2.0
+#define LOSS_MARGIN 0.02
+#define CHANCE_GAIN (1 / 16.0)
+#define MARK_GAIN   (1 / 4.0)
 
 enum phase { START, DRAIN, CRUISE, COMPETE };
 
 struct long_haul {
 	struct model model;
 	struct compete compete;
+	/* bytes in a packet; largest window in bytes; target from the attributes, 0 if computed from TARGET */
 	double packet, most, fixed_target_ns;
-	double window; /* bytes */
-	double chance; /* share of packets lost where there is no queue */
-	double marks;  /* share marked, smoothed */
+	/* window, in bytes */
+	double window;
+	/* share of packets that the path loses without a queue */
+	double chance;
+	/* smoothed share of marked packets */
+	double marks;
+	/* for long_haul_status() */
 	const char *doing;
 	enum phase phase;
-	bool held;	 /* the last round was one of marks, and answered */
-	unsigned slow;	 /* rounds of START without growth, or of DRAIN */
-	uint64_t low_at; /* in START, when the queue was last low, and reports since */
+	/* the window was reduced because of marks in the last round */
+	bool held;
+	/* rounds of START without growth of the delivery rate, or rounds of DRAIN */
+	unsigned slow;
+	/* in START: when the queue was last low, and reports since then */
+	uint64_t low_at;
 	unsigned high;
-	int calm;	/* rounds without a queue; below zero: to rest */
-	double undo;	/* the window before this round's growth */
-	double ceiling; /* where growth was stopped last; 0: reached since */
+	/* rounds with hardly any queue; negative: rounds to wait before they count */
+	int calm;
+	/* window before this round's growth, in bytes */
+	double undo;
+	/* window at which growth was last stopped, in bytes; 0: it was reached since */
+	double ceiling;
 };
 
 static_assert(sizeof(struct long_haul) <= CC_STATE_SIZE, "CC_STATE_SIZE is too small");
@@ -97,14 +117,14 @@ static double target_ns(const struct long_haul *l)
 				      : fmax(l->model.least_ns * TARGET, TARGET_MIN_NS);
 }
 
-/* No further for now. */
+/* Stops the quadrupling growth, and remembers where. */
 static void stop(struct long_haul *l)
 {
 	l->calm = 0;
 	l->ceiling = model_peak(&l->model) * l->model.least_ns;
 }
 
-/* The share to grow by. */
+/* Returns the share by which the window grows this round; negative if it must shrink. */
 static double growth(struct long_haul *l, double excess)
 {
 	const struct model *m = &l->model;
@@ -116,7 +136,7 @@ static double growth(struct long_haul *l, double excess)
 		return 0;
 	}
 	l->calm = UP * excess < up / 2 ? l->calm + 1 : 0;
-	/* A queue too short to be seen loses the more, the faster one grows. */
+	/* A short buffer overflows before its queue can be measured; fast growth then shows as loss. */
 	if (l->calm > CALM_ROUNDS && m->loss > LOSS_FACTOR * l->chance + LOSS_MARGIN) {
 		stop(l);
 		return fmin(l->ceiling / l->window - 1, 0);
@@ -125,7 +145,7 @@ static double growth(struct long_haul *l, double excess)
 		up *= exp2(2 * fmin(l->calm - CALM_ROUNDS, 10));
 		up = fmin(fmin(up, CALM_MOST), fmax(ahead, 0));
 	}
-	/* Up to where it was stopped the last time and not beyond, and then a look. */
+	/* Grow up to where growth was last stopped, and wait there for some rounds. */
 	if (l->window < l->ceiling && l->window * (1 + up) > l->ceiling) {
 		up = l->ceiling / l->window - 1;
 		l->ceiling = 0;
@@ -188,7 +208,7 @@ static void end_round(struct long_haul *l, double before, uint64_t now_ns)
 		if (!m->idle)
 			l->window = model_peak(m) * m->least_ns;
 	} else if (m->marked > 0) {
-		/* The round after a cut still tells of the time before it. */
+		/* The round after a reduction still reports marks from before it. */
 		if (!l->held)
 			l->window *= 1 - l->marks / 2;
 		l->held = !l->held;
@@ -228,7 +248,7 @@ static void long_haul_report(void *state, const struct cc_report *report, uint64
 		if (l->high >= 2 && (double)(now_ns - l->low_at) > l->model.least_ns / 4)
 			leave_start(l);
 	} else if (l->phase == CRUISE && l->calm > CALM_ROUNDS &&
-		   (report->ce_packets || queue_ns > target_ns(l))) {
+		   (report->marked_packets || queue_ns > target_ns(l))) {
 		l->window = l->undo;
 		stop(l);
 	}
@@ -265,7 +285,7 @@ static void long_haul_limits(const void *state, struct cc_limits *out)
 	double window = l->window * (l->model.probing ? MODEL_PROBE_DEPTH : 1);
 	double rate = l->model.least_ns > 0 ? window * 8 * NS_A_SECOND / l->model.rtt_ns : INFINITY;
 
-	/* While it doubles, the pacer must let the next window out within this round trip. */
+	/* While the window doubles, the pacer must let the next window out within this round trip. */
 	if (l->phase == START)
 		rate *= 2;
 	out->rate_bps = rate < 1e13 ? (uint64_t)rate : CC_UNPACED;
@@ -274,11 +294,11 @@ static void long_haul_limits(const void *state, struct cc_limits *out)
 		out->window_bytes = (uint64_t)(window * WINDOW_SLACK);
 }
 
-static void long_haul_sight(const void *state, struct cc_sight *out)
+static void long_haul_status(const void *state, struct cc_status *out)
 {
 	const struct long_haul *l = state;
 
-	*out = (struct cc_sight){
+	*out = (struct cc_status){
 		.doing =
 			l->model.probing ? "letting the queue drain to measure the path" : l->doing,
 		.base_rtt_ns = (uint64_t)l->model.least_ns,
@@ -295,5 +315,5 @@ const struct cc_ops cc_long_haul = {
 	.cnp = long_haul_cnp,
 	.timeout = long_haul_timeout,
 	.limits = long_haul_limits,
-	.sight = long_haul_sight,
+	.status = long_haul_status,
 };

@@ -1,18 +1,21 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The model of a path. */
+/* model.c: the model of a path; see model.h. */
 #include <math.h>
 
 #include "congestion/model.h"
 
-#define ROUND_MOST     3.0 /* least round trips; a queue that became long is not waited for */
-#define PEAK_ROUNDS    8
-#define PAST_NS	       15e9
-#define NEAR	       (1 / 80.0) /* above the least: as good as seen again */
+/* Longest round, in minimum round-trip times: a round does not wait for a long queue. */
+#define ROUND_MOST  3.0
+#define PEAK_ROUNDS 8
+#define PAST_NS	    15e9
+/* A round-trip time within this share above the minimum counts as the minimum. */
+#define NEAR	       (1 / 80.0)
 #define PROBE_EVERY_NS UINT64_C(5000000000)
 #define PROBE_TRIPS    2
 #define LEAST_AGE_NS   UINT64_C(30000000000)
 #define CROWDED_AGE_NS UINT64_C(120000000000)
-#define CNP_SHARE      0.25 /* marked, of a round in which a notification came */
+/* Share of packets taken as marked in a round with a congestion notification. */
+#define CNP_SHARE 0.25
 
 void model_init(struct model *m, uint64_t now_ns)
 {
@@ -46,7 +49,7 @@ static void see_rtt(struct model *m, double rtt_ns, uint64_t now_ns)
 	m->last_ns = rtt_ns;
 	m->round_least_ns = m->round_least_ns > 0 ? fmin(m->round_least_ns, rtt_ns) : rtt_ns;
 	m->probe_least_ns = fmin(m->probe_least_ns, rtt_ns);
-	/* Whoever sees the queue drain need not drain it again. */
+	/* The queue has just drained, so that no probe is needed. */
 	if (m->least_ns <= 0 || rtt_ns <= m->least_ns * (1 + NEAR))
 		m->least_at = now_ns;
 	if (m->least_ns <= 0 || rtt_ns < m->least_ns)
@@ -104,7 +107,7 @@ bool model_report(struct model *m, const struct cc_report *report, double window
 	m->bytes += report->delivered_bytes;
 	m->packets += report->delivered_packets;
 	m->lost += report->lost_packets;
-	m->ce += report->ce_packets;
+	m->ce += report->marked_packets;
 	m->unused |= report->app_limited && (double)report->in_flight_bytes < window / 2;
 	if (m->least_ns <= 0)
 		return false;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * model.h: what reports tell about a path: how much it delivers, how long it takes, what it loses, round by round.
+ * model.h: a model of the path, computed from reports: delivery rate, round-trip time and loss of each round.
  *
- * A round is one round trip. Reports come a few times in each, and any one of them is too little to judge by: it may be
- * late, or hold two of its kind. The delivery rate is what arrived in a round over the time it took; the queue is the
- * round's least round trip over the least ever seen.
+ * A round lasts one round trip and covers a few reports. A single report is too little to judge by: it may be late, or
+ * cover the time of two. The delivery rate is what arrived in a round divided by its duration. The queue is the minimum
+ * round-trip time in the round less the minimum ever measured.
  */
 #ifndef CONGESTION_MODEL_H
 #define CONGESTION_MODEL_H
@@ -12,56 +12,72 @@
 #include "congestion/cc.h"
 #include "congestion/recent.h"
 
-#define MODEL_PROBE_DEPTH 0.7 /* of the window, while the path is probed */
+/* Share of the window that is used while the model probes for the minimum round-trip time. */
+#define MODEL_PROBE_DEPTH 0.7
 
 struct model {
-	double least_ns; /* round trip; 0: nothing measured yet */
+	/* minimum round-trip time, 0 if not measured yet, and when it was last measured */
+	double least_ns;
 	uint64_t least_at;
-	double last_ns; /* the latest */
-	double rtt_ns; /* the lesser of the last two: one alone may be long because a host was busy */
-	/* the last whole round */
-	double delivered; /* bytes per ns */
-	double before;	  /* the same of the round before it */
+	/* latest round-trip time */
+	double last_ns;
+	/* lesser of the latest two round-trip times: a single one may be long because a host was busy */
+	double rtt_ns;
+
+	/* The last complete round: */
+	/* delivery rate, in bytes per ns, and that of the round before */
+	double delivered;
+	double before;
+	/* queueing delay */
 	double queue_ns;
-	double loss;   /* share of the packets */
-	double marked; /* share of those that arrived */
-	bool idle;     /* the window was not used */
-	/* the delivery rate's maximum, before and since: of the last 8 to 16 rounds, of the last 15 to 30 s */
+	/* share of packets lost */
+	double loss;
+	/* share of delivered packets that were marked */
+	double marked;
+	/* the window was not used */
+	bool idle;
+
+	/* maximum delivery rate in the previous 8 rounds and in the current up to 8, and how many these are */
 	double peak[2];
 	unsigned peak_rounds;
+	/* maximum delivery rate of the last 15 to 30 s */
 	struct recent past;
-	/* a look at the bare path */
+
+	/* The probe for the minimum round-trip time: under way, since when, and the minimum measured in it */
 	bool probing;
 	uint64_t probe_at;
 	double probe_least_ns;
-	/* this round */
+
+	/* The current round: when it began, minimum round-trip time (0: none), and totals */
 	uint64_t round_at;
 	double round_least_ns;
 	uint64_t bytes, packets, lost, ce;
+	/* the window was not used; a congestion notification came */
 	bool unused, noticed;
 };
 
 void model_init(struct model *model, uint64_t now_ns);
 
-/* True when a round has ended with this report. `window` is what the sender had to use. */
+/* Adds a report; returns true if it ended a round. `window` is what the sender was allowed, in bytes. */
 bool model_report(struct model *model, const struct cc_report *report, double window,
 		  uint64_t now_ns);
 
-/* Some packets of this round were marked; it is not known how many. */
+/* Notes that an unknown number of packets of this round were marked. */
 void model_cnp(struct model *model);
 
 /*
- * After a round: `probing` is set every few seconds in which the least round trip was not seen, for two round trips, in
- * which the sender sends less so that the queue drains. Flows that share a queue see it drain together, and so come to
- * do this together. What was found replaces the least when that is half a minute old: the path became longer. While
- * others fill the queue (`crowded`) it takes two minutes, for then it is likely a queue.
+ * Called after a round. If the minimum round-trip time was not measured for five seconds, sets `probing` for two round
+ * trips, in which the sender sends less so that the queue drains. Flows that share a queue see it drain together, so that
+ * their probes fall together. If the minimum is older than 30 s, the path has become longer, and the time measured in the
+ * probe replaces it; after 120 s while others fill the queue (`crowded`), when that time likely includes a queue.
  */
 void model_probe(struct model *model, bool crowded, uint64_t now_ns);
 
-/* What the path delivers, by the last two rounds: a host that stalls delays all of one, and brings it in the next. */
+/* Returns the delivery rate in bytes per ns, the larger of the last two rounds: a host that stalls moves packets of one
+ * round into the next. */
 double model_rate(const struct model *model);
 
-/* The most that was delivered of late, and before others came, in bytes per ns. */
+/* Return the maximum delivery rate, in bytes per ns, of the last 8 to 16 rounds and of the last 15 to 30 s. */
 double model_peak(const struct model *model);
 double model_past(const struct model *model);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * none: no control of our own. As fast as the interface takes it, as much in flight as the receiver buffers. For a
- * private link, where nobody else can be hurt, and as the thing that others are measured against.
+ * none.c: no congestion control: no pacing, and as much in flight as the receiver can buffer. For a private link without
+ * other traffic, and as a reference for measurements.
  */
 #include "congestion/cc.h"
 
@@ -18,9 +18,9 @@ static void none_limits(const void *state, struct cc_limits *out)
 	*out = (struct cc_limits){ .rate_bps = CC_UNPACED, .window_bytes = UINT64_MAX };
 }
 
-static void none_sight(const void *state, struct cc_sight *out)
+static void none_status(const void *state, struct cc_status *out)
 {
-	*out = (struct cc_sight){ .doing = "not controlled" };
+	*out = (struct cc_status){ .doing = "not controlled" };
 }
 
 const struct cc_ops cc_none = {
@@ -28,5 +28,5 @@ const struct cc_ops cc_none = {
 	.init = none_init,
 	.report = none_report,
 	.limits = none_limits,
-	.sight = none_sight,
+	.status = none_status,
 };

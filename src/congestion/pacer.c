@@ -1,21 +1,22 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* How deep the pacer's bucket is at each rate; the tokens are counted in base/bucket. */
+/* pacer.c: the depth of the token bucket at each rate; base/bucket.c counts the tokens. */
 #include "congestion/pacer.h"
 
 #define DEFAULT_PACKET	 1500u
-#define DEFAULT_GROUP	 (64u << 10)
+#define DEFAULT_BATCH	 (64u << 10)
 #define DEFAULT_BURST	 (1u << 20)
 #define DEFAULT_BURST_NS UINT64_C(1000000)
 #define TIME_LIMIT_NS	 UINT64_C(100000000)
-#define GROUP_WITHIN_NS	 UINT64_C(1000000)
+/* The bucket holds a batch if the rate sends one within this time. */
+#define BATCH_WITHIN_NS UINT64_C(1000000)
 
 static uint64_t depth_at(const struct pacer *pacer, uint64_t rate_bps)
 {
 	uint64_t bytes = bucket_bytes_in(rate_bps, pacer->burst_ns);
 
-	if (bytes < pacer->group_bytes &&
-	    bucket_bytes_in(rate_bps, GROUP_WITHIN_NS) >= pacer->group_bytes)
-		bytes = pacer->group_bytes;
+	if (bytes < pacer->batch_bytes &&
+	    bucket_bytes_in(rate_bps, BATCH_WITHIN_NS) >= pacer->batch_bytes)
+		bytes = pacer->batch_bytes;
 	if (bytes > pacer->burst_bytes)
 		bytes = pacer->burst_bytes;
 	if (bytes < pacer->packet_bytes)
@@ -27,7 +28,7 @@ void pacer_init(struct pacer *pacer, const struct pacer_attr *attr, uint64_t now
 {
 	*pacer = (struct pacer){
 		.packet_bytes = attr->packet_bytes ? attr->packet_bytes : DEFAULT_PACKET,
-		.group_bytes = attr->group_bytes ? attr->group_bytes : DEFAULT_GROUP,
+		.batch_bytes = attr->batch_bytes ? attr->batch_bytes : DEFAULT_BATCH,
 		.burst_bytes = attr->burst_bytes ? attr->burst_bytes : DEFAULT_BURST,
 	};
 	bucket_init(&pacer->bucket, pacer->packet_bytes, now_ns);

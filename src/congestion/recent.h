@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * recent.h: the least or the most of late, kept as two: of the span before, and of the one under way. So it covers one to
- * two spans, and takes no memory for what happened in them.
+ * recent.h: a minimum or maximum over recent time. Time is divided into spans; the value of the previous span and that of
+ * the current one are kept, so that the result covers between one and two spans without storing samples.
  */
 #ifndef CONGESTION_RECENT_H
 #define CONGESTION_RECENT_H
@@ -10,15 +10,19 @@
 #include <stdint.h>
 
 struct recent {
+	/* minimum or maximum of the previous span and of the current one */
 	double before, now;
-	uint64_t since; /* this span began */
+	/* time at which the current span began */
+	uint64_t since;
 };
 
+/* `none` is the value of a span without samples: INFINITY for a minimum, 0 for a maximum. */
 static inline void recent_init(struct recent *recent, double none, uint64_t now_ns)
 {
 	*recent = (struct recent){ .before = none, .now = none, .since = now_ns };
 }
 
+/* Starts a new span if the current one is over. */
 static inline void recent_roll(struct recent *recent, double none, double span_ns, uint64_t now_ns)
 {
 	double passed_ns = (double)(now_ns - recent->since);

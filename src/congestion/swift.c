@@ -1,25 +1,26 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * swift: a target for the delay, for round trips inside a building.
+ * swift.c: a delay target, for the short round trips of a data centre.
  *
  * After "Swift: Delay is Simple and Effective for Congestion Control in the Datacenter", G. Kumar, N. Dukkipati,
- * K. Jang et al., SIGCOMM 2020. The window grows by a packet a round trip while the delay is below its target, and
- * shrinks in proportion to the excess, at most once a round trip, when it is above. The target is higher for a small
- * window, so that many flows at one port, each with little, do not fight over less queue than they make; the same term
- * makes their shares equal. A window below one packet is a rate: one packet in several round trips.
+ * K. Jang et al., SIGCOMM 2020. The window grows by a packet in a round trip while the delay is below its target, and
+ * shrinks in proportion to the excess, at most once in a round trip, when it is above. The target is higher for a small
+ * window, so that many flows with small windows at one port tolerate the queue that they cause; the same term makes their
+ * shares equal. A window below one packet means one packet in several round trips.
  *
- * Where this differs from the paper, and why:
- * - The base target is the least round trip seen plus a margin. The paper's fabric knows its hops; ours is any.
- * - The delay is the whole round trip. There is no NIC clock to tell the ends from the fabric.
- * - It is judged by the least of the last one to two round trips: what stands in the queue. One sample may have waited
- *   for a busy host, or behind the burst it left in, and neither is a queue that a smaller window would shorten.
- * - It starts by doubling, until the delay or a mark says stop. Reports are too few to climb by single packets.
- * - Loss of more than one packet in 20 halves the window, of less with a delay above target it takes three tenths, once
- *   a round trip. Other loss is repaired and nothing more: busy hosts and long cables lose packets without a queue.
- * - Silence halves it, and is forgiven when it turns out that all arrived: a host had slept.
- * - Marks (CE) shrink the window by half of their smoothed share, as DCTCP does (M. Alizadeh et al., SIGCOMM 2010).
- * - Now and then half the rate for a moment, to see the path without our own queue: a flow that started into a queue
- *   would else take it for the path, and never give way.
+ * Differences from the paper:
+ * - The base target is the minimum round-trip time plus a margin. The paper's fabric knows its number of hops.
+ * - The delay is the whole round trip, because there is no NIC clock that separates hosts from the network.
+ * - The delay is the minimum of the last one to two round trips, which is the standing queue. A single sample may have
+ *   waited for a busy host or behind its own burst, and a smaller window would shorten neither.
+ * - It starts by doubling the window until the delay or a mark stops it, because reports are too few for growth by single
+ *   packets.
+ * - Loss of more than 5 % halves the window; less loss, with a delay above target, reduces it by 30 %; both at most once in
+ *   a round trip. Other loss has no effect: busy hosts and long cables lose packets without a queue.
+ * - A timeout halves the window. It is restored if it turns out that everything arrived and a host was only late.
+ * - Marks (CE) reduce the window by half of their smoothed share, as in DCTCP (M. Alizadeh et al., SIGCOMM 2010).
+ * - From time to time the window is halved for two round trips, to measure the path without our own queue: a flow that
+ *   started while a queue was present would otherwise take the queue for part of the path.
  */
 #include <assert.h>
 #include <math.h>
@@ -30,52 +31,79 @@
 #define NS_A_SECOND 1e9
 
 /* The paper's names and values. */
-#define ADD	 1.0 /* packets a round trip */
-#define BETA	 0.8
-#define MAX_CUT	 0.5
-#define MIN_FLOW 0.1   /* packets: below, the target grows no more */
-#define MAX_FLOW 100.0 /* above, it shrinks no more */
-/* The paper has 0.001: a packet in seconds, and as long until good news comes. */
+/* Growth, in packets in a round trip. */
+#define ADD	1.0
+#define BETA	0.8
+#define MAX_CUT 0.5
+/* Windows, in packets, between which the target depends on the window. */
+#define MIN_FLOW 0.1
+#define MAX_FLOW 100.0
+/* Least window, in packets. The paper has 0.001, one packet in seconds, which takes as long to recover from. */
 #define MIN_WIN 0.05
 
-/* Ours. Of the least round trip: so far above it lies the base target, within these. */
-#define MARGIN	       0.75
-#define MARGIN_MIN_NS  50e3
-#define MARGIN_MAX_NS  1e6
-#define FLOW_RANGE     2.0 /* margins that the smallest flow is granted on top */
-#define LOSS_CEILING   0.05
-#define LOSS_CUT       0.3
-#define CNP_SHARE      0.25 /* marked, of a round trip in which a notification came */
-#define PACE	       1.1  /* of window over round trip: the window is what limits */
-#define LEAST_AFTER_NS 10e9 /* the least round trip is forgotten after one to two of these */
+/* Our own values. Margin of the base target above the minimum round-trip time, as a share of that, and its bounds. */
+#define MARGIN	      0.75
+#define MARGIN_MIN_NS 50e3
+#define MARGIN_MAX_NS 1e6
+/* Margins that the target of the smallest window is higher. */
+#define FLOW_RANGE   2.0
+#define LOSS_CEILING 0.05
+#define LOSS_CUT     0.3
+/* Share of packets taken as marked in a round trip with a congestion notification. */
+#define CNP_SHARE 0.25
+/* The rate, in windows in a round trip: above 1, so that the window is what limits. */
+#define PACE 1.1
+/* The minimum round-trip time covers one to two of these. */
+#define LEAST_AFTER_NS 10e9
 #define MARK_GAIN      0.0625
-#define DRAIN_TRIPS    100.0 /* round trips without a sight of the bare path, before a look at it */
-#define DRAIN_MIN_NS   20e6
-#define DRAIN_DEPTH    0.5
-#define NEAR	       (1 / 8.0) /* margins above the least: as good as the bare path */
-#define SMOOTH	       0.125
-#define MOST_BYTES     1e15 /* so that every window fits every integer */
+/* Time without a round-trip time near the minimum after which the queue is drained: round trips, and at least in ns. */
+#define DRAIN_TRIPS  100.0
+#define DRAIN_MIN_NS 20e6
+/* Share of the window that is used while the queue is drained. */
+#define DRAIN_DEPTH 0.5
+/* A round-trip time counts as the minimum up to this many margins above it. */
+#define NEAR   (1 / 8.0)
+#define SMOOTH 0.125
+/* Largest window, small enough for any integer type. */
+#define MOST_BYTES 1e15
 
 struct swift {
+	/* bytes in a packet */
 	double packet;
-	double window; /* packets */
+	/* window, and its largest value, in packets */
+	double window;
 	double most;
-	double fixed_margin_ns; /* from the attributes; 0: by MARGIN */
+	/* margin from the attributes; 0: computed from MARGIN */
+	double fixed_margin_ns;
+	/* minimum round-trip time of the last 10 to 20 s */
 	struct recent least_ns;
-	struct recent standing_ns; /* least of the last round trip or two */
-	double rtt_ns;		   /* smoothed; 0: none yet */
-	double gap_ns;		   /* between reports, smoothed */
+	/* minimum of the last one to two round trips: the standing queue included */
+	struct recent standing_ns;
+	/* smoothed round-trip time; 0: not measured yet */
+	double rtt_ns;
+	/* smoothed time between reports */
+	double gap_ns;
+	/* times of the latest report, of the start of this round, and of the latest reduction of the window */
 	uint64_t report_at;
-	uint64_t round_at; /* of the last look at marks and losses */
+	uint64_t round_at;
 	uint64_t cut_at;
-	uint64_t bare_at;		/* the path was last seen bare */
-	uint64_t drain_until;		/* 0: not draining */
-	double marks;			/* share, smoothed */
-	double delivered, lost, marked; /* packets in this round */
-	double before_silence;		/* the window; 0: something was heard since */
-	double sent_since;		/* the last time it was given up waiting, packets */
+	/* time of the latest sample without a queue */
+	uint64_t bare_at;
+	/* end of the draining under way; 0: none */
+	uint64_t drain_until;
+	/* smoothed share of marked packets */
+	double marks;
+	/* packets in this round */
+	double delivered, lost, marked;
+	/* window before a timeout, in packets; 0: a report came since */
+	double before_silence;
+	/* packets sent since the last timeout */
+	double sent_since;
+	/* the window doubles each round trip */
 	bool starting;
-	bool noticed; /* a CNP, in this round */
+	/* a congestion notification came in this round */
+	bool noticed;
+	/* for swift_status() */
 	const char *doing;
 };
 
@@ -112,7 +140,7 @@ static double delay_ns(const struct swift *s)
 	return recent_least(&s->standing_ns);
 }
 
-/* What is in flight is known a report late: so long does it take until a change of the window shows. */
+/* Time until a change of the window shows: a round trip, and the age of a report. */
 static double turn_ns(const struct swift *s)
 {
 	return s->rtt_ns + s->gap_ns;
@@ -150,7 +178,7 @@ static void see_rtt(struct swift *s, double rtt_ns, uint64_t now_ns)
 	}
 }
 
-/* At most once a turn, which is when the last cut shows; else one queue would be answered twice. */
+/* Reduces the window, at most once in turn_ns(): before that the last reduction does not show yet. */
 static void cut(struct swift *s, double by, const char *why, uint64_t now_ns)
 {
 	s->starting = false;
@@ -184,7 +212,7 @@ static void grow(struct swift *s, const struct cc_report *report)
 	double packets = (double)report->delivered_bytes / s->packet;
 	double used = packets + (double)report->in_flight_bytes / s->packet;
 
-	/* A window that is not used, be it for want of work or for a cap, proves nothing about a larger one. */
+	/* A window that is not used, for lack of data or because of a rate limit, says nothing about a larger one. */
 	if (used < s->window / 2)
 		return;
 	if (s->starting)
@@ -195,7 +223,7 @@ static void grow(struct swift *s, const struct cc_report *report)
 		s->doing = "probing up";
 }
 
-/* More arrived than was sent since: what was given up was not lost. */
+/* Restores the window if more arrived than was sent since the timeout: what was given up was not lost. */
 static void forgive_silence(struct swift *s, const struct cc_report *report)
 {
 	if (s->before_silence > 0 && (double)report->delivered_packets > s->sent_since)
@@ -213,7 +241,7 @@ static void swift_report(void *state, const struct cc_report *report, uint64_t n
 	s->report_at = now_ns;
 	s->delivered += (double)report->delivered_packets;
 	s->lost += (double)report->lost_packets;
-	s->marked += (double)report->ce_packets;
+	s->marked += (double)report->marked_packets;
 	forgive_silence(s, report);
 	if (report->rtt_ns)
 		see_rtt(s, (double)report->rtt_ns, now_ns);
@@ -222,7 +250,7 @@ static void swift_report(void *state, const struct cc_report *report, uint64_t n
 	if (delay_ns(s) > target_ns(s))
 		cut(s, BETA * (delay_ns(s) - target_ns(s)) / delay_ns(s),
 		    "backing off: the queue is long", now_ns);
-	else if (!report->ce_packets)
+	else if (!report->marked_packets)
 		grow(s, report);
 	if ((double)(now_ns - s->round_at) >= s->rtt_ns)
 		end_round(s, now_ns);
@@ -269,17 +297,17 @@ static void swift_limits(const void *state, struct cc_limits *out)
 		*out = (struct cc_limits){ CC_UNPACED, (uint64_t)window };
 		return;
 	}
-	/* While it doubles, the pacer must let the next window out within this round trip. */
+	/* While the window doubles, the pacer must let the next window out within this round trip. */
 	rate = window * 8 * NS_A_SECOND / turn_ns(s) * (s->window < 1 ? 1 : s->starting ? 2 : PACE);
 	out->rate_bps = rate < 1e13 ? (uint64_t)rate : CC_UNPACED;
 	out->window_bytes = (uint64_t)fmax(window, s->packet);
 }
 
-static void swift_sight(const void *state, struct cc_sight *out)
+static void swift_status(const void *state, struct cc_status *out)
 {
 	const struct swift *s = state;
 
-	*out = (struct cc_sight){ .doing = s->doing };
+	*out = (struct cc_status){ .doing = s->doing };
 	if (s->rtt_ns > 0) {
 		out->base_rtt_ns = (uint64_t)least_ns(s);
 		out->queue_ns = (uint64_t)fmax(s->rtt_ns - least_ns(s), 0);
@@ -295,5 +323,5 @@ const struct cc_ops cc_swift = {
 	.cnp = swift_cnp,
 	.timeout = swift_timeout,
 	.limits = swift_limits,
-	.sight = swift_sight,
+	.status = swift_status,
 };

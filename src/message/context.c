@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/zero.h"
 #include "message/context.h"
 #include "message/state.h"
 
@@ -59,13 +60,8 @@ static uint32_t or_default(uint32_t value, uint32_t otherwise)
 
 static bool attr_sane(const struct gw_context_attr *attr)
 {
-	for (size_t i = 0; i < sizeof(attr->reserved) / sizeof(attr->reserved[0]); i++)
-		if (attr->reserved[i])
-			return false;
-	for (size_t i = 0; i < sizeof(attr->reserved8); i++)
-		if (attr->reserved8[i])
-			return false;
-	return attr->max_qps <= LIMIT_OBJECTS && attr->max_sends <= LIMIT_OBJECTS &&
+	return array_is_zero(attr->reserved) && array_is_zero(attr->reserved8) &&
+	       attr->max_qps <= LIMIT_OBJECTS && attr->max_sends <= LIMIT_OBJECTS &&
 	       attr->max_recvs <= LIMIT_OBJECTS && attr->bitmap_bytes <= UINT64_C(1) << 40;
 }
 

@@ -14,6 +14,7 @@
 #include <errno.h>
 
 #include "base/serial.h"
+#include "constants/protocol.h"
 #include "message/state.h"
 
 struct sent_record {
@@ -31,13 +32,10 @@ struct sent_record {
 #define LOG_MAX		     16384u
 #define REPORT_COST	     140 /* bytes on the wire, near enough */
 #define REPORT_BUDGET_MAX    (4 * REPORT_COST)
-#define REPORT_EVERY	     32u /* packets, while the budget lasts */
 #define REPORT_DELAY_MIN_NS  UINT64_C(100000)
 #define REPORT_DELAY_MAX_NS  UINT64_C(5000000)
 #define REPORT_DELAY_POOR_NS UINT64_C(50000000)
 #define PATIENCE_UNKNOWN_NS  UINT64_C(50000000)
-#define PATIENCE_MIN_NS	     UINT64_C(1000000)
-#define ANSWER_MIN_NS	     UINT64_C(500000)
 #define STALL_BACKOFF_MAX    6u
 #define STALLS_DOUBT	     4u
 #define STALL_LIMIT_NS	     UINT64_C(1000000000)
@@ -99,8 +97,9 @@ uint64_t gw_qp_patience_ns(const struct gw_qp *qp)
 	if (!qp || !qp->feedback.rtt_ns)
 		return PATIENCE_UNKNOWN_NS;
 	f = &qp->feedback;
-	patience =
-		f->rtt_ns + (4 * f->rtt_var_ns > f->rtt_ns / 4 ? 4 * f->rtt_var_ns : f->rtt_ns / 4);
+	patience = f->rtt_ns + (4 * f->rtt_var_ns > f->rtt_ns / PATIENCE_SHARE
+					? 4 * f->rtt_var_ns
+					: f->rtt_ns / PATIENCE_SHARE);
 	return patience < PATIENCE_MIN_NS ? PATIENCE_MIN_NS : patience;
 }
 
@@ -112,8 +111,9 @@ uint64_t gw_qp_answer_ns(const struct gw_qp *qp)
 	if (!qp || !qp->feedback.rtt_ns)
 		return PATIENCE_UNKNOWN_NS;
 	f = &qp->feedback;
-	answer =
-		f->rtt_ns + (2 * f->rtt_var_ns > f->rtt_ns / 8 ? 2 * f->rtt_var_ns : f->rtt_ns / 8);
+	answer = f->rtt_ns + (2 * f->rtt_var_ns > f->rtt_ns / ANSWER_SHARE
+				      ? 2 * f->rtt_var_ns
+				      : f->rtt_ns / ANSWER_SHARE);
 	return answer < ANSWER_MIN_NS ? ANSWER_MIN_NS : answer;
 }
 

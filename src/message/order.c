@@ -20,9 +20,9 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "constants/protocol.h"
 #include "message/state.h"
 
-#define SLACK_FIRST	 3 /* packets; as many as TCP's duplicate acknowledgements */
 #define SLACK_LIMIT	 8192
 #define SLACK_STEP	 4u
 #define LOOK_EVERY	 4096u /* packets */

@@ -9,6 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/zero.h"
+#include "constants/protocol.h"
 #include "message/info.h"
 
 #define DEFAULT_CHUNK_PACKETS	16
@@ -18,10 +20,8 @@
 #define MAX_SLOT_BITS		16 /* a grant's slot is 16 bits */
 #define PROBES_BEFORE_GONE                                                                         \
 	3 /* asked in vain before silence counts: we may have been the one who slept */
-#define SOON_NS	      UINT64_C(200000)
 #define GRANT_NS      UINT64_C(500000)
 #define GRANTS_PLENTY 4
-#define MAX_BACKOFF   6
 
 static const struct fabric_split published_split = { 10, 18, 4 };
 
@@ -47,10 +47,7 @@ static bool power_of_two(uint32_t value)
 static int check_attr(const struct gw_qp_attr *attr, const struct fabric *fabric,
 		      struct fabric_split *split)
 {
-	for (size_t i = 0; i < sizeof(attr->reserved) / sizeof(attr->reserved[0]); i++)
-		if (attr->reserved[i])
-			return -EINVAL;
-	if (attr->reserved8 || attr->payload_divides % 4 ||
+	if (!array_is_zero(attr->reserved) || attr->reserved8 || attr->payload_divides % 4 ||
 	    (attr->payload && attr->payload_divides % attr->payload))
 		return -EINVAL;
 	*split = (struct fabric_split){ attr->slot_bits, attr->packet_bits, attr->user_bits };
@@ -310,9 +307,9 @@ static void owe_within(struct gw_qp *qp, uint32_t what, uint64_t ns)
 
 void qp_owe_soon(struct gw_qp *qp, uint32_t what)
 {
-	uint64_t wait = qp->feedback.rtt_min_ns / 4;
+	uint64_t wait = qp->feedback.rtt_min_ns / RESULT_WAIT_SHARE;
 
-	owe_within(qp, what, wait < SOON_NS ? wait : SOON_NS);
+	owe_within(qp, what, wait < RESULT_WAIT_MAX_NS ? wait : RESULT_WAIT_MAX_NS);
 }
 
 /* A peer that has many left can wait a little for more. */
@@ -385,7 +382,7 @@ void qp_timer(struct gw_qp *qp)
 		return;
 	}
 	if (now >= qp->repeat_at) {
-		if (qp->repeats < MAX_BACKOFF)
+		if (qp->repeats < BACKOFF_LIMIT)
 			qp->repeats++;
 		lanes_turn_control(qp);
 		qp->repeat_at = NEVER;

@@ -16,6 +16,7 @@
 
 #include "base/bitmap.h"
 #include "base/serial.h"
+#include "base/zero.h"
 #include "message/state.h"
 
 /* Bytes of receives that may be granted and not announced while packet sizes are being tried. */
@@ -257,11 +258,9 @@ int gw_recv_post(struct gw_qp *qp, const struct gw_recv_attr *attr, struct gw_re
 
 	if (error)
 		return error;
-	if (!attr || !out || !attr->mr || attr->flags & ~(GW_RECV_SPARSE | GW_RECV_SAME_SIZE))
+	if (!attr || !out || !attr->mr ||
+	    attr->flags & ~(GW_RECV_SPARSE | GW_RECV_SAME_SIZE) || !array_is_zero(attr->reserved))
 		return -EINVAL;
-	for (size_t i = 0; i < sizeof(attr->reserved) / sizeof(attr->reserved[0]); i++)
-		if (attr->reserved[i])
-			return -EINVAL;
 	if (!mr_covers(attr->mr, qp->ctx, attr->addr, attr->length))
 		return -EFAULT;
 	if (qp->recv_posted == qp->first_msn && attr->length < qp->first_bytes)

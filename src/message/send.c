@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/zero.h"
 #include "message/state.h"
 
 bool send_valid(const struct gw_send *send)
@@ -169,10 +170,7 @@ static int check_post(struct gw_qp *qp, const struct gw_send_attr *attr, const v
 		return error;
 	if (!attr || !out || attr->flags & ~(GW_SEND_IMM | GW_SEND_FILL) || attr->reserved32)
 		return -EINVAL;
-	for (size_t i = 0; i < sizeof(attr->reserved) / sizeof(attr->reserved[0]); i++)
-		if (attr->reserved[i])
-			return -EINVAL;
-	if (attr->reserved8[0] || attr->reserved8[1] || attr->reserved8[2])
+	if (!array_is_zero(attr->reserved) || !array_is_zero(attr->reserved8))
 		return -EINVAL;
 	if (attr->length > longest(qp))
 		return -EMSGSIZE;

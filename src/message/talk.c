@@ -13,6 +13,7 @@
 
 #include "base/bitmap.h"
 #include "base/serial.h"
+#include "constants/protocol.h"
 #include "message/letter.h"
 
 #define CLOSE_COPIES	  3
@@ -21,7 +22,6 @@
 #define PROBE_BUSY_MIN_NS UINT64_C(5000000)
 #define PROBE_BUSY_MAX_NS UINT64_C(200000000)
 #define REPEAT_LIMIT_NS	  UINT64_C(1000000000)
-#define FAR_NS		  UINT64_C(5000000)
 
 /* The first of [acked, end) to put in: all of them when they fit one datagram, else those not told yet. */
 static uint32_t start_of(const struct gw_qp *qp, uint32_t acked, uint32_t told, uint32_t end,
@@ -349,7 +349,7 @@ static uint64_t repeat_wait(const struct gw_qp *qp)
 	bool far = qp->feedback.rtt_min_ns >= FAR_NS;
 
 	if (far && !qp->repeats)
-		return qp->feedback.rtt_min_ns / 8;
+		return qp->feedback.rtt_min_ns / EARLY_SHARE;
 	return gw_qp_patience_ns(qp) << (qp->repeats - far);
 }
 

@@ -1,23 +1,31 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* See path.h. */
+/* path.c: the lanes to one peer; path.h explains the rules. */
 #include "path/path.h"
 
 #include <stdlib.h>
 
-#define SPAN		 512u /* packets of a lane over which its loss is judged, at the most */
+/* Packets in the longest and in the shortest span over which a lane's loss is judged; the longest grows by
+ * SPAN_OF_DISORDER for each packet of disorder. */
+#define SPAN		 512u
 #define SPAN_LEAST	 64u
 #define SPAN_OF_DISORDER 32u
-#define DISORDER_KEPT	 16u /* judgements, until most of it is forgotten */
-#define LOST_LEAST	 5   /* of them, before anything is said */
-#define CAUTION		 3
-#define LOSS_LEAST	 0.01f
-#define DEAD_LEAST	 16u /* packets given to a lane of which nothing arrived */
-#define TRIAL_PACKETS	 64u
-#define TRIAL_TURN	 8u
-#define PAUSE_TRIPS	 16 /* round trips */
-#define PAUSE_LEAST_NS	 UINT64_C(20000000)
-#define PAUSE_LIMIT_NS	 UINT64_C(30000000000)
-#define PAUSES_LIMIT	 10
+/* Each judgement forgets 1 / DISORDER_KEPT of the disorder. */
+#define DISORDER_KEPT 16u
+/* A lane is not bad before it lost this many packets more than expected, and this share. */
+#define LOST_LEAST 5
+#define LOSS_LEAST 0.01f
+/* Losses added to those of the other lanes, in case few of their packets were seen. */
+#define CAUTION 3
+/* Packets in flight, none of which arrived, before a lane is dead. */
+#define DEAD_LEAST 16u
+/* Packets of a trial, and of its first turn. */
+#define TRIAL_PACKETS 64u
+#define TRIAL_TURN    8u
+/* First pause: round trips, and at least in ns. It doubles up to a limit. */
+#define PAUSE_TRIPS    16
+#define PAUSE_LEAST_NS UINT64_C(20000000)
+#define PAUSE_LIMIT_NS UINT64_C(30000000000)
+#define PAUSES_LIMIT   10
 
 struct path *path_open(uint32_t lanes)
 {
@@ -52,7 +60,7 @@ static uint32_t next_in_use(const struct path *path, uint32_t after)
 	return after;
 }
 
-/* A lane on trial that has packets to be given, in place of a lane's turn. */
+/* Returns a lane whose trial needs packets, or PATH_NONE. Starts the trial of a lane whose pause is over. */
 static uint32_t on_trial(struct path *path, uint64_t now)
 {
 	for (uint32_t i = 0; i < path->count; i++) {
@@ -64,7 +72,7 @@ static uint32_t on_trial(struct path *path, uint64_t now)
 			lane->tried_at = lane->landed;
 			lane->told_at = lane->sent;
 		}
-		/* A few first: more when something of them has arrived. */
+		/* A few packets first, and more once one of them has arrived. */
 		if (lane->state == PATH_TRIED && lane->tried < TRIAL_PACKETS &&
 		    (lane->tried < TRIAL_TURN || lane->landed != lane->tried_at))
 			return i;
@@ -138,8 +146,8 @@ static enum path_news restore(struct path *path, struct path_lane *lane)
 	return PATH_BACK;
 }
 
-/* How many of `span` packets would be lost if the lane were as the others in use; with some caution where little is known
- * of those. Negative where too little is. */
+/* Returns how many of `span` packets the lane would lose if it were like the other lanes in use; negative if too few of
+ * their packets were seen. */
 static float expected_of(const struct path *path, const struct path_lane *lane, uint32_t span)
 {
 	uint32_t sent = 0, lost = CAUTION;
@@ -152,7 +160,7 @@ static float expected_of(const struct path *path, const struct path_lane *lane, 
 	return sent < SPAN_LEAST ? -1.0f : (float)span * (float)lost / (float)sent;
 }
 
-/* As many packets of the trial have to arrive as would on the others. */
+/* Restores the lane if its trial lost no more than twice what the other lanes would; pauses it again otherwise. */
 static enum path_news judge_trial(struct path *path, struct path_lane *lane, uint64_t trip_ns,
 				  uint64_t now)
 {
@@ -180,13 +188,13 @@ enum path_news path_small(struct path *path, uint32_t lane, uint64_t trip_ns, ui
 	return retire(path, &path->lane[lane], PATH_SMALL, trip_ns, now);
 }
 
-/* Nothing is known of what was sent on it some time ago. */
+/* True if packets are in flight on the lane and none has been reported for longer than the limit. */
 static bool is_silent(const struct path_lane *lane, uint64_t limit_ns, uint64_t now)
 {
 	return lane->waits_ns && now - lane->waits_ns > limit_ns && lane->sent != lane->told_at;
 }
 
-/* What was sent on it should have landed, as other lanes' packets did. */
+/* True if nothing arrives on the lane although packets of other lanes that were sent later did. */
 static bool is_dead(const struct path *path, const struct path_lane *lane, uint64_t trip_ns,
 		    uint64_t now)
 {
@@ -199,7 +207,7 @@ static bool is_dead(const struct path *path, const struct path_lane *lane, uint6
 	return false;
 }
 
-/* Of a lane that was never heard of nothing is due later than of the others: their silence is long enough. */
+/* A lane of which no packet ever landed counts as silent as soon as another lane was heard. */
 uint32_t path_excused(struct path *path, uint32_t lost, uint64_t trip_ns, uint64_t now)
 {
 	uint32_t silent = 0, left;
@@ -214,8 +222,9 @@ uint32_t path_excused(struct path *path, uint32_t lost, uint64_t trip_ns, uint64
 		    (any && !lane->heard_ns))
 			silent += lane->sent - lane->told_at;
 	}
+	/* Some of the packets excused before have landed after all. */
 	if (path->excused > silent)
-		path->excused = silent; /* some of it was heard of after all */
+		path->excused = silent;
 	left = silent - path->excused;
 	if (lost > left)
 		lost = left;
@@ -232,7 +241,7 @@ enum path_news path_told(struct path *path, uint32_t lane, uint32_t landed, uint
 		l->landed = landed;
 		l->marked = marked;
 		l->told_at = l->sent;
-		/* What is under way now is waited for from now on. */
+		/* Packets in flight now are waited for from now on. */
 		l->waits_ns = l->heard_ns = now;
 	}
 	if (l->state == PATH_TRIED)
@@ -242,7 +251,8 @@ enum path_news path_told(struct path *path, uint32_t lane, uint32_t landed, uint
 	return PATH_NO_NEWS;
 }
 
-/* Clearly more than can be expected: three times that, four deviations of it, and a few. */
+/* True if the lane lost clearly more than expected: three times as many, plus four standard deviations, plus a few, plus the
+ * disorder. */
 static bool is_bad(const struct path *path, const struct path_lane *lane)
 {
 	float expected = expected_of(path, lane, lane->seen);
@@ -252,8 +262,8 @@ static bool is_bad(const struct path *path, const struct path_lane *lane)
 	       beyond >= 0 && beyond * beyond >= 16 * expected && in_use(path) > 1;
 }
 
-/* A packet out of order makes those before it look lost until they come. So of all samples in the time of a round trip the
- * lowest counts. */
+/* A packet that overtook others makes them seem lost until they land. So the lowest of the samples of one round trip
+ * counts. */
 enum path_news path_echoed(struct path *path, uint32_t lane, uint32_t number, uint64_t rtt_ns,
 			   uint64_t trip_ns, uint64_t now)
 {
@@ -264,12 +274,12 @@ enum path_news path_echoed(struct path *path, uint32_t lane, uint32_t number, ui
 	if (rtt_ns)
 		l->rtt_ns = l->rtt_ns ? l->rtt_ns - l->rtt_ns / 8 + rtt_ns / 8 : rtt_ns;
 	if ((int32_t)span <= 0)
-		return PATH_NO_NEWS; /* from before the stretch began */
+		return PATH_NO_NEWS; /* sent before the span began */
 	if (!l->samples || lost > l->highest)
 		l->highest = lost;
 	if (!l->samples++ || lost < l->lowest)
 		l->lowest = lost;
-	/* What looked lost and is no more was late. */
+	/* Packets that seemed lost and have landed were late. */
 	if (l->highest - lost > (int32_t)l->disorder)
 		l->disorder = (uint32_t)(l->highest - lost);
 	if (l->samples == 1)
@@ -278,7 +288,8 @@ enum path_news path_echoed(struct path *path, uint32_t lane, uint32_t number, ui
 		return PATH_NO_NEWS;
 	l->samples = 0;
 	l->disorder -= l->disorder / DISORDER_KEPT;
-	if (l->lowest < 0) { /* repeated by the network, or late before the stretch began */
+	/* The network duplicated packets, or some sent before the span began were late. */
+	if (l->lowest < 0) {
 		l->span_lost += l->lowest;
 		l->lowest = 0;
 	}
@@ -288,12 +299,13 @@ enum path_news path_echoed(struct path *path, uint32_t lane, uint32_t number, ui
 	if (is_bad(path, l)) {
 		if (l->suspect)
 			return retire(path, l, PATH_LOSES, trip_ns, now);
-		/* A queue that overflows hits whoever has its turn. It has to be seen twice, of packets that come after. */
+		/* A queue that overflows drops packets of whichever lane has its turn, so the lane must be found bad twice, with
+		 * different packets. */
 		l->suspect = 1;
 		l->span_sent += span;
 		l->span_lost += l->lowest;
 	} else if (span >= SPAN + SPAN_OF_DISORDER * l->disorder) {
-		/* The older half is forgotten. A lane that held out so long is none the worse for its past. */
+		/* Forget the older half of the span. A lane that worked for so long starts with a clean record. */
 		l->span_sent += span / 2;
 		l->span_lost += l->lowest / 2;
 		l->suspect = 0;

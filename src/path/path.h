@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * path.h: several lanes to one peer. Which one the next packets take, what becomes of them on each, and which is not
- * worth using for now.
+ * path.h: the lanes to one peer (several source ports or queue pairs, which the network may route differently). Decides
+ * which lane the next packets take, counts what each lane loses, and takes bad lanes out of use.
  *
- * Data is sprayed: each lane in use has a turn of so many packets, one after the other. A packet that is repeated takes
- * another lane than the one that lost it. A lane goes out of use when it loses clearly more than the others do, or when
- * nothing arrives of what it was given while the others deliver. After a pause it is tried with a few packets of real
- * data, each try in vain doubling the pause, and comes back when all of them arrive. The last one is never given up: where
- * all are bad there is nothing to choose.
+ * Data is sprayed: the lanes in use take turns of PATH_TURN packets. A retransmission takes another lane than the one that
+ * lost the packet. A lane is retired when it loses clearly more than the others, or when nothing that was sent on it
+ * arrives while the others deliver. After a pause it is tried with a few data packets: it is restored if they arrive, and
+ * each trial that fails doubles the pause. The last lane in use is never retired.
  *
- * Loss is counted exactly: a packet that is known to have landed is the n-th that was sent on its lane, and the receiver
- * says how many of those landed.
+ * Loss is counted exactly: a packet that landed is known as the n-th sent on its lane, and the receiver reports how many
+ * packets of the lane have landed.
  *
- * A window is the connection's, not a lane's. Pure: no I/O, no clock, nothing allocated but by path_open().
+ * The window (packets in flight) belongs to the connection, not to a lane. Pure: no I/O, no clock; only path_open()
+ * allocates.
  */
 #ifndef PATH_PATH_H
 #define PATH_PATH_H
@@ -21,73 +21,100 @@
 #include <stdint.h>
 
 #define PATH_LANES_MAX 8
-#define PATH_TURN      16u /* packets on one lane before the next has its turn */
-#define PATH_NONE      UINT32_MAX
+/* Packets sent on one lane before the next has its turn. */
+#define PATH_TURN 16u
+/* In place of a lane: none. */
+#define PATH_NONE UINT32_MAX
 
 enum path_state { PATH_USED, PATH_RETIRED, PATH_TRIED };
 
-/* Why a lane went out of use or came back; what a log line is made of. */
+/* What happened to a lane, for the log: nothing; retired because it loses packets, because nothing arrives, or because it
+ * carries smaller packets than the others; restored after a trial; a trial failed. */
 enum path_news { PATH_NO_NEWS, PATH_LOSES, PATH_DEAD, PATH_SMALL, PATH_BACK, PATH_STAYS_AWAY };
 
 struct path_lane {
-	uint32_t sent;	    /* packets, repeats included */
-	uint32_t landed;    /* of which, as the receiver last said */
-	uint32_t marked;    /* and how many of them as having met congestion */
-	uint32_t span_sent; /* where the stretch begins over which loss is judged: of those sent */
-	int32_t span_lost;  /* and how many were lost before it */
-	int32_t lowest;	    /* sample of what was lost since, in the time of a round trip */
-	int32_t highest;    /* likewise */
-	uint32_t disorder;  /* so many packets looked lost of late and were not */
+	/* packets sent, retransmissions included */
+	uint32_t sent;
+	/* packets that landed, as the receiver last reported */
+	uint32_t landed;
+	/* packets among those that were marked (ECN CE) */
+	uint32_t marked;
+
+	/* Loss is judged over a span of packets: `sent` at its start, and packets lost before it */
+	uint32_t span_sent;
+	int32_t span_lost;
+	/* fewest and most packets of the span that seemed lost, in the samples of the last round trip */
+	int32_t lowest;
+	int32_t highest;
+	/* packets that recently seemed lost and were late */
+	uint32_t disorder;
+	/* samples since the loss was last judged, and time of the first */
 	uint32_t samples;
-	uint64_t sampled_ns; /* the first of them */
-	uint32_t seen;	     /* packets of the stretch when it was last judged */
+	uint64_t sampled_ns;
+	/* packets of the span, and packets lost, when it was last judged */
+	uint32_t seen;
 	uint32_t seen_lost;
-	uint32_t told_at;  /* sent when something was last known to have landed */
-	uint64_t waits_ns; /* since when nothing is known of what was sent; 0: all is well */
-	uint64_t heard_ns; /* when something was last known to have landed */
-	uint64_t until_ns; /* retired: the pause; tried: when the verdict is due */
-	uint64_t rtt_ns;   /* smoothed; 0: not measured */
+
+	/* `sent` when a packet was last reported as landed */
+	uint32_t told_at;
+	/* time since which nothing is known of packets in flight; 0: none was sent since the lane was opened or retired */
+	uint64_t waits_ns;
+	/* time at which a packet was last reported as landed; 0: never */
+	uint64_t heard_ns;
+	/* end of a retired lane's pause */
+	uint64_t until_ns;
+	/* smoothed round-trip time; 0: not measured */
+	uint64_t rtt_ns;
+	/* share of packets lost when last judged */
 	float loss;
+	/* enum path_state */
 	uint8_t state;
-	uint8_t pauses;	   /* in a row */
-	uint8_t suspect;   /* was found bad once */
-	uint8_t tried;	   /* packets sent on trial */
-	uint32_t tried_at; /* landed when the trial began */
+	/* pauses since it last worked well, each twice as long as the one before */
+	uint8_t pauses;
+	/* 1: the lane was found bad once; it is retired the second time */
+	uint8_t suspect;
+	/* packets sent in a trial, and `landed` when it began */
+	uint8_t tried;
+	uint32_t tried_at;
 };
 
 struct path {
+	/* lanes */
 	uint32_t count;
+	/* lane whose turn it is, and packets left of the turn */
 	uint32_t current;
-	uint32_t left;	  /* of its turn */
-	uint32_t excused; /* of the packets given to silent lanes, so many */
+	uint32_t left;
+	/* missing packets that path_excused() ascribed to silent lanes */
+	uint32_t excused;
+	/* times that a lane was retired or restored */
 	uint64_t retired;
 	uint64_t restored;
 	struct path_lane lane[PATH_LANES_MAX];
 };
 
-/* Null without memory. */
+/* Returns NULL if there is no memory. */
 struct path *path_open(uint32_t lanes);
 void path_close(struct path *path);
 
-/* The lane for packets that are sent for the first time, and how many of them at most. */
+/* Returns the lane for packets that are sent for the first time, and sets *most to how many may take it. */
 uint32_t path_spray(struct path *path, uint64_t now, uint32_t *most);
-/* The lane for a packet that was lost on lane `lost`, or PATH_NONE where that is forgotten. */
+/* Returns the lane for the retransmission of a packet that lane `lost` lost; PATH_NONE: that is not known. */
 uint32_t path_repeat(struct path *path, uint32_t lost);
-/* Returns the number of the last of them among all that were sent on the lane. */
+/* Counts packets sent on a lane. Returns the number of the last one, counted from the lane's first packet. */
 uint32_t path_sent(struct path *path, uint32_t lane, uint32_t packets, uint64_t now);
 
-/* So many packets are missing more than at the last call. How many of them may have been given to lanes from which nothing is
- * heard: where those went says nothing about congestion. */
+/* Takes how many more packets are missing than at the last call. Returns how many of them may have been sent on silent lanes,
+ * whose loss is not a sign of congestion. */
 uint32_t path_excused(struct path *path, uint32_t lost, uint64_t trip_ns, uint64_t now);
-/* Nothing arrives at all: any lane may be better than those in use. */
+/* Nothing arrives at all: restores every lane, since any may be better than those in use. */
 void path_stalled(struct path *path);
-/* The lane carries only smaller packets than the others. */
+/* Retires a lane that carries only smaller packets than the others. */
 enum path_news path_small(struct path *path, uint32_t lane, uint64_t trip_ns, uint64_t now);
-/* The receiver's totals of a lane. `trip_ns` is how long a round trip takes on the connection, at the most. */
+/* Takes the receiver's totals of a lane. `trip_ns` is the longest round-trip time of the connection. */
 enum path_news path_told(struct path *path, uint32_t lane, uint32_t landed, uint32_t marked,
 			 uint64_t trip_ns, uint64_t now);
-/* The `number`-th packet that was sent on the lane has landed, and it was the last of those that did. `rtt_ns` is 0 where
- * that is not known. */
+/* Takes a sample: the latest packet that landed on the lane is the `number`-th that was sent on it. `rtt_ns` is 0 if not
+ * measured. */
 enum path_news path_echoed(struct path *path, uint32_t lane, uint32_t number, uint64_t rtt_ns,
 			   uint64_t trip_ns, uint64_t now);
 

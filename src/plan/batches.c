@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * From a process to its batches: how likely a group is not done after so many rounds, and which groups differ: those before
- * the first repairs are asked for and those after, the tail, an unfinished last group; and beside them what has to be heard,
- * the announcement and the result.
+ * batches.c: divides a process into batches, and computes the probability that a group is incomplete after a number of
+ * repair rounds. There are separate batches for groups sent before and after the first repairs start, for the tail, for an
+ * incomplete last group, and for the announcement and the result, which must arrive too.
  */
 #include "plan/batches.h"
 
@@ -19,9 +19,10 @@ double batch_cost_ns(const struct batch *batch, unsigned rounds)
 }
 
 /*
- * Chance that a lack of d is not mended after n rounds of repair. Each round that is asked for loses each unit with the same
- * chance, so that of j such rounds it is mended with (1 - p^j)^d. How many of n requests are heard is binomial; that more
- * than two are not is taken as two. Groups of one are Selective Repeat: repairs behind the first may leave twice.
+ * Probability that a group which misses d units still misses one after n repair rounds. Each round whose request arrives
+ * loses each unit with the same probability p, so j such rounds repair the group with probability (1 - p^j)^d. The number
+ * of requests that arrive is binomial; three or more lost requests are counted as two. A group of one unit is Selective
+ * Repeat, whose repairs after the first may be sent twice.
  */
 static double not_mended(const struct process *p, double lack, unsigned rounds)
 {
@@ -47,8 +48,8 @@ static double not_mended(const struct process *p, double lack, unsigned rounds)
 }
 
 /*
- * Chance that a group is not done after n rounds of repair. In bursts a round works if none begins among its units: those
- * of one group, and of the others that the same burst hit.
+ * Probability that a group is incomplete after n repair rounds. With bursts a round succeeds if none begins among its units:
+ * those of this group, and of the other groups that the same burst hit.
  */
 static double not_done(const struct process *p, const double *counts, unsigned size, double alike,
 		       unsigned rounds)
@@ -72,8 +73,8 @@ static double not_done(const struct process *p, const double *counts, unsigned s
 }
 
 /*
- * How many groups fare alike, because one burst hits them. It passes by groups smaller than itself, and what it has left
- * after taking every spare unit of a block meets so many of the groups that take turns there.
+ * Mean number of groups that one burst hits together: several small groups that follow one another, or groups of one block,
+ * whose units are sent in turn.
  */
 static double groups_alike(const struct process *p, unsigned size)
 {
@@ -84,7 +85,8 @@ static double groups_alike(const struct process *p, unsigned size)
 	return fmax(fmax(1, burst / size), burst * (1 - pow(1 - 1 / burst, p->spread)));
 }
 
-/* Of the first repairs that failed some were not asked for, and some lost: two batches where that differs. */
+/* Splits the last batch in two if a first repair whose request was lost is repeated at another time than one that was
+ * lost itself. */
 static void split(struct batches *batches, const struct process *p, double unheard)
 {
 	struct batch *lost = &batches->list[batches->count - 1], *unasked = lost + 1;
@@ -103,7 +105,7 @@ static void split(struct batches *batches, const struct process *p, double unhea
 	lost->weight *= 1 - share;
 }
 
-/* With this chance the first request is lost, and there is a round less. */
+/* Adds a batch. With probability `unheard` the first request is lost, which makes one round less. */
 static void add_batch(struct batches *batches, const struct process *p, unsigned size,
 		      double groups, double first_ns, double last_ns, double repair_ns,
 		      double unheard)
@@ -115,7 +117,7 @@ static void add_batch(struct batches *batches, const struct process *p, unsigned
 		return;
 	assert(batches->count < BATCHES_MAX);
 	batch = &batches->list[batches->count++];
-	/* At least one burst's worth, but no more groups than there are: a batch may have part of one. */
+	/* At least as many as one burst hits, but no more than there are; a batch may be a fraction of a group. */
 	batch->groups = fmax(fmin(1, groups), groups / together);
 	batch->weight = groups;
 	batch->first_ns = first_ns;
@@ -144,7 +146,7 @@ static void add_batch(struct batches *batches, const struct process *p, unsigned
 	split(batches, p, unheard);
 }
 
-/* Announcements and results: said at this time, and again until they are heard. */
+/* Describes an announcement or a result: sent at this time, and repeated until it arrives. */
 static void set_told(struct batch *batch, const struct process *p, double at_ns, double again_ns,
 		     bool result)
 {
@@ -159,7 +161,8 @@ static void set_told(struct batch *batch, const struct process *p, double at_ns,
 	}
 }
 
-/* A receiver that was not told the length cannot know that it has everything. Weighs nothing: it is no data. */
+/* A receiver that does not know the length cannot know that it has everything. The batch has no weight, since it is not
+ * data. */
 static void add_announcement(struct batches *batches, const struct process *p)
 {
 	if (p->control_loss <= 0 || p->announce_ns <= 0)
@@ -169,8 +172,8 @@ static void add_announcement(struct batches *batches, const struct process *p)
 }
 
 /*
- * The result may be lost and is repeated. Its delay adds to that of the groups; for the quantiles it is taken as one more
- * group, right but where both are late. The mean is exact.
+ * The result may be lost and is then repeated. Its delay adds to that of the groups. For the quantiles it is treated as one
+ * more group, an approximation where both are late; the mean is exact.
  */
 static void add_result(struct batches *batches, const struct process *p)
 {
@@ -180,11 +183,11 @@ static void add_result(struct batches *batches, const struct process *p)
 		clean += batches->list[i].groups * batches->list[i].log_early;
 		last_ns = fmax(last_ns, batches->list[i].last_ns);
 	}
-	/* On average; where parity is last it is either as the data ends or when the parity does. */
+	/* The mean time: with parity behind all data, the message is complete when the data has left or when the parity has. */
 	at_ns = last_ns - exp(clean) * (last_ns - batches->start_ns);
 	set_told(&batches->result, p, at_ns, p->result_ns, true);
-	batches->result.log_early =
-		batches->result.log_done[0]; /* it may be lost whenever it is said */
+	/* The first result may be lost whenever it is sent. */
+	batches->result.log_early = batches->result.log_done[0];
 }
 
 double batches_mean_result_ns(const struct process *p)
@@ -207,7 +210,7 @@ double batches_group_fails(const struct process *p)
 	return not_done(p, counts, p->size, 1, 0);
 }
 
-/* Units of repair for each fresh one. */
+/* Mean number of repair units for each new unit. */
 static double repair_load(const struct process *p)
 {
 	double counts[LOSS_UNITS_MAX + 1], lack = 0;
@@ -229,8 +232,8 @@ double batches_no_repair(const struct batches *batches)
 }
 
 /*
- * Once the first repairs are asked for they take their share of the wire, and fresh units take as much longer. Groups are
- * then two batches of different density, and a last one for the message's end.
+ * Once the first repairs are sent they use part of the bandwidth, and new units leave more slowly. So groups before and
+ * after that time are separate batches, followed by those of the message's end.
  */
 void batches_make(const struct process *p, struct batches *batches)
 {
@@ -238,7 +241,7 @@ void batches_make(const struct process *p, struct batches *batches)
 	double body = (double)(p->groups - tail), step = p->turn * p->unit_ns;
 	double lead_ns = (double)p->lead * p->unit_ns;
 	double body_ns = body * step, load = repair_load(p);
-	/* All of a block are looked at when it ends. */
+	/* Groups of a block are checked when the whole block has left. */
 	double spread_ns = fmin(p->spread - 1, body) * step;
 	double quiet_ns = fmin(body_ns, p->first_ns), end_ns, quiet = body, mended;
 
@@ -252,7 +255,8 @@ void batches_make(const struct process *p, struct batches *batches)
 	add_batch(batches, p, p->size, body - quiet, lead_ns + quiet_ns, lead_ns + end_ns,
 		  p->first_ns, 0);
 	end_ns += lead_ns + (double)tail * step;
-	/* The sender asks about the tail when it has nothing to send: nearby, in so many messages that is behind repairs. */
+	/* The sender asks about the tail when it has nothing else to send: on short paths that is after the repairs, in the
+	 * share of messages that need any. */
 	mended = p->tail_waits ? 1 - batches_no_repair(batches) : 0;
 	add_batch(batches, p, p->size, (double)tail * (1 - mended), end_ns, end_ns, p->tail_ns,
 		  p->tail_loss);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * batches.h: groups that fare alike, which the closed form sums over.
+ * batches.h: groups with the same statistics, which the closed form sums over.
  *
- * Groups whose sending ended at times spread evenly over a stretch make a batch. With n repair rounds a group at time t is
- * done at t + batch_cost_ns(n), and log_done[n] is the logarithm of the chance that n rounds are enough. Private to the
- * closed form.
+ * A batch is a number of groups whose last units left at times spread evenly over an interval. A group that left at time t
+ * is complete after n repair rounds at t + batch_cost_ns(n), and log_done[n] is the logarithm of the probability that n
+ * rounds are enough. Used by closed.c only.
  */
 #ifndef PLAN_BATCHES_H
 #define PLAN_BATCHES_H
@@ -13,41 +13,52 @@
 
 #define ROUNDS_MAX  512
 #define BATCHES_MAX 11
-#define NEGLIGIBLE  1e-9 /* chance that a message needs more rounds than are looked at */
+/* Probability below which a further repair round is ignored. */
+#define NEGLIGIBLE 1e-9
 
 struct batch {
-	double first_ns; /* the first group ended just behind this */
+	/* times at which the first and the last group left */
+	double first_ns;
 	double last_ns;
-	double groups;	  /* that fare independently */
-	double weight;	  /* that there are */
-	double repair_ns; /* cost of the first round, of the second, and of each after */
+	/* groups, counting those that one burst hits together as one */
+	double groups;
+	/* groups in all */
+	double weight;
+	/* duration of the first repair round, of the second, and of each later one */
+	double repair_ns;
 	double again_ns;
 	double later_ns;
-	const struct process
-		*told;	  /* what is said until it is heard: costs as in there, not as above */
-	double log_early; /* chance that a group is done before its turn comes */
-	unsigned rounds;  /* done[] has so many entries; behind them it is 1 */
+	/* set for an announcement or a result: rounds are repetitions, timed by process_told_ns() */
+	const struct process *told;
+	/* logarithm of the probability that a group is complete before its parity is sent */
+	double log_early;
+	/* entries in log_done[]; with more rounds a group is complete */
+	unsigned rounds;
 	double log_done[ROUNDS_MAX];
 };
 
 struct batches {
 	struct batch list[BATCHES_MAX];
 	unsigned count;
-	struct batch result; /* not a group: the sender hears of the end as if it were one */
-	double start_ns;     /* no message is over before */
+	/* the result, which the sender waits for as if it were one more group */
+	struct batch result;
+	/* time before which no message is complete */
+	double start_ns;
 };
 
+/* Returns the time that so many repair rounds take. */
 double batch_cost_ns(const struct batch *batch, unsigned rounds);
 
+/* Divides the groups of a process into batches. */
 void batches_make(const struct process *process, struct batches *out);
 
-/* Chance that no group needs a repair. */
+/* Returns the probability that no group needs a repair. */
 double batches_no_repair(const struct batches *batches);
 
-/* Chance that a full group needs one. */
+/* Returns the probability that a complete group needs one. */
 double batches_group_fails(const struct process *process);
 
-/* How much later than possible the sender hears of the end, on average, because results are lost. */
+/* Returns the mean delay of the result due to lost results. */
 double batches_mean_result_ns(const struct process *process);
 
 #endif

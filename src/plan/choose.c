@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A grid of codes that differ enough to matter. More parity than half the data never pays before repeating does, and an
- * XOR code with a single data packet a row is a copy.
+ * choose.c: compares a fixed list of codes that differ enough to matter. None has more parity than half of its data, because
+ * at such loss Selective Repeat is faster; none is an XOR code with a single data packet in a row, which would be a copy.
  */
 #include "plan/plan.h"
 
@@ -12,7 +12,8 @@
 #include "plan/reason.h"
 
 #define INTERLEAVE_MAX 64
-#define CLOSE_ENOUGH   1.01
+/* Predictions within this factor of the best count as equal. */
+#define CLOSE_ENOUGH 1.01
 
 struct code {
 	uint8_t k;
@@ -70,17 +71,6 @@ bool plan_candidate(const struct plan_path *path, uint64_t size, unsigned i,
 	return true;
 }
 
-/* What a scheme takes at the very least: without a single loss. */
-static double least_ns(const struct plan_params *params, const struct plan_path *path,
-		       uint64_t size)
-{
-	struct process process;
-
-	process_make(params, path, size, &process);
-	return (double)(process.lead ? process.lead : process.units) * process.unit_ns +
-	       process.end_ns;
-}
-
 int plan_choose(const struct plan_path *path, uint64_t size, enum plan_goal goal,
 		struct plan_choice *out)
 {
@@ -95,11 +85,11 @@ int plan_choose(const struct plan_path *path, uint64_t size, enum plan_goal goal
 	best = plan_figure(&choice.repeat, goal)->ns;
 	for (unsigned i = 0; plan_candidate(path, size, i, &params); i++) {
 		figures[i] = INFINITY;
-		/* A timer for each packet is what others do; it is shown, and not to be had here. */
+		/* This library has no timer for each packet; the candidate is there for comparison. */
 		if (params.scheme == PLAN_SR_RTO)
 			continue;
-		/* Most codes fail by what they send, and need no closer look. */
-		if (least_ns(&params, path, size) > best * CLOSE_ENOUGH)
+		/* Skip the prediction where sending alone takes too long, as for most codes. */
+		if (process_least_ns(&params, path, size) > best * CLOSE_ENOUGH)
 			continue;
 		if (plan_predict(&params, path, size, 0, 0, &results[i]))
 			return -EINVAL;

@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The distribution of a message's time, in closed form.
+ * closed.c: the distribution of the time that a message takes, in closed form.
  *
- * Groups whose sending ended at times spread evenly over a stretch make a batch. With n repair rounds a group at time t is
- * done at t + cost(n), and done(n) is the chance that n rounds are enough. The message is over by q if every group is:
+ * A batch (batches.h) is a number of groups whose last units left at times spread evenly over an interval. A group that
+ * left at time t is complete after n repair rounds at t + cost(n), and done(n) is the probability that n rounds are
+ * enough. The message is complete by time q if every group is:
  *
- *     log P(over by q) = sum over batches and n of  (groups for which just n rounds fit before q) * log done(n)
+ *     log P(complete by q) = sum over batches and n of  (groups that have time for exactly n rounds before q) * log done(n)
  *
- * The number of groups for which n rounds fit grows evenly with q while q - cost(n) crosses the batch. So the logarithm is
- * made of straight pieces between breakpoints first + cost(n) and last + cost(n), the probability of exponential pieces,
- * and mean and quantiles follow piece by piece, whatever the number of packets.
+ * The number of groups that have time for n rounds grows linearly with q while q - cost(n) moves through the batch. So the
+ * logarithm is piecewise linear between the breakpoints first + cost(n) and last + cost(n), the probability is piecewise
+ * exponential, and mean and quantiles are computed piece by piece, independently of the number of packets.
  *
- * Where parity follows behind all the data a group whose turn has not come is done if it lost no data. That is one more
- * term, of the groups for which not even no round fits.
+ * If all parity follows all data, a group whose parity has not been sent yet is complete if it lost no data. This adds one
+ * term (log_early) for the groups that have not left.
  */
 #include "plan/batches.h"
 
@@ -22,8 +23,9 @@
 #define POINTS_MAX ((BATCHES_MAX + 1) * 2 * (ROUNDS_MAX + 1) + 1)
 
 /*
- * Groups for which so many rounds fit before this time; or just before it, where that differs. The sum on the right is the
- * one that breakpoints() makes, to the last bit: a jump must not be missed by a rounding.
+ * Returns how many groups of the batch have time for so many rounds by at_ns, or (just_before) immediately before it, which
+ * differs if all groups left at one time. last_ns is computed as in breakpoints(), so that both round alike and at_ns
+ * compares equal at a jump.
  */
 static double fitting_by(const struct batch *batch, unsigned rounds, double at_ns, bool just_before)
 {
@@ -43,7 +45,7 @@ static double log_batch_by(const struct batch *batch, double at_ns, bool just_be
 	for (unsigned n = 0; n < batch->rounds; n++) {
 		double more = fitting_by(batch, n + 1, at_ns, just_before);
 
-		/* Exactly n rounds fit for those that had time for n but not for n + 1. */
+		/* Groups that have time for n rounds but not for n + 1. */
 		sum += (fitting - more) * batch->log_done[n];
 		fitting = more;
 	}
@@ -59,14 +61,7 @@ static double log_over_by(const struct batches *batches, double at_ns, bool just
 	return sum;
 }
 
-static int by_size(const void *a, const void *b)
-{
-	double x = *(const double *)a, y = *(const double *)b;
-
-	return (x > y) - (x < y);
-}
-
-/* Where pieces meet, in order, from the earliest end on. */
+/* Collects the breakpoints from start_ns on, in order; returns how many. */
 static unsigned breakpoints(const struct batches *batches, double *points)
 {
 	unsigned count = 0;
@@ -86,11 +81,11 @@ static unsigned breakpoints(const struct batches *batches, double *points)
 			}
 		}
 	}
-	qsort(points, count, sizeof(points[0]), by_size);
+	qsort(points, count, sizeof(points[0]), process_compare_times);
 	return count;
 }
 
-/* The integral of 1 - exp(l), l going straight from `from` to `to` over a length. */
+/* Returns the integral of 1 - exp(l), where l goes linearly from `from` to `to` over a length. */
 static double mean_of_piece(double from, double to, double length)
 {
 	double rise = to - from;
@@ -107,7 +102,7 @@ struct figures {
 	double quantile_ns[QUANTILES];
 };
 
-/* Mean, and the times by which messages are over with the chances wanted[], which ascend. */
+/* Computes the mean, and the times by which a message is complete with the probabilities wanted[], in ascending order. */
 static void walk(const struct batches *batches, const double *wanted, struct figures *out)
 {
 	double points[POINTS_MAX];
@@ -120,7 +115,7 @@ static void walk(const struct batches *batches, const double *wanted, struct fig
 		double at_ns = points[i], from = log_over_by(batches, at_ns, false);
 		double known = from + log_batch_by(&batches->result, at_ns, false), to, length_ns;
 
-		/* The chance may jump at the point itself. */
+		/* The probability may jump at the breakpoint. */
 		while (next < QUANTILES && log(wanted[next]) <= known)
 			out->quantile_ns[next++] = at_ns;
 		if (i + 1 == count)
@@ -128,14 +123,14 @@ static void walk(const struct batches *batches, const double *wanted, struct fig
 		length_ns = points[i + 1] - at_ns;
 		to = log_over_by(batches, points[i + 1], true);
 		out->mean_ns += mean_of_piece(from, to, length_ns);
-		/* The result's own chance is constant between points. */
+		/* The result's own probability is constant between breakpoints. */
 		for (; next < QUANTILES && log(wanted[next]) < known + to - from; next++)
 			out->quantile_ns[next] =
 				at_ns + length_ns * (log(wanted[next]) - known) / (to - from);
 	}
 }
 
-/* SDR-RDMA's codes: what cannot be rebuilt is sent again by Selective Repeat, after a wait. */
+/* SDR-RDMA's codes: groups that cannot be decoded are sent again under Selective Repeat, after a wait. */
 static void add_fallback(const struct process *p, double chance, const double *wanted,
 			 struct figures *figures)
 {
@@ -152,7 +147,7 @@ static void add_fallback(const struct process *p, double chance, const double *w
 		figures->quantile_ns[i] = start_ns;
 	if (chance < NEGLIGIBLE)
 		return;
-	/* When it happens at all, so many groups fail. */
+	/* The mean number of groups that fail in a message in which any fails. */
 	groups = fmax(1, groups / chance);
 	again = process_of_fallback(p, (uint64_t)(groups * p->group_data + 0.5));
 	batches_make(&again, &batches);
@@ -184,7 +179,7 @@ void process_closed(const struct process *process, struct plan_result *out)
 		add_fallback(process, out->repair_chance, wanted, &figures);
 	else
 		walk(&batches, wanted, &figures);
-	/* As often as the result is lost. */
+	/* Delay from lost results. */
 	figures.mean_ns += batches_mean_result_ns(process);
 	out->mean = sure(figures.mean_ns + end_ns);
 	out->p50 = sure(figures.quantile_ns[0] + end_ns);
@@ -201,7 +196,8 @@ void process_by(const struct process *process, double at_ns, struct plan_bounded
 	struct process told = *process;
 	struct batches batches;
 
-	told.announce_ns = 0; /* data is there whether it was announced or not */
+	/* Data counts as arrived whether it was announced or not. */
+	told.announce_ns = 0;
 	batches_make(&told, &batches);
 	for (unsigned i = 0; i < batches.count; i++) {
 		const struct batch *batch = &batches.list[i];
@@ -216,7 +212,7 @@ void process_by(const struct process *process, double at_ns, struct plan_bounded
 			repaired += scale * (fitting - more) * exp(batch->log_done[n]);
 			fitting = more;
 		}
-		/* Behind the rounds that matter all is there. */
+		/* With more rounds than listed a group is complete. */
 		repaired += scale * fitting;
 	}
 	out->once = once / groups;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Streams are kept as the number of units to the next loss, drawn at once: a million packets of which ten are lost cost
- * eleven draws.
+ * loss.c: a stream stores the number of units up to the next loss, drawn at once: a million packets of which ten are lost
+ * take eleven draws.
  */
 #include "plan/loss.h"
 
@@ -25,7 +25,7 @@ struct loss_model loss_of_chunks(const struct loss_model *packets, unsigned chun
 {
 	if (chunk <= 1)
 		return *packets;
-	/* A run of packets touches its own length in chunks and, on average, nearly one more. */
+	/* A burst touches its own length in chunks and, on average, nearly one more. */
 	return loss_model(1 - loss_none(packets, chunk),
 			  packets->burst > 1 ? 1 + (packets->burst - 1) / chunk : 1);
 }
@@ -41,7 +41,7 @@ double loss_none(const struct loss_model *model, double units)
 
 void loss_counts(const struct loss_model *model, unsigned n, unsigned apart, double *out)
 {
-	/* Chances of b losses so far with the last unit arrived (good) and lost (bad). */
+	/* Probabilities of b losses so far, with the last unit arrived (good) or lost (bad). */
 	double good[LOSS_UNITS_MAX + 1] = { 0 }, bad[LOSS_UNITS_MAX + 1] = { 0 };
 	double memory = 0, to_bad, stay_bad;
 
@@ -52,7 +52,7 @@ void loss_counts(const struct loss_model *model, unsigned n, unsigned apart, dou
 	stay_bad = model->mean + (1 - model->mean) * memory;
 	good[0] = 1 - model->mean;
 	bad[0] = model->mean;
-	/* Before the first unit: as if the one before it had counted nothing. */
+	/* Before the first unit the path is in its mean state and nothing is counted. */
 	for (unsigned unit = 0; unit < n; unit++) {
 		for (unsigned b = unit + 1;; b--) {
 			double from_good = b <= unit ? good[b] : 0;
@@ -69,7 +69,7 @@ void loss_counts(const struct loss_model *model, unsigned n, unsigned apart, dou
 		out[b] = good[b] + bad[b];
 }
 
-/* Units that arrive before one that does not, each being lost with this chance. */
+/* Draws the number of units that arrive before the next loss, if each is lost with this probability. */
 static uint64_t geometric(struct rng *rng, double chance)
 {
 	double units;

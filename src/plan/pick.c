@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The choice for a scheme that has to live with it: among the codes that its memory and its coder allow, with what it
- * chose before kept unless something is clearly better. Nothing is written for people, and nothing allocated.
+ * pick.c: the choice that a scheme makes for its next message, among the codes that its memory and its coder allow. The
+ * previous choice stays unless another is clearly better. Nothing is allocated, and no reason is written.
  */
 #include "plan/plan.h"
 
@@ -10,40 +10,35 @@
 
 #include "plan/process.h"
 
-/* Estimates move by some per cent from message to message. A prediction that close to the best is as good as that. */
+/* Path estimates vary by some per cent from message to message. Predictions within this factor of the best count as
+ * equal. */
 #define CLOSE_ENOUGH 1.01
-#define WORTH_IT     1.03
-#define LESS_SENT    0.02
-#define K_LEAST	     8
-#define SHARE	     2 /* more parity than half the data never pays before repeating does */
+/* The previous choice is given up if it takes longer than this factor of the best. */
+#define WORTH_IT 1.03
+/* It is also given up for one as fast that sends less, by this share of the data. */
+#define LESS_SENT 0.02
+/* At most 1 / SHARE of k is parity: beyond that Selective Repeat is faster. */
+#define SHARE 2
 
 struct search {
 	const struct plan_path *path;
 	uint64_t size;
 	enum plan_goal goal;
+	/* least predicted time so far, in ns */
 	double best;
-	double sent_share; /* of what is taken */
+	/* the choice so far, its predicted time in ns, and its sent_share; scheme PLAN_SCHEMES: none */
 	struct plan_params params;
 	double figure;
+	double sent_share;
 };
 
-/* What it takes at the very least: without a single loss. */
-static double least_ns(const struct search *search, const struct plan_params *params)
-{
-	struct process process;
-
-	process_make(params, search->path, search->size, &process);
-	return (double)(process.lead ? process.lead : process.units) * process.unit_ns +
-	       process.end_ns;
-}
-
-/* Of two about equal the one that sends less is taken. */
+/* Takes the candidate if it is faster than the choice so far, or about as fast and sends less. Returns 0 or -EINVAL. */
 static int consider(struct search *search, const struct plan_params *params)
 {
 	struct plan_result result;
 	double figure;
 
-	if (least_ns(search, params) > search->best * CLOSE_ENOUGH)
+	if (process_least_ns(params, search->path, search->size) > search->best * CLOSE_ENOUGH)
 		return 0;
 	if (plan_predict(params, search->path, search->size, 0, 0, &result))
 		return -EINVAL;
@@ -63,6 +58,7 @@ static bool allowed(const struct plan_limits *limits, unsigned k, unsigned m)
 	return !limits->fits || limits->fits(limits->arg, k, m);
 }
 
+/* Groups to interleave for a code: plan_interleave(), but at least the limit, and at most what the message has. */
 static unsigned interleave(const struct search *search, const struct plan_limits *limits,
 			   unsigned k, unsigned m)
 {
@@ -75,7 +71,7 @@ static unsigned interleave(const struct search *search, const struct plan_limits
 	return depth < groups ? depth : (unsigned)groups;
 }
 
-/* Whether what was chosen before, on this path as it is now, is not worth leaving: for time, or for as much time and fewer
+/* True if the previous choice stays: on the path as it is now, the one found is not clearly faster, nor as fast with fewer
  * packets. */
 static bool outlives(const struct search *found, const struct plan_limits *limits,
 		     const struct plan_params *before)
@@ -113,7 +109,8 @@ int plan_pick(const struct plan_path *path, uint64_t size, enum plan_goal goal,
 	if (limits->repeat)
 		error = consider(&search, &candidate);
 	candidate.scheme = PLAN_MDS;
-	for (unsigned k = limits->k ? limits->k : K_LEAST; !error && k <= limits->k_max; k *= 2) {
+	for (unsigned k = limits->k ? limits->k : PLAN_K_LEAST; !error && k <= limits->k_max;
+	     k *= 2) {
 		unsigned m = limits->m ? limits->m : 1;
 
 		for (; !error && (limits->m || SHARE * m <= k || m == 1); m *= 2) {

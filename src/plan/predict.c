@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A prediction: the closed form, or samples put in order and what they say about mean and quantiles. */
+/* predict.c: predictions from the closed form, or from sorted samples, whose confidence intervals it computes. */
 #include "plan/plan.h"
 
 #include <errno.h>
@@ -8,14 +8,8 @@
 
 #include "plan/process.h"
 
-#define DEVIATIONS 1.96 /* 95 % of a normal distribution lie within */
-
-static int by_size(const void *a, const void *b)
-{
-	double x = *(const double *)a, y = *(const double *)b;
-
-	return (x > y) - (x < y);
-}
+/* 95 % of a normal distribution lie within this many standard deviations. */
+#define DEVIATIONS 1.96
 
 static double ranked(const double *sorted, unsigned samples, double rank)
 {
@@ -24,7 +18,7 @@ static double ranked(const double *sorted, unsigned samples, double rank)
 	return sorted[(unsigned)fmax(0, fmin(last, rank))];
 }
 
-/* The number of samples below a quantile is binomial, whatever the distribution: that bounds its rank. */
+/* The number of samples below a quantile has a binomial distribution, which gives the confidence interval of its rank. */
 static struct plan_estimate quantile(const double *sorted, unsigned samples, double share)
 {
 	double rank = share * samples, off = DEVIATIONS * sqrt(samples * share * (1 - share));
@@ -60,7 +54,7 @@ static int sample(const struct process *process, uint64_t seed, unsigned samples
 		return -ENOMEM;
 	rc = process_sample(process, seed, samples, times, &repaired);
 	if (!rc) {
-		qsort(times, samples, sizeof(times[0]), by_size);
+		qsort(times, samples, sizeof(times[0]), process_compare_times);
 		out->mean = average(times, samples);
 		out->p50 = quantile(times, samples, 0.5);
 		out->p99 = quantile(times, samples, 0.99);
@@ -105,4 +99,18 @@ const struct plan_estimate *plan_figure(const struct plan_result *result, enum p
 	default:
 		return &result->mean;
 	}
+}
+
+/* A unit is there half a round trip after it left. */
+int plan_bounded(const struct plan_path *path, uint64_t size, uint64_t deadline_ns,
+		 struct plan_bounded *out)
+{
+	const struct plan_params params = { .scheme = PLAN_SR_NACK };
+	struct process process;
+
+	if (plan_check(&params, path, size))
+		return -EINVAL;
+	process_make(&params, path, size, &process);
+	process_by(&process, (double)deadline_ns - (double)path->rtt_ns / 2, out);
+	return 0;
 }

@@ -1,16 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* From a scheme and a path to the process they make. */
+/* process.c: turns a scheme, a path and a size into a process. */
 #include "plan/process.h"
 
 #include <math.h>
 
-#define NS_A_SECOND 1e9
-/* As in src/message and src/reliability. */
-#define BACKOFF_LIMIT 6
-#define SPARE_RUNS    24
-#define SPARE_SHARE   64
+#include "constants/protocol.h"
 
-/* Repeats of repeats leave twice, as far as there are few of them. */
+#define NS_A_SECOND 1e9
+
+/* Probability that a second or later retransmission is sent twice: only the first few of a message are. */
 static double leaves_twice(const struct process *p)
 {
 	double lost_twice = (double)p->data * p->loss.mean * p->loss.mean;
@@ -19,7 +17,7 @@ static double leaves_twice(const struct process *p)
 	return lost_twice > most ? most / lost_twice : 1;
 }
 
-/* Times on the wire, and what the two kinds of Selective Repeat wait. */
+/* Sets the time on the wire, and the waits of the two kinds of Selective Repeat. */
 static void set_times(const struct plan_params *params, const struct plan_path *path, uint64_t size,
 		      struct process *out)
 {
@@ -29,7 +27,7 @@ static void set_times(const struct plan_params *params, const struct plan_path *
 	double rate = (double)path->rate_bps * (1 - path->report_share) / 8 / NS_A_SECOND;
 
 	out->data = (packets + path->chunk - 1) / path->chunk;
-	/* The last packet may be short; the whole time is right and shared out evenly. */
+	/* The last packet may be short: the time of the whole message is divided evenly among its units. */
 	out->unit_ns = wire_bytes / rate / (double)out->data;
 	out->end_ns = rtt_ns + (double)path->result_wait_ns;
 	out->ideal_ns = wire_bytes / rate + rtt_ns;
@@ -48,8 +46,8 @@ static void set_times(const struct plan_params *params, const struct plan_path *
 	out->tail_waits = true;
 	out->request_loss = out->tail_loss = path->control_loss;
 	if (params->scheme == PLAN_SR_NACK && path->slack && path->early_ns > 0) {
-		/* Requests are said twice, and the sender says when repeats have left. From the second time on they leave
-		 * twice, half as far apart. */
+		/* Requests are sent twice, and the sender reports when the retransmissions have left. From the second
+		 * retransmission on each is sent twice, early_ns / 2 apart. */
 		out->again_ns = out->tail_ns = rtt_ns + (double)path->early_ns;
 		out->unheard_ns = (double)path->answer_ns;
 		out->later_ns = out->again_ns + (double)path->early_ns / 2;
@@ -57,12 +55,13 @@ static void set_times(const struct plan_params *params, const struct plan_path *
 		out->twice = leaves_twice(out);
 		out->tail_waits = false;
 	} else if (params->scheme == PLAN_SR_NACK && path->slack) {
-		/* The sender answers as the repeats leave; they are waited for half as long again, and twice that later. */
+		/* The sender reports when the retransmissions leave. The receiver then waits for half of answer_ns, and
+		 * for all of it in later rounds. */
 		out->again_ns = rtt_ns + (double)path->answer_ns / 2;
 		out->unheard_ns = (double)path->answer_ns;
 		out->later_ns = rtt_ns + (double)path->answer_ns;
 	}
-	/* With nothing to prove (SDR-RDMA's best case) the tail is like the rest. */
+	/* Without slack (SDR-RDMA's best case) the end of the message is like the rest. */
 	out->tail = path->slack ? (path->slack + path->chunk - 1) / path->chunk : 0;
 }
 
@@ -93,16 +92,17 @@ static void shape_code(const struct plan_params *params, bool parity_last, struc
 	out->lead = parity_last ? out->data : 0;
 	out->units = out->groups * out->size;
 	if (rest > 0) {
-		/* Rows of an unfinished group differ by one; they are taken as the longer. A row without data is not sent. */
+		/* Rows of an incomplete group differ by one unit; all are taken to have the larger number. A row without data is not
+		 * sent. */
 		out->last_groups = rest < rows ? rest : rows;
 		out->last_size = (rest + out->last_groups - 1) / out->last_groups + parity;
 		out->units += (uint64_t)out->last_groups * out->last_size;
 	}
-	/* A repair request is an answer to the end of the group; the end of the message is proved by the sender's word. */
+	/* No unit waits for later ones to prove it lost: the sender says when it has sent everything. */
 	out->tail = 0;
 }
 
-/* Coding runs ahead of the wire; it shows where it is slower than that, and when the last group is rebuilt. */
+/* Coding overlaps with sending, so it costs time only if it is slower than the wire, and for decoding the last group. */
 static void add_coding(const struct plan_params *params, const struct plan_path *path,
 		       struct process *out)
 {
@@ -136,6 +136,15 @@ void process_make(const struct plan_params *params, const struct plan_path *path
 	out->fallback_ns = (1 + path->fallback_rtts) * (double)path->rtt_ns;
 }
 
+double process_least_ns(const struct plan_params *params, const struct plan_path *path,
+			uint64_t size)
+{
+	struct process p;
+
+	process_make(params, path, size, &p);
+	return (double)(p.lead ? p.lead : p.units) * p.unit_ns + p.end_ns;
+}
+
 double process_told_ns(const struct process *process, double again_ns, unsigned tries)
 {
 	bool early = process->early_ns > 0 && tries > 0;
@@ -167,4 +176,11 @@ struct process process_of_fallback(const struct process *process, uint64_t units
 	out.spare = 0;
 	shape_repeat(&out);
 	return out;
+}
+
+int process_compare_times(const void *a, const void *b)
+{
+	double x = *(const double *)a, y = *(const double *)b;
+
+	return (x > y) - (x < y);
 }

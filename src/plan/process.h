@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * process.h: every scheme as one process, which the closed form and the sampler both work on.
+ * process.h: the sending of a message as a random process. Every scheme is described by one struct process, which the
+ * closed form and the sampler both evaluate.
  *
- * Units (packets, or chunks of them) leave one after another. They form groups of `size`, each of which can do without
- * `spare` of its units; `spread` neighbouring groups take turns unit by unit. A group that lost d more than it can spare
- * has d units sent for it, some time after the last of its block left; those lost again are sent again, later. The message
- * is over when no group lacks anything. Selective Repeat is groups of one that can spare nothing. XOR(k, m) is m times as
- * many groups of k / m + 1 that can spare one, spread by m.
+ * Units (packets, or chunks of packets) leave one after another. They form groups of `size`, each of which can lose
+ * `spare` of its units. `spread` neighbouring groups make a block, whose units are sent in turn. For a group that lost d
+ * units more than it can spare, d further units are sent, some time after the last unit of its block left; those that are
+ * lost too are sent again, later. The message is complete when no group misses anything. Selective Repeat is groups of one
+ * unit that can spare none. XOR(k, m) is m times as many groups of k / m + 1 units that can spare one, with spread m.
  *
- * Our codes send all data first and the parity of all groups behind it (`lead`): a message that lost no data is over
- * before its parity is. In SDR-RDMA each group's parity follows the group.
+ * Our codes send all data first and then the parity of all groups (`lead`): a message that lost no data is complete before
+ * its parity is sent. In SDR-RDMA the parity of a group follows the group.
  */
 #ifndef PLAN_PROCESS_H
 #define PLAN_PROCESS_H
@@ -18,69 +19,103 @@
 #include "plan/plan.h"
 
 struct process {
-	struct loss_model loss; /* of units */
+	/* loss of units */
+	struct loss_model loss;
+	/* time that a unit takes on the wire */
 	double unit_ns;
-	uint64_t units; /* sent at first: data and parity */
-	uint64_t data;	/* of these, data */
+	/* units sent before any repair: data and parity */
+	uint64_t units;
+	/* units of data among them */
+	uint64_t data;
 
-	uint64_t groups; /* full ones */
+	/* complete groups */
+	uint64_t groups;
+	/* units in a group */
 	unsigned size;
+	/* units that a group can lose */
 	unsigned spare;
+	/* groups in a block */
 	unsigned spread;
-	uint64_t
-		lead; /* data units sent before any parity; 0: a group's units follow one another */
-	unsigned turn;	      /* units of a group that are sent behind that, in its turn */
-	unsigned last_groups; /* those of the message's end, where it is no multiple; one block */
+	/* units of data sent before any parity; 0: each group's parity follows its data */
+	uint64_t lead;
+	/* units of a group sent after `lead` */
+	unsigned turn;
+	/* incomplete groups at the end of the message, which form one block, and units in each */
+	unsigned last_groups;
 	unsigned last_size;
 
-	double first_ns; /* from a block's last unit having left to the first repair leaving */
-	/* From a repair having left to the next: when it was lost, when it was not even asked for, and in later rounds. */
+	/* from the last unit of a block leaving to its first repair leaving */
+	double first_ns;
+	/* from a first repair leaving to the next one, if the repair was lost */
 	double again_ns;
+	/* the same if the request for the repair was lost */
 	double unheard_ns;
+	/* from a later repair leaving to the next one */
 	double later_ns;
-	double request_loss; /* a repair is not asked for, and waits for the next time */
-	double twice;	     /* chance that a repair behind the first leaves twice */
-	double control_loss; /* of announcements and results */
-	double early_ns;     /* from the first of these to the second; 0: as between later ones */
-	double announce_ns;  /* from an announcement to the next; twice as long each time */
-	double result_ns;    /* from a result to the next; likewise */
-	unsigned tail; /* so many units at the end have nothing behind them that proves them lost */
-	double tail_ns;	  /* their first_ns */
-	double tail_loss; /* they are not asked about, and wait for the next time */
-	bool tail_waits;  /* until repairs of what went before have left */
+	/* probability that a request is lost */
+	double request_loss;
+	/* probability that a repair after the first is sent twice */
+	double twice;
+	/* probability that an announcement or a result is lost */
+	double control_loss;
+	/* from the first copy of an announcement or result to the second; 0: announce_ns or result_ns */
+	double early_ns;
+	/* from an announcement to its first repetition; doubles each time */
+	double announce_ns;
+	/* from a result to its first repetition; doubles each time */
+	double result_ns;
+	/* units at the end of the message that have too few behind them to prove them lost */
+	unsigned tail;
+	/* first_ns of these */
+	double tail_ns;
+	/* probability that the probe which asks about these is lost */
+	double tail_loss;
+	/* the sender asks about the tail only after the repairs of earlier units have left */
+	bool tail_waits;
 
-	double end_ns;	 /* from the last useful unit having left to the sender knowing */
-	double ideal_ns; /* of the whole message, without loss or parity */
+	/* from the last useful unit leaving to the sender knowing that everything arrived */
+	double end_ns;
+	/* time of the whole message without loss and parity */
+	double ideal_ns;
 
-	/* SDR-RDMA's way with groups that cannot be rebuilt; see struct plan_path. */
+	/* SDR-RDMA's treatment of groups that cannot be decoded; see struct plan_path */
 	bool fallback;
 	double fallback_ns;
 	double rto_ns;
+	/* units of data in a group */
 	unsigned group_data;
 };
 
-/* The arguments passed plan_check(). */
+/* Describes a message as a process. The arguments must have passed plan_check(). */
 void process_make(const struct plan_params *params, const struct plan_path *path, uint64_t size,
 		  struct process *out);
 
-/* When an announcement or a result is told after so many tries in vain. `again_ns` is the one's own of those above. */
+/* Returns the time that a scheme takes if nothing is lost. */
+double process_least_ns(const struct plan_params *params, const struct plan_path *path,
+			uint64_t size);
+
+/* Returns how long after the first attempt an announcement or a result arrives if `tries` attempts were lost. `again_ns`
+ * is announce_ns or result_ns. */
 double process_told_ns(const struct process *process, double again_ns, unsigned tries);
 
-/* Chance that this try at a result, from 0, is in vain. Once patience is over the receiver says it again as the sender asks,
- * and either is enough; the latter takes two datagrams. */
+/* Returns the probability that this attempt, counted from 0, to deliver a result fails. After the patience the receiver
+ * repeats the result and the sender asks for it, and either is enough; the latter takes two datagrams. */
 double process_result_loss(const struct process *process, unsigned attempt);
 
-/* Selective Repeat of so many units on the same path, as the fallback does it. */
+/* Returns the process of sending so many units again under Selective Repeat, as the fallback does. */
 struct process process_of_fallback(const struct process *process, uint64_t units);
 
-/* What sampling leaves. Times of `samples` messages, unsorted. -ENOMEM. */
+/* Simulates `samples` messages: sets times[], unsorted, and how many of them needed a repair. Returns 0 or -ENOMEM. */
 int process_sample(const struct process *process, uint64_t seed, unsigned samples, double *times,
 		   uint64_t *repaired);
 
-/* How long messages take, as a distribution function. */
+/* Computes mean and quantiles in closed form. */
 void process_closed(const struct process *process, struct plan_result *out);
 
-/* Share of units there, and chance that all are, this long after the first left; without repairs and with them. */
+/* Computes what has left, and is not lost, this long after the first unit left. */
 void process_by(const struct process *process, double at_ns, struct plan_bounded *out);
+
+/* Orders doubles for qsort(). */
+int process_compare_times(const void *a, const void *b);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* One sentence, with the numbers that decided. */
+/* reason.c: the names of schemes, and one sentence with the numbers that decided a choice. */
 #include "plan/reason.h"
 
 #include <math.h>

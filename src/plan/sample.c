@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The process played from a seed. The sender has one wire: a repair that is due goes first, else the next fresh unit, else
- * it waits for the next repair. Stretches without a loss are crossed in one step, so that a message costs as much as it
- * has losses.
+ * sample.c: simulates the process from a seed. The sender has one wire: a repair that is due goes first, then the next new
+ * unit; otherwise it waits for the next repair. Units up to the next loss are sent in one step, so that the cost of a
+ * message is proportional to its losses.
  *
- * Repairs wait in queues, one for each delay. A delay being constant, whatever enters a queue is due later than all
- * in it: no sorting.
+ * Repairs wait in queues, one for each kind of delay. Each delay is constant, so every repair that enters a queue is due
+ * after all others in it, and nothing needs sorting.
  *
- * Where parity follows behind all the data, what was lost of the data is noted, a group for each loss. Blocks then take
- * their turns, and of these only the ones that lost something need a closer look.
+ * If all parity follows all data, the groups of lost data units are noted first; then parity is sent block by block, and
+ * only blocks that lost data are simulated unit by unit.
  */
 #include "plan/process.h"
 
@@ -17,29 +17,36 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Repairs due within this many unit times of each other were requested in one datagram. */
 #define TOGETHER_UNITS 1.5
 
 struct repair {
 	double due_ns;
+	/* units to send */
 	uint32_t units;
-	uint32_t round; /* from 0 */
-	bool sent;	/* once before */
+	/* repair round, from 0 */
+	uint32_t round;
+	/* a repair of these units was sent before */
+	bool sent;
 };
 
 enum delay { DELAY_FIRST, DELAY_TAIL, DELAY_AGAIN, DELAY_UNHEARD, DELAY_LATER, DELAYS };
 
+/* Repairs that wait, in the order in which they are due. */
 struct queue {
 	struct repair *repairs;
+	/* index of the first that waits, and of the first free entry */
 	size_t head;
-	size_t count; /* entries behind the last; those from head on wait */
+	size_t count;
 	size_t capacity;
 };
 
-/* Groups that lost data, once for each loss, in order. */
+/* Groups that lost data, once for each loss, in ascending order. */
 struct notes {
 	uint64_t *groups;
 	size_t count;
-	size_t next; /* all before were looked at */
+	/* index of the first whose parity was not sent yet */
+	size_t next;
 	size_t capacity;
 };
 
@@ -47,21 +54,31 @@ struct run {
 	const struct process *process;
 	struct loss_stream losses;
 	struct queue queues[DELAYS];
-	double now_ns;	/* when the wire is free */
-	double over_ns; /* when the last useful unit had left */
-	uint64_t sent;	/* fresh units */
+	/* time at which the wire is free */
+	double now_ns;
+	/* time at which the last useful unit had left */
+	double over_ns;
+	/* new units sent */
+	uint64_t sent;
+	/* the current block: number of its first unit, units and groups in it */
 	uint64_t block_first;
 	uint64_t block_units;
 	unsigned block_groups;
-	bool hurt;	  /* some group of this block lost more than it can spare */
-	uint64_t failed;  /* groups that did, in all */
-	uint64_t repairs; /* units */
-	uint16_t *lost;	  /* of each group of the block */
+	/* a group of the current block lost more than it can spare */
+	bool hurt;
+	/* groups of the message that lost more than they can spare */
+	uint64_t failed;
+	/* losses of each group of the block */
+	uint16_t *lost;
 	struct notes notes;
-	struct rng control; /* what becomes of control messages */
-	double asked_ns;    /* when the repair asked for last was due */
-	double repaired_ns; /* when the last first repair is */
-	bool heard;	    /* and whether the request arrived */
+	/* draws the losses of control datagrams */
+	struct rng control;
+	/* due time of the latest repair, and whether its request arrived */
+	double asked_ns;
+	bool heard;
+	/* due time of the latest first repair */
+	double repaired_ns;
+	/* -ENOMEM if an allocation failed */
 	int error;
 };
 
@@ -85,7 +102,7 @@ static void push(struct run *run, enum delay delay, const struct repair *repair)
 	queue->repairs[queue->count++] = *repair;
 }
 
-/* The queue with the repair that is due first, or NULL. */
+/* Returns the queue with the repair that is due first, or NULL. */
 static struct queue *earliest(struct run *run)
 {
 	struct queue *found = NULL;
@@ -101,7 +118,7 @@ static struct queue *earliest(struct run *run)
 	return found;
 }
 
-/* The block that the next fresh unit belongs to. */
+/* Makes the block of the next new unit the current one. */
 static void open_block(struct run *run)
 {
 	const struct process *p = run->process;
@@ -123,6 +140,7 @@ static void open_block(struct run *run)
 	memset(run->lost, 0, run->block_groups * sizeof(run->lost[0]));
 }
 
+/* Schedules repairs for the groups of the block that lost more than they can spare. */
 static void close_block(struct run *run)
 {
 	const struct process *p = run->process;
@@ -146,7 +164,19 @@ static void close_block(struct run *run)
 	run->hurt = false;
 }
 
-/* Fresh units up to the next thing that matters: a loss, a repair that is due, the end of a block in trouble. */
+/* Reduces `units` to those that leave before the first repair in the queue is due, at least one. */
+static uint64_t units_before(const struct run *run, const struct queue *queue, uint64_t units)
+{
+	double free_units;
+
+	if (!queue)
+		return units;
+	free_units =
+		ceil((queue->repairs[queue->head].due_ns - run->now_ns) / run->process->unit_ns);
+	return free_units < (double)units ? (uint64_t)fmax(free_units, 1) : units;
+}
+
+/* Sends new units up to the next event: a loss, a repair that is due, or the end of a block that needs repairs. */
 static void send_fresh(struct run *run, const struct queue *queue)
 {
 	const struct process *p = run->process;
@@ -157,13 +187,7 @@ static void send_fresh(struct run *run, const struct queue *queue)
 		units = run->losses.arriving;
 	if (run->hurt && block_end - run->sent < units)
 		units = block_end - run->sent;
-	if (queue) {
-		double free_units =
-			ceil((queue->repairs[queue->head].due_ns - run->now_ns) / p->unit_ns);
-
-		if (free_units < (double)units)
-			units = (uint64_t)fmax(free_units, 1);
-	}
+	units = units_before(run, queue, units);
 	if (units > 0) {
 		run->losses.arriving -= units;
 		run->sent += units;
@@ -182,7 +206,7 @@ static void send_fresh(struct run *run, const struct queue *queue)
 		close_block(run);
 }
 
-/* A group of the message by its number; blocks in order, and within one as they take turns. */
+/* Returns the number of the group that a data unit belongs to. */
 static uint64_t group_of(const struct process *p, uint64_t unit)
 {
 	uint64_t block = (uint64_t)p->spread * p->group_data, full = p->groups * p->group_data;
@@ -196,6 +220,7 @@ static uint64_t group_of(const struct process *p, uint64_t unit)
 	       (unit - first) % (left < block ? left / p->group_data : p->spread);
 }
 
+/* Notes a lost data unit of the group. */
 static void note(struct run *run, uint64_t group)
 {
 	struct notes *notes = &run->notes;
@@ -214,7 +239,7 @@ static void note(struct run *run, uint64_t group)
 	notes->groups[notes->count++] = group;
 }
 
-/* All of the data, before any parity. */
+/* Sends all data and notes its losses. */
 static void send_data(struct run *run)
 {
 	const struct process *p = run->process;
@@ -235,19 +260,13 @@ static void send_data(struct run *run)
 	run->now_ns = run->over_ns = (double)p->lead * p->unit_ns;
 }
 
-/* The parity that nothing depends on, up to the block of the next group that lost data; or up to a repair that is due. */
+/* Sends the parity of blocks that lost no data, up to the block of group `first` or to a repair that is due. Returns true if
+ * it got to that block. */
 static bool skip_parity(struct run *run, const struct queue *queue, uint64_t first)
 {
 	const struct process *p = run->process;
-	uint64_t units = p->lead + first * p->turn - run->sent;
+	uint64_t units = units_before(run, queue, p->lead + first * p->turn - run->sent);
 
-	if (queue) {
-		double free_units =
-			ceil((queue->repairs[queue->head].due_ns - run->now_ns) / p->unit_ns);
-
-		if (free_units < (double)units)
-			units = (uint64_t)fmax(free_units, 1);
-	}
 	run->sent += units;
 	run->now_ns += (double)units * p->unit_ns;
 	while (units > 0) {
@@ -263,7 +282,7 @@ static bool skip_parity(struct run *run, const struct queue *queue, uint64_t fir
 	return run->sent == p->lead + first * p->turn;
 }
 
-/* The parity of the next block that lost data, if no repair comes first. */
+/* Sends the parity of the next block that lost data, unless a repair is due before. */
 static void send_parity(struct run *run, const struct queue *queue)
 {
 	const struct process *p = run->process;
@@ -285,11 +304,12 @@ static void send_parity(struct run *run, const struct queue *queue)
 	run->sent += (uint64_t)p->turn * run->block_groups;
 	run->now_ns += (double)p->turn * run->block_groups * p->unit_ns;
 	run->over_ns = run->now_ns;
-	run->block_first = run->sent; /* no tail: the last parity to land proves all */
+	/* No group is in the tail: parity that lands later proves the losses. */
+	run->block_first = run->sent;
 	close_block(run);
 }
 
-/* What falls due together was asked for together, in one request. */
+/* Returns whether the request for a repair arrived. Repairs that are due together were requested in one datagram. */
 static bool request_heard(struct run *run, double due_ns)
 {
 	const struct process *p = run->process;
@@ -300,7 +320,7 @@ static bool request_heard(struct run *run, double due_ns)
 	return run->heard;
 }
 
-/* What is still missing after a round that began at this time, and will be sent again. */
+/* Schedules the next repair round for units that are still missing after a round that ended at at_ns. */
 static void push_again(struct run *run, const struct repair *repair, double at_ns, uint32_t units,
 		       bool heard)
 {
@@ -326,7 +346,7 @@ static void send_repair(struct run *run, struct queue *queue)
 
 	if (run->now_ns < repair.due_ns)
 		run->now_ns = repair.due_ns;
-	/* It may be the question about the tail that was lost. */
+	/* For the tail, the probe that asks about it may be lost too. */
 	if ((queue == &run->queues[DELAY_TAIL] && rng_chance(&run->control, p->tail_loss)) ||
 	    !request_heard(run, repair.due_ns)) {
 		push_again(run, &repair, run->now_ns + repair.units * p->unit_ns, repair.units,
@@ -338,19 +358,19 @@ static void send_repair(struct run *run, struct queue *queue)
 			(!repair.sent || !rng_chance(&run->control, p->twice) ||
 			 loss_stream_next(&run->losses));
 	run->now_ns += repair.units * p->unit_ns;
-	run->repairs += repair.units;
 	if (lost > 0)
 		push_again(run, &repair, run->now_ns, lost, true);
 	else
 		run->over_ns = run->now_ns;
 }
 
+/* Simulates one message; returns when its last useful unit has left. */
 static double play(struct run *run, const struct process *process)
 {
 	run->process = process;
 	run->now_ns = run->over_ns = 0;
 	run->asked_ns = run->repaired_ns = -INFINITY;
-	run->sent = run->failed = run->repairs = 0;
+	run->sent = run->failed = 0;
 	run->block_units = 0;
 	run->block_first = 0;
 	run->hurt = false;
@@ -383,7 +403,7 @@ static double play(struct run *run, const struct process *process)
 	return run->over_ns;
 }
 
-/* How much later an announcement or a result gets through than it was first said. */
+/* Draws how long after its first attempt an announcement or a result arrives. */
 static double told_ns(struct run *run, double again_ns, bool result)
 {
 	const struct process *p = run->process;

@@ -18,9 +18,10 @@
 
 #include <godwit/bounded.h>
 
+#include "constants/protocol.h"
+
 #define SCHEME_ID	    3
 #define ALL_SENT	    1 /* the one thing the sender says */
-#define BACKOFF_LIMIT	    6
 #define DEADLINE_DEFAULT_NS UINT64_C(1000000000)
 #define CEILING_DEFAULT_PPM 100000u
 #define PPM		    UINT64_C(1000000)
@@ -63,10 +64,8 @@ static int prepare(struct gw_qp *qp, const struct gw_transfer_attr *attr, uint32
 	geometry[0] = geometry[1] = 0;
 	if (!options)
 		return 0;
-	for (size_t i = 0; i < sizeof(options->reserved) / sizeof(options->reserved[0]); i++)
-		if (options->reserved[i])
-			return -EINVAL;
-	if (options->reserved32 || options->flags & ~GW_BOUNDED_KEEP || options->floor_ppm > PPM ||
+	if (options->reserved[0] || options->reserved[1] || options->reserved[2] ||
+	    options->reserved32 || options->flags & ~GW_BOUNDED_KEEP || options->floor_ppm > PPM ||
 	    options->ceiling_ppm > PPM ||
 	    (options->give_up_ns && options->give_up_ns < options->deadline_ns))
 		return -EINVAL;

@@ -11,7 +11,6 @@
 #define PAYLOAD_MOST	65536u /* as a queue pair's */
 #define K_DEFAULT	32u
 #define K_MOST		128u
-#define K_LEAST		8u
 #define ROWS_DEFAULT	16u
 #define DEPTH_LIMIT	1024u
 #define XOR_SHARE	4u /* data packets for each of parity, where m is open */
@@ -20,10 +19,8 @@ static int check(const struct gw_erasure_attr *attr)
 {
 	uint32_t k = attr->k ? attr->k : 1;
 
-	for (size_t i = 0; i < sizeof(attr->reserved) / sizeof(attr->reserved[0]); i++)
-		if (attr->reserved[i])
-			return -EINVAL;
-	if (attr->reserved_word || attr->code > GW_CODE_XOR ||
+	if (attr->reserved[0] || attr->reserved[1] || attr->reserved_word ||
+	    attr->code > GW_CODE_XOR ||
 	    (attr->code == GW_CODE_XOR &&
 	     (attr->m > (attr->k ? attr->k : K_DEFAULT) || (attr->rows && attr->rows != attr->m))))
 		return -EINVAL;
@@ -51,7 +48,7 @@ static void size_up(struct gw_erasure *e)
 		attr->m = attr->m ? attr->m : (attr->k + XOR_SHARE - 1) / XOR_SHARE;
 		attr->rows = attr->m;
 	}
-	for (e->k_max = attr->k ? attr->k : K_LEAST;
+	for (e->k_max = attr->k ? attr->k : PLAN_K_LEAST;
 	     !attr->k && e->k_max < K_MOST && e->k_max < packets;)
 		e->k_max *= 2;
 	e->m_max = attr->m ? attr->m : (e->k_max + 1) / 2;
@@ -96,9 +93,9 @@ int gw_erasure_open(struct gw_context *ctx, const struct gw_erasure_attr *attr,
 		return error;
 	}
 	size_up(e);
-	e->groups_max =
-		(uint32_t)(e->attr.max_length / PAYLOAD_LEAST / (e->attr.k ? e->attr.k : K_LEAST)) +
-		2;
+	e->groups_max = (uint32_t)(e->attr.max_length / PAYLOAD_LEAST /
+				   (e->attr.k ? e->attr.k : PLAN_K_LEAST)) +
+			2;
 	e->scratch_bytes =
 		layout_parity_bytes(e->attr.max_length, e->attr.payload,
 				    e->attr.k ? e->attr.k : K_DEFAULT, rows_for(&e->attr));

@@ -16,9 +16,7 @@
 #define RENEWED_NS	 UINT64_C(100000000) /* at most so often */
 #define K_DEFAULT	 32u
 #define DEPTH_LEAST	 16u
-#define DEPTH_PLANNED	 256u /* the planner takes no more */
-#define ROWS_SPARE	 4u   /* for a second request, where there is little parity */
-#define OVERHEAD	 102.0
+#define ROWS_SPARE	 4u /* for a second request, where there is little parity */
 #define RATE_UNKNOWN_BPS UINT64_C(10000000000)
 #define LOSS_MOST	 0.5
 #define LOSS_MARGIN                                                                                \
@@ -75,7 +73,7 @@ static void describe(struct gw_erasure *e, const struct gw_estimate *now, struct
 	if (loss > LOSS_MOST)
 		loss = LOSS_MOST;
 	/* What was measured is data alone; and the least round trip, for what the message itself queues up is planned for. */
-	rate_bps += (uint64_t)((double)rate_bps * OVERHEAD / payload);
+	rate_bps += (uint64_t)((double)rate_bps * PACKET_OVERHEAD / payload);
 	plan_path_init(path, now->rtt_min_ns, rate_bps, loss);
 	path->payload = payload;
 	path->report_share = 0;
@@ -90,7 +88,7 @@ static uint32_t depth_least(const struct gw_erasure *e)
 {
 	uint32_t depth = e->attr.depth ? e->attr.depth : DEPTH_LEAST;
 
-	return depth < DEPTH_PLANNED ? depth : DEPTH_PLANNED;
+	return depth < PLAN_INTERLEAVE_MAX ? depth : PLAN_INTERLEAVE_MAX;
 }
 
 static void ask(struct gw_erasure *e, struct gw_qp *qp, uint64_t length,

@@ -14,7 +14,6 @@
 
 #include "erasure_state.h"
 
-#define SLACK	      3 /* parity packets; as many as TCP's duplicate acknowledgements */
 #define ENTRIES_MAX   ((GW_CONTROL_MAX - ERASURE_REPAIR_HEAD) / ERASURE_REPAIR_ENTRY)
 #define REQUESTS_A_GO 4
 
@@ -207,8 +206,8 @@ static bool judge(struct gw_erasure *e, const struct gw_recv_status *status, boo
 	/* Also the one of which some parity has landed, but none before: looking costs as much as the stripe is long. */
 	uint32_t visible = r->codes && passed ? stripes_below(e, passed - 1) + 1 : 0;
 
-	r->provable =
-		r->tail ? e->layout.stripes : stripes_below(e, passed > SLACK ? passed - SLACK : 0);
+	r->provable = r->tail ? e->layout.stripes
+			      : stripes_below(e, passed > SLACK_FIRST ? passed - SLACK_FIRST : 0);
 	if (passed == e->layout.groups * e->layout.m)
 		r->provable = e->layout.stripes; /* the very last one landed */
 	if (visible > e->layout.stripes || r->tail)

@@ -12,6 +12,7 @@
 #include <godwit/erasure.h>
 
 #include "coding/reed_solomon.h"
+#include "constants/protocol.h"
 #include "reliability/erasure_layout.h"
 #include "plan/plan.h"
 
@@ -33,8 +34,7 @@
 #define ERASURE_GEOMETRY_ROWS 16
 #define ERASURE_GEOMETRY_CODE 24
 
-#define ERASURE_BACKOFF_LIMIT 6
-#define ERASURE_ROWS_LIMIT    254u /* a byte counts them, and says one more */
+#define ERASURE_ROWS_LIMIT 254u /* a byte counts them, and says one more */
 
 struct erasure_sending {
 	struct gw_send *data; /* null: no transfer */
@@ -109,7 +109,7 @@ struct gw_erasure {
 
 static inline uint64_t erasure_backed_off(uint64_t patience_ns, uint32_t times)
 {
-	return patience_ns << (times < ERASURE_BACKOFF_LIMIT ? times : ERASURE_BACKOFF_LIMIT);
+	return patience_ns << (times < BACKOFF_LIMIT ? times : BACKOFF_LIMIT);
 }
 
 /* The memory of a transfer, at either end: its options, which its caller keeps. */

@@ -4,7 +4,8 @@
 
 #include <string.h>
 
-#define BACKOFF_LIMIT	 6
+#include "constants/protocol.h"
+
 #define FLOWS_LIMIT	 8
 #define BACKOFF_LIMIT_NS UINT64_C(1000000000)
 

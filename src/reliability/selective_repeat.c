@@ -22,11 +22,8 @@
 #include "reliability/selective_repeat_state.h"
 
 #define SCHEME_ID	 1
-#define BACKOFF_LIMIT	 6
 #define BACKOFF_LIMIT_NS UINT64_C(1000000000)
 #define ROUNDS_SEEN	 64
-#define SPARE_RUNS	 24
-#define SPARE_SHARE	 64 /* of a message's packets at most one in so many is sent once more unasked */
 
 struct sending {
 	struct gw_transfer transfer;

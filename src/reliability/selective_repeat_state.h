@@ -15,8 +15,7 @@
 
 #include <godwit/scheme.h>
 
-/* From here on a round trip costs more than a datagram or two that were not needed. */
-#define FAR_NS UINT64_C(5000000)
+#include "constants/protocol.h"
 
 #define TAIL_PROBE	1
 #define TAIL_PROBE_SIZE 5

@@ -11,13 +11,9 @@
 static int check(struct gw_qp *qp, const struct gw_scheme *scheme,
 		 const struct gw_transfer_attr *attr, uint32_t geometry[2])
 {
-	if (!scheme || !attr)
+	if (!scheme || !attr || attr->reserved32 || attr->reserved[0] || attr->reserved[1] ||
+	    attr->reserved[2])
 		return -EINVAL;
-	if (attr->reserved32)
-		return -EINVAL;
-	for (size_t i = 0; i < sizeof(attr->reserved) / sizeof(attr->reserved[0]); i++)
-		if (attr->reserved[i])
-			return -EINVAL;
 	if (scheme->prepare)
 		return qp ? scheme->prepare(qp, attr, geometry) : -EINVAL;
 	return attr->options ? -EINVAL : 0;

@@ -232,7 +232,7 @@ def processes_in(network):
     return found
 
 
-def crew_of(pid):
+def supervisor_of(pid):
     with open(f"/proc/{pid}/task/{pid}/children", encoding="ascii") as children:
         return [int(child) for child in children.read().split()]
 
@@ -248,7 +248,7 @@ def test_nothing_stays():
     for name, blow in (("SIGTERM", lambda lab: lab.signal(signal.SIGTERM)),
                        ("SIGINT", lambda lab: lab.signal(signal.SIGINT)),
                        ("SIGKILL", lambda lab: lab.signal(signal.SIGKILL)),
-                       ("SIGKILL of the switch", lambda lab: os.kill(crew_of(lab.pid)[0], signal.SIGKILL))):
+                       ("SIGKILL of the switch", lambda lab: os.kill(supervisor_of(lab.pid)[0], signal.SIGKILL))):
         with Directory() as directory:
             os.chmod(directory, 0o777)
             lab = Command("lab", "--", "sh", "-c", STUBBORN, directory)

@@ -42,10 +42,9 @@ static void roce_close(struct fabric *fabric)
 
 static uint64_t roce_now_ns(const struct fabric *fabric)
 {
-	struct clock clock = clock_monotonic();
 
 	(void)fabric;
-	return clock_now_ns(&clock);
+	return clock_now_ns();
 }
 
 static int roce_entropy(struct fabric *fabric, void *buffer, size_t length)

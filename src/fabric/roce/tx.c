@@ -106,10 +106,9 @@ unsigned frames_push(struct endpoint *endpoint, int fd, struct mmsghdr *messages
 		int n;
 
 		if (endpoint->faults) {
-			struct clock clock = clock_monotonic();
 
 			n = faults_send(endpoint, fd, &messages[done].msg_hdr,
-					faults_draw(endpoint), clock_now_ns(&clock));
+					faults_draw(endpoint), clock_now_ns());
 			if (n < 0)
 				errno = -n;
 			n = n < 0 ? -1 : 1;
@@ -197,7 +196,6 @@ static bool passes(const struct way *way, const struct fabric_target *target,
 {
 	struct endpoint *endpoint = way->qp->endpoint;
 	enum fate fate = faults_draw(endpoint);
-	struct clock clock = clock_monotonic();
 	struct msghdr message;
 	struct frame frame;
 
@@ -207,7 +205,7 @@ static bool passes(const struct way *way, const struct fabric_target *target,
 		return fate == FATE_PASSES;
 	build_data(&frame, way, target, write, psn, 0);
 	address_message(&message, way->qp, &frame);
-	faults_send(endpoint, way->fd, &message, fate, clock_now_ns(&clock));
+	faults_send(endpoint, way->fd, &message, fate, clock_now_ns());
 	return false;
 }
 

@@ -17,6 +17,7 @@ static void misuse(void **state)
 	struct gw_flow_attr unknown = { .congestion = "hope" };
 	struct duo_attr attr = { .link = wire };
 	struct gw_flow_stats stats;
+	const struct gw_flow_attr newer = { .reserved = { [3] = 1 } };
 	struct gw_flow *flow;
 	struct duo duo;
 	char text[8];
@@ -26,6 +27,7 @@ static void misuse(void **state)
 	assert_int_equal(gw_flow_open(NULL, NULL, &flow), -EINVAL);
 	assert_int_equal(gw_flow_open(duo.qp[0], NULL, NULL), -EINVAL);
 	assert_int_equal(gw_flow_open(duo.qp[0], &unknown, &flow), -EINVAL);
+	assert_int_equal(gw_flow_open(duo.qp[0], &newer, &flow), -EINVAL);
 	assert_int_equal(gw_flow_open(duo.qp[0], NULL, &flow), 0);
 	assert_int_equal(gw_flow_stats(flow, NULL), -EINVAL);
 	assert_int_equal(gw_flow_stats(NULL, &stats), -EINVAL);

@@ -350,7 +350,7 @@ static void the_time_it_names_is_the_first(void **state)
 
 static void the_bucket_has_the_depth_it_should(void **state)
 {
-	struct pacer_attr attr = { .packet_bytes = 4096, .group_bytes = GROUP, .burst_ns = 20000 };
+	struct pacer_attr attr = { .packet_bytes = 4096, .batch_bytes = GROUP, .burst_ns = 20000 };
 	struct pacer pacer;
 
 	(void)state;

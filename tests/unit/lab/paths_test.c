@@ -14,18 +14,18 @@
 #define UDP   17
 #define TCP   6
 
-static struct lab_plan plan;
+static struct lab_config config;
 static struct paths paths;
 static struct rng seeds;
 
 static int setup(void **state)
 {
 	(void)state;
-	plan_init(&plan);
-	plan.path_count = PATHS;
-	plan.paths[1].attr.loss = 1;
+	config_init(&config);
+	config.path_count = PATHS;
+	config.paths[1].attr.loss = 1;
 	rng_seed(&seeds, 1);
-	return paths_open(&paths, &plan, &seeds);
+	return paths_open(&paths, &config, &seeds);
 }
 
 static int teardown(void **state)
@@ -81,8 +81,8 @@ static void test_one_path_draws_nothing(void **state)
 	(void)state;
 	rng_seed(&before, 9);
 	rng_seed(&seeds, 9);
-	plan.path_count = 1;
-	assert_int_equal(paths_open(&one, &plan, &seeds), 0);
+	config.path_count = 1;
+	assert_int_equal(paths_open(&one, &config, &seeds), 0);
 	assert_true(rng_u64(&seeds) == rng_u64(&before));
 	assert_true(paths_pass(&one, 0, 5, 1500));
 	paths_close(&one);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The plan is read from text in three steps, for what holds for one link overrides what holds for all. */
-#include "plan.h"
+/* config.c: reads options in three steps, because those for a single link override those for all: config_set() for all
+ * links, config_links(), then config_override(). */
+#include "config.h"
 
 #include <errno.h>
 #include <stdarg.h>
@@ -9,18 +10,19 @@
 
 #include "units.h"
 
-#define NS_A_SECOND    1000000000
-#define QUEUE_MIN      (64 * 1024)
-#define REORDER_NS     1000000
-#define BURST_MAX      1e6
-#define LINKS_A_CIRCLE 4 /* up, down, and back again */
+#define NS_A_SECOND 1000000000
+#define QUEUE_MIN   (64 * 1024)
+#define REORDER_NS  1000000
+#define BURST_MAX   1e6
+/* Links that a round trip passes. */
+#define LINKS_A_ROUND_TRIP 4
 
-void plan_init(struct lab_plan *plan)
+void config_init(struct lab_config *config)
 {
-	*plan = (struct lab_plan){ .hosts = 2, .mtu = LAB_MTU_DEFAULT, .path_count = 1 };
-	plan->every.burst = 1;
+	*config = (struct lab_config){ .hosts = 2, .mtu = LAB_MTU_DEFAULT, .path_count = 1 };
+	config->every.burst = 1;
 	for (unsigned i = 0; i < LAB_PATHS_MAX; i++)
-		plan->paths[i].burst = 1;
+		config->paths[i].burst = 1;
 }
 
 static int fail(char error[LAB_ERROR_SIZE], const char *format, ...)
@@ -36,7 +38,7 @@ static int fail(char error[LAB_ERROR_SIZE], const char *format, ...)
 	return -EINVAL;
 }
 
-void plan_loss(struct lab_link_plan *link, double mean)
+void config_loss(struct lab_link_config *link, double mean)
 {
 	struct link_attr *attr = &link->attr;
 
@@ -45,7 +47,7 @@ void plan_loss(struct lab_link_plan *link, double mean)
 	attr->loss = mean;
 	if (link->burst <= 1 || mean <= 0 || mean >= 1)
 		return;
-	/* In the bad state all is lost; the share of time spent there is the mean loss. */
+	/* In the bad state everything is lost; the share of packets sent in it is the mean loss. */
 	attr->loss = 0;
 	attr->burst_loss = 1;
 	attr->burst_leave = 1 / link->burst;
@@ -70,7 +72,7 @@ static int set_reorder(struct link_attr *attr, const char *value, char error[LAB
 	return 0;
 }
 
-static int set_burst(struct lab_link_plan *link, const char *value, char error[LAB_ERROR_SIZE])
+static int set_burst(struct lab_link_config *link, const char *value, char error[LAB_ERROR_SIZE])
 {
 	const char *colon = strchr(value, ':');
 	uint64_t packets, most_ns = 0;
@@ -85,11 +87,11 @@ static int set_burst(struct lab_link_plan *link, const char *value, char error[L
 			value);
 	link->burst = (double)packets;
 	link->attr.burst_max_ns = most_ns;
-	plan_loss(link, link->mean_loss);
+	config_loss(link, link->mean_loss);
 	return 0;
 }
 
-static int set_share(struct lab_link_plan *link, const char *key, const char *value,
+static int set_share(struct lab_link_config *link, const char *key, const char *value,
 		     char error[LAB_ERROR_SIZE])
 {
 	double share;
@@ -98,13 +100,13 @@ static int set_share(struct lab_link_plan *link, const char *key, const char *va
 		return fail(error, "%s \"%s\" is not a share from 0 to 1, or 0%% to 100%%", key,
 			    value);
 	if (strcmp(key, "loss") == 0)
-		plan_loss(link, share);
+		config_loss(link, share);
 	else
 		link->attr.duplicate = share;
 	return 0;
 }
 
-static int set_size(struct lab_link_plan *link, const char *key, const char *value,
+static int set_size(struct lab_link_config *link, const char *key, const char *value,
 		    char error[LAB_ERROR_SIZE])
 {
 	uint64_t bytes;
@@ -120,7 +122,7 @@ static int set_size(struct lab_link_plan *link, const char *key, const char *val
 	return 0;
 }
 
-static int set_time(struct lab_link_plan *link, const char *key, const char *value,
+static int set_time(struct lab_link_config *link, const char *key, const char *value,
 		    char error[LAB_ERROR_SIZE])
 {
 	uint64_t time_ns;
@@ -134,8 +136,8 @@ static int set_time(struct lab_link_plan *link, const char *key, const char *val
 	return 0;
 }
 
-int plan_set(struct lab_link_plan *link, const char *key, const char *value,
-	     char error[LAB_ERROR_SIZE])
+int config_set(struct lab_link_config *link, const char *key, const char *value,
+	       char error[LAB_ERROR_SIZE])
 {
 	if (strcmp(key, "rate") == 0) {
 		if (units_rate_bps(value, &link->attr.rate_bps))
@@ -158,22 +160,22 @@ int plan_set(struct lab_link_plan *link, const char *key, const char *value,
 		key);
 }
 
-void plan_links(struct lab_plan *plan)
+void config_links(struct lab_config *config)
 {
-	for (unsigned host = 0; host < plan->hosts; host++) {
-		struct lab_link_plan *up = &plan->links[host][LAB_UP];
-		struct lab_link_plan *down = &plan->links[host][LAB_DOWN];
+	for (unsigned host = 0; host < config->hosts; host++) {
+		struct lab_link_config *up = &config->links[host][LAB_UP];
+		struct lab_link_config *down = &config->links[host][LAB_DOWN];
 
-		*down = plan->every;
-		down->attr.delay_ns = plan->rtt_ns / LINKS_A_CIRCLE;
+		*down = config->every;
+		down->attr.delay_ns = config->rtt_ns / LINKS_A_ROUND_TRIP;
 		*up = *down;
-		plan_loss(up, 0);
+		config_loss(up, 0);
 		up->attr.duplicate = up->attr.reorder = 0;
 		up->attr.jitter_ns = 0;
 	}
 }
 
-/* Cuts the text up to `mark` off, in place. NULL when there is no such mark. */
+/* Splits the text at `mark`: returns the part before it and moves *text behind it. NULL if there is no mark. */
 static char *cut(char **text, char mark)
 {
 	char *start = *text, *end = strchr(start, mark);
@@ -185,24 +187,24 @@ static char *cut(char **text, char mark)
 	return start;
 }
 
-static int read_hosts(const struct lab_plan *plan, const char *text, unsigned *first,
+static int read_hosts(const struct lab_config *config, const char *text, unsigned *first,
 		      unsigned *last, char error[LAB_ERROR_SIZE])
 {
 	uint64_t host;
 
 	if (strcmp(text, "all") == 0) {
 		*first = 0;
-		*last = plan->hosts - 1;
+		*last = config->hosts - 1;
 		return 0;
 	}
-	if (units_count(text, 0, plan->hosts - 1, &host))
+	if (units_count(text, 0, config->hosts - 1, &host))
 		return fail(error, "host \"%s\" is not one of 0 to %u, nor \"all\"", text,
-			    plan->hosts - 1);
+			    config->hosts - 1);
 	*first = *last = (unsigned)host;
 	return 0;
 }
 
-/* Cuts the next key=value of a list with commas off. False at its end; a key of NULL says that it is none. */
+/* Splits off the next key=value of a comma-separated list; false at its end. The key is NULL if there is no '='. */
 static bool next_setting(char **list, char **key, char **value)
 {
 	*value = strsep(list, ",");
@@ -210,7 +212,7 @@ static bool next_setting(char **list, char **key, char **value)
 	return *value != NULL;
 }
 
-int plan_override(struct lab_plan *plan, const char *text, char error[LAB_ERROR_SIZE])
+int config_override(struct lab_config *config, const char *text, char error[LAB_ERROR_SIZE])
 {
 	char copy[LAB_ERROR_SIZE], *rest = copy, *host, *way, *key, *value;
 	unsigned first = 0, last = 0, direction;
@@ -221,36 +223,37 @@ int plan_override(struct lab_plan *plan, const char *text, char error[LAB_ERROR_
 	way = host ? cut(&rest, ':') : NULL;
 	if (!way)
 		return fail(error, "it should read HOST:up|down:key=value,...");
-	if (read_hosts(plan, host, &first, &last, error))
+	if (read_hosts(config, host, &first, &last, error))
 		return -EINVAL;
 	if (strcmp(way, "up") != 0 && strcmp(way, "down") != 0)
 		return fail(error, "\"%s\" is neither up nor down", way);
 	direction = strcmp(way, "up") == 0 ? LAB_UP : LAB_DOWN;
 	if (!*rest)
-		return fail(error, "it changes nothing");
+		return fail(error, "no key=value follows the direction");
 	while (next_setting(&rest, &key, &value)) {
 		if (!key)
 			return fail(error, "\"%s\" is not key=value", value);
 		for (unsigned i = first; i <= last; i++) {
-			if (plan_set(&plan->links[i][direction], key, value, error))
+			if (config_set(&config->links[i][direction], key, value, error))
 				return -EINVAL;
 		}
 	}
 	return 0;
 }
 
-static int read_path(const struct lab_plan *plan, const char *text, unsigned *out,
+static int read_path(const struct lab_config *config, const char *text, unsigned *out,
 		     char error[LAB_ERROR_SIZE])
 {
 	uint64_t path;
 
-	if (units_count(text, 0, plan->path_count - 1, &path))
-		return fail(error, "path \"%s\" is not one of 0 to %u", text, plan->path_count - 1);
+	if (units_count(text, 0, config->path_count - 1, &path))
+		return fail(error, "path \"%s\" is not one of 0 to %u", text,
+			    config->path_count - 1);
 	*out = (unsigned)path;
 	return 0;
 }
 
-int plan_path(struct lab_plan *plan, const char *text, char error[LAB_ERROR_SIZE])
+int config_path(struct lab_config *config, const char *text, char error[LAB_ERROR_SIZE])
 {
 	char copy[LAB_ERROR_SIZE], *rest = copy, *number, *key, *value;
 	unsigned path = 0;
@@ -260,27 +263,27 @@ int plan_path(struct lab_plan *plan, const char *text, char error[LAB_ERROR_SIZE
 	number = cut(&rest, ':');
 	if (!number || !*rest)
 		return fail(error, "it should read PATH:loss=P,burst=N");
-	if (read_path(plan, number, &path, error))
+	if (read_path(config, number, &path, error))
 		return -EINVAL;
 	while (next_setting(&rest, &key, &value)) {
 		if (!key || (strcmp(key, "loss") != 0 && strcmp(key, "burst") != 0))
 			return fail(error, "a path has loss=P and burst=N, nothing else");
-		if (plan_set(&plan->paths[path], key, value, error))
+		if (config_set(&config->paths[path], key, value, error))
 			return -EINVAL;
 	}
 	return 0;
 }
 
-int plan_samples(struct lab_plan *plan, const char *text, char error[LAB_ERROR_SIZE])
+int config_samples(struct lab_config *config, const char *text, char error[LAB_ERROR_SIZE])
 {
 	const char *colon = strchr(text, ':');
 	char time[32];
 
 	snprintf(time, sizeof(time), "%.*s", colon ? (int)(colon - text) : 0, text);
-	if (!colon || !colon[1] || units_time_ns(time, &plan->sample_interval_ns) ||
-	    !plan->sample_interval_ns)
+	if (!colon || !colon[1] || units_time_ns(time, &config->sample_interval_ns) ||
+	    !config->sample_interval_ns)
 		return fail(error, "it should read TIME:FILE, such as 5ms:samples.csv");
-	plan->samples = colon + 1;
+	config->samples = colon + 1;
 	return 0;
 }
 
@@ -312,13 +315,13 @@ static int read_change(char *text, struct lab_event *event, char error[LAB_ERROR
 	return fail(error, "\"%s\" is none of down, up, rate=R and loss=P", text);
 }
 
-int plan_event(struct lab_plan *plan, const char *text, char error[LAB_ERROR_SIZE])
+int config_event(struct lab_config *config, const char *text, char error[LAB_ERROR_SIZE])
 {
 	char copy[LAB_ERROR_SIZE], *rest = copy, *when, *host;
 	struct lab_event event = { 0 };
-	unsigned place = plan->event_count;
+	unsigned place = config->event_count;
 
-	if (plan->event_count == LAB_EVENTS_MAX)
+	if (config->event_count == LAB_EVENTS_MAX)
 		return fail(error, "more than %d of them", LAB_EVENTS_MAX);
 	if ((size_t)snprintf(copy, sizeof(copy), "%s", text) >= sizeof(copy))
 		return fail(error, "too long");
@@ -329,26 +332,27 @@ int plan_event(struct lab_plan *plan, const char *text, char error[LAB_ERROR_SIZ
 	if (units_time_ns(when, &event.at_ns))
 		return fail(error, "\"%s\" is not a time such as 2s or 500ms", when);
 	event.of_path = strncmp(host, "path", 4) == 0;
-	if (event.of_path ? read_path(plan, host + 4, &event.first, error)
-			  : read_hosts(plan, host, &event.first, &event.last, error))
+	if (event.of_path ? read_path(config, host + 4, &event.first, error)
+			  : read_hosts(config, host, &event.first, &event.last, error))
 		return -EINVAL;
 	if (read_change(rest, &event, error))
 		return -EINVAL;
 	if (event.of_path && event.change == LAB_LINK_RATE)
 		return fail(error, "a path has no rate");
-	/* By time; of two at the same moment the one given first. */
-	for (; place > 0 && plan->events[place - 1].at_ns > event.at_ns; place--)
-		plan->events[place] = plan->events[place - 1];
-	plan->events[place] = event;
-	plan->event_count++;
+	/* In the order of time; of two at the same time, the one given first comes first. */
+	for (; place > 0 && config->events[place - 1].at_ns > event.at_ns; place--)
+		config->events[place] = config->events[place - 1];
+	config->events[place] = event;
+	config->event_count++;
 	return 0;
 }
 
-void plan_queues(struct lab_plan *plan)
+void config_queues(struct lab_config *config)
 {
-	for (unsigned i = 0; i < plan->hosts * LAB_DIRECTIONS; i++) {
-		struct lab_link_plan *link = &plan->links[i / LAB_DIRECTIONS][i % LAB_DIRECTIONS];
-		unsigned __int128 product = (unsigned __int128)link->attr.rate_bps * plan->rtt_ns;
+	for (unsigned i = 0; i < config->hosts * LAB_DIRECTIONS; i++) {
+		struct lab_link_config *link =
+			&config->links[i / LAB_DIRECTIONS][i % LAB_DIRECTIONS];
+		unsigned __int128 product = (unsigned __int128)link->attr.rate_bps * config->rtt_ns;
 
 		if (link->queue_given || !link->attr.rate_bps)
 			continue;

@@ -1,38 +1,21 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What a path is taken to be where nobody said otherwise. */
+/* defaults.c: the path that plan_path_init() and plan_path_paper() describe, and which figures are valid. */
 #include "plan/plan.h"
 
 #include <errno.h>
 #include <math.h>
 
-#define NS_A_MS UINT64_C(1000000)
+#include "constants/protocol.h"
+#include "plan/loss.h"
 
-/*
- * A RoCEv2 packet with one write and its immediate: BTH 12, RETH 16, immediate 4, ICRC 4; UDP 8, IPv4 20; Ethernet 14,
- * its checksum 4, preamble 8 and gap 12.
- */
-#define OVERHEAD 102
-#define PAYLOAD	 4096
+#define PAYLOAD 4096
 
-/*
- * Where src/reliability starts from, and how long src/message has it wait: by the round trip and its deviation, on a steady
- * path the least of each. Of its first round trip a receiver takes half for deviation, so that in the first messages of a
- * connection it waits longer.
- */
-#define SLACK		   3
-#define PATIENCE_RTTS	   1.25
-#define PATIENCE_MIN_NS	   (1 * NS_A_MS)
-#define ANSWER_RTTS	   1.125
-#define ANSWER_MIN_NS	   (NS_A_MS / 2)
-#define RESULT_WAIT_MAX_NS UINT64_C(200000) /* or a quarter of the round trip */
-#define FAR_NS		   (5 * NS_A_MS) /* from here on one datagram more costs less than a round trip */
+/* A report has about this many bytes on the wire; there is one for every REPORT_EVERY packets. */
+#define REPORT_BYTES 200
+/* Reports use at most this share of the rate. */
+#define REPORT_MOST 0.01
 
-/* A report of about this many bytes on the wire for every 32 packets, and never more than one per cent. */
-#define REPORT_BYTES   200
-#define REPORT_PACKETS 32
-#define REPORT_MOST    0.01
-
-/* What bench/coding measured; docs/results/coding.json says on what. A slower processor should say so. */
+/* Measured by bench/coding on one core; docs/results/coding.json names the processor. */
 #define RS_BYTES_A_SECOND  50e9
 #define XOR_BYTES_A_SECOND 80e9
 
@@ -42,12 +25,21 @@
 #define TIME_MAX_NS    UINT64_C(1000000000000)
 #define SIZE_MAX_BYTES (UINT64_C(1) << 50)
 #define PAYLOAD_MAX    (1u << 24)
-#define SYMBOLS_MAX    256
-#define INTERLEAVE_MAX 256
+/* A group is at most what loss_counts() takes. */
+#define SYMBOLS_MAX LOSS_UNITS_MAX
 
 double plan_report_share(uint32_t packet_bytes)
 {
-	return fmin(REPORT_MOST, (double)REPORT_BYTES / REPORT_PACKETS / packet_bytes);
+	return fmin(REPORT_MOST, (double)REPORT_BYTES / REPORT_EVERY / packet_bytes);
+}
+
+/* A round trip and 1 / share of it, but at least min_ns: what gw_qp_patience_ns() and gw_qp_answer_ns() return on a steady
+ * path. (They return more during the first messages of a connection.) */
+static uint64_t wait_ns(uint64_t rtt_ns, double share, uint64_t min_ns)
+{
+	uint64_t wait = (uint64_t)((1 + 1 / share) * (double)rtt_ns);
+
+	return wait < min_ns ? min_ns : wait;
 }
 
 void plan_path_init(struct plan_path *path, uint64_t rtt_ns, uint64_t rate_bps, double loss)
@@ -58,22 +50,18 @@ void plan_path_init(struct plan_path *path, uint64_t rtt_ns, uint64_t rate_bps, 
 		.loss = loss,
 		.burst = 1,
 		.payload = PAYLOAD,
-		.overhead = OVERHEAD,
+		.overhead = PACKET_OVERHEAD,
 		.chunk = 1,
-		.slack = SLACK,
-		.patience_ns = (uint64_t)(PATIENCE_RTTS * (double)rtt_ns),
-		.answer_ns = (uint64_t)(ANSWER_RTTS * (double)rtt_ns),
-		.early_ns = rtt_ns >= FAR_NS ? rtt_ns / 8 : 0,
-		.result_wait_ns = rtt_ns / 4,
+		.slack = SLACK_FIRST,
+		.patience_ns = wait_ns(rtt_ns, PATIENCE_SHARE, PATIENCE_MIN_NS),
+		.answer_ns = wait_ns(rtt_ns, ANSWER_SHARE, ANSWER_MIN_NS),
+		.early_ns = rtt_ns >= FAR_NS ? rtt_ns / EARLY_SHARE : 0,
+		.result_wait_ns = rtt_ns / RESULT_WAIT_SHARE,
 		.control_loss = loss,
 		.rto_rtts = PAPER_RTO_RTTS,
 		.rs_bytes_a_second = RS_BYTES_A_SECOND,
 		.xor_bytes_a_second = XOR_BYTES_A_SECOND,
 	};
-	if (path->patience_ns < PATIENCE_MIN_NS)
-		path->patience_ns = PATIENCE_MIN_NS;
-	if (path->answer_ns < ANSWER_MIN_NS)
-		path->answer_ns = ANSWER_MIN_NS;
 	if (path->result_wait_ns > RESULT_WAIT_MAX_NS)
 		path->result_wait_ns = RESULT_WAIT_MAX_NS;
 	path->report_share = plan_report_share(path->payload + path->overhead);
@@ -98,7 +86,7 @@ void plan_path_paper(struct plan_path *path, uint64_t rtt_ns, uint64_t rate_bps,
 
 static bool path_valid(const struct plan_path *path)
 {
-	/* Written so that not-a-number fails. */
+	/* Each comparison is false for not-a-number. */
 	return path->rtt_ns <= TIME_MAX_NS && path->rate_bps >= 1 &&
 	       path->rate_bps <= RATE_MAX_BPS && path->loss >= 0 && path->loss < PLAN_LOSS_MAX &&
 	       path->burst >= 0 && path->burst <= 1e9 && path->payload >= 1 &&
@@ -123,7 +111,7 @@ int plan_check(const struct plan_params *params, const struct plan_path *path, u
 	case PLAN_MDS:
 	case PLAN_XOR:
 		if (params->k < 1 || params->m < 1 || params->k > SYMBOLS_MAX ||
-		    params->m > SYMBOLS_MAX - params->k || params->interleave > INTERLEAVE_MAX)
+		    params->m > SYMBOLS_MAX - params->k || params->interleave > PLAN_INTERLEAVE_MAX)
 			return -EINVAL;
 		return params->scheme == PLAN_XOR && params->k % params->m ? -EINVAL : 0;
 	default:
