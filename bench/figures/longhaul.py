@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The tables of docs/longhaul.md, from what bench/run kept of the lab's links and of the channel's cost."""
-from figures import missing, number, spread, table
+from figures.performance import missing, number, spread, table
 
 
 def origin(result, kept):

@@ -16,7 +16,7 @@ import shlex
 import shutil
 import subprocess
 
-import contenders
+from veth import contenders
 
 MIB = 1 << 20
 MESSAGE = MIB
