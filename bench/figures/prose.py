@@ -35,7 +35,7 @@ CODE = re.compile(r"`[^`]*`")
 AMOUNT = r"\d[\d,]*(?:\.\d+)?(?:e-?\d+)?"
 # "3 to 7 %", "81 and 198 ms": what stands before the unit, as far as it belongs to it.
 WITH_UNIT = re.compile(
-    rf"(?<![\w.,/^-])(?:{AMOUNT}(?:,| to| and| or) )*{AMOUNT}(?: |\n)"
+    rf"(?<![\w.,/^-])(?:{AMOUNT}(?:,|\s+to|\s+and|\s+or)\s+)*{AMOUNT}\s+"
     r"(?:(?:thousand|million) (?:\w+ )?)?(?:[GMk]bit/s|[GM]B/s|(?:ms|us|ns|s)\b|%|per cent|(?:micro|milli)?seconds\b|instructions\b|"
     r"times\b|(?:a|per) second\b|(?:million|thousand)\b|round trips\b)")
 
