@@ -12,6 +12,10 @@
  * lost, as it does for video, but drops nothing and delivers at once: for whoever knows the rate
  * of the path. The client decides for both ends. Bytes count at the server, from the end of the
  * warm-up on; messages one by one are answered there with a packet of their own.
+ *
+ * SRT's packets have 1500 bytes at most, whatever the link carries: a handshake with a larger
+ * SRTO_MSS is refused, and so is an SRTO_PAYLOADSIZE over SRT_LIVE_MAX_PLSIZE (1456). In file
+ * mode SRTO_PAYLOADSIZE stays 0, and SRT cuts what it is given itself.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -26,6 +30,7 @@
 #include "times.h"
 
 #define LIVE_OVERHEAD 44 /* of IP, UDP and SRT in a packet */
+#define MSS_MAX	      (SRT_LIVE_MAX_PLSIZE + LIVE_OVERHEAD)
 #define CONNECT_TRIES 50
 
 struct options {
@@ -222,7 +227,7 @@ static void measure(const struct options *o)
 					[HELLO_MSS] = o->mss,
 					[HELLO_LIVE] = o->live };
 	uint64_t report[REPORT_WORDS], places = o->ends.working_set / o->message, cpu, begin;
-	uint8_t *memory = working_set(o->ends.working_set), answer[9000];
+	uint8_t *memory = working_set(o->ends.working_set), answer[MSS_MAX];
 	int piece = piece_of(hello);
 	struct times times = { 0 };
 	SRT_TRACEBSTATS stats;
@@ -305,8 +310,8 @@ int main(int argc, char **argv)
 		}
 	}
 	if (!ends_settle(&o.ends, argc, argv) || !o.message || o.ends.working_set < o.message ||
-	    o.mss < 100 || o.mss > 9000 || o.buffer > 1 << 30)
-		die_text("usage", "srt_stream --serve | HOST [options]; mss 100 to 9000");
+	    o.mss < 100 || o.mss > MSS_MAX || o.buffer > 1 << 30)
+		die_text("usage", "srt_stream --serve | HOST [options]; mss 100 to 1500");
 	srt_startup();
 	srt_setloglevel(0);
 	if (o.ends.server)

@@ -67,6 +67,11 @@ class Directory:
         shutil.rmtree(self.path, ignore_errors=True)
 
 
+def default_hangup():
+    """Restores the default action of SIGHUP in a child: under nohup(1) the whole suite runs with the signal ignored."""
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
+
+
 class Command:
     """One running `godwit`."""
 
@@ -74,7 +79,8 @@ class Command:
         self.arguments = [str(a) for a in arguments]
         self.started = time.monotonic()
         self.process = subprocess.Popen([GODWIT, *self.arguments], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                                        stderr=subprocess.PIPE, env={**os.environ, **(env or {})}, **popen)
+                                        stderr=subprocess.PIPE, env={**os.environ, **(env or {})},
+                                        preexec_fn=default_hangup, **popen)
         self.stdout = self.stderr = ""
         self.seconds = 0.0
         self.timed_out = False

@@ -59,6 +59,26 @@ static void a_smaller_bucket_spills(void **state)
 	assert_int_equal(bucket_depth_bytes(&bucket), 1 << 29);
 }
 
+/*
+ * What does not fit into a smaller bucket is gone: it stays neither in a bucket that is stopped, which earns nothing and so
+ * is never settled, nor as arrears that a running one would make up for.
+ */
+static void what_was_spilled_does_not_come_back(void **state)
+{
+	struct bucket bucket;
+
+	(void)state;
+	bucket_init(&bucket, 4000, 0);
+	bucket_set(&bucket, GBIT, 4000, 0);
+	bucket_set(&bucket, 0, 1500, 0);
+	assert_int_equal(bucket_allow(&bucket, S), 1500);
+	bucket_init(&bucket, 4000, 0);
+	bucket_set(&bucket, 8 * GBIT, 4000, 0); /* a byte a nanosecond */
+	bucket_set(&bucket, 8 * GBIT, 1500, 0);
+	bucket_take(&bucket, 1500, 0);
+	assert_int_equal(bucket_allow(&bucket, 1000), 1000);
+}
+
 static void bytes_in_a_time(void **state)
 {
 	(void)state;
@@ -73,6 +93,7 @@ int main(void)
 		cmocka_unit_test(full_and_free_at_first),
 		cmocka_unit_test(earns_its_rate_up_to_its_depth),
 		cmocka_unit_test(a_smaller_bucket_spills),
+		cmocka_unit_test(what_was_spilled_does_not_come_back),
 		cmocka_unit_test(bytes_in_a_time),
 	};
 

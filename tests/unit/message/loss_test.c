@@ -93,6 +93,25 @@ static void lost_results(void **state)
 	lose(1, CONTROL_REPORT, 3, "result_repeats");
 }
 
+/*
+ * The receiver repeats a result by itself. The sender's probes, which are answered with a report too, do not reach it here:
+ * they would hide a result that is told only once.
+ */
+static void lost_results_without_probes(void **state)
+{
+	struct thief probes = { .type = CONTROL_PROBE, .left = 1u << 30 };
+	struct thief reports = { .type = CONTROL_REPORT, .left = 3 };
+	struct pair pair;
+
+	(void)state;
+	pair_open(&pair, &plain);
+	pair_filter_control(&pair, 0, let_through, &probes);
+	pair_filter_control(&pair, 1, let_through, &reports);
+	carry(&pair, 1);
+	assert_int_equal(reports.taken, 3);
+	pair_close(&pair);
+}
+
 static void lost_acknowledgements(void **state)
 {
 	(void)state;
@@ -255,6 +274,7 @@ int main(void)
 		cmocka_unit_test(lost_grants),
 		cmocka_unit_test(lost_announcements),
 		cmocka_unit_test(lost_results),
+		cmocka_unit_test(lost_results_without_probes),
 		cmocka_unit_test(lost_acknowledgements),
 		cmocka_unit_test(lost_control_of_any_kind),
 		cmocka_unit_test(slots_wait_for_the_result),

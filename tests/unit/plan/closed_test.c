@@ -53,6 +53,27 @@ static void test_exact_where_it_says_so(void **state)
 	}
 }
 
+/*
+ * Requests that are lost more often than repairs are: a repair that was not asked for is waited for otherwise than one that
+ * was lost, and here that is most of what a message waits for.
+ */
+static void test_lost_requests_have_their_own_wait(void **state)
+{
+	static const uint64_t rtts_ns[] = { MS, 2 * MS };
+	static const double control_losses[] = { 0.1, 0.3 };
+
+	(void)state;
+	for (unsigned i = 0; i < 2; i++) {
+		for (unsigned j = 0; j < 2; j++) {
+			struct plan_path path;
+
+			plan_path_init(&path, rtts_ns[i], RATE, 0.001);
+			path.control_loss = control_losses[j];
+			compare(&nack, &path, 4 * MIB, 20000, 0.02);
+		}
+	}
+}
+
 /* Longer than a repair takes: repairs keep fresh packets waiting. */
 static void test_near_where_repairs_interfere(void **state)
 {
@@ -178,6 +199,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_exact_where_it_says_so),
+		cmocka_unit_test(test_lost_requests_have_their_own_wait),
 		cmocka_unit_test(test_near_where_repairs_interfere),
 		cmocka_unit_test(test_bursts_are_near),
 		cmocka_unit_test(test_without_loss_there_is_no_doubt),

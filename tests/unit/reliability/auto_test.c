@@ -97,6 +97,43 @@ static void nothing_lost(void **state)
 	assert_in_range(chosen.took_ns, repeat.took_ns, repeat.took_ns + repeat.took_ns / 100000);
 }
 
+/*
+ * The first message of a connection goes under Selective Repeat, since no loss has been measured. The receiver learns that
+ * from the announcement, and repairs it as Selective Repeat does: with the same losses it sends the same packets again, in
+ * the same time.
+ */
+static struct cost first_message(const struct gw_scheme *scheme, uint64_t delay_ns)
+{
+	struct cost cost = { 0 };
+	struct duo duo;
+
+	open_ends(&duo, delay_ns, NULL);
+	duo.scheme = scheme;
+	if (scheme == &gw_selective_repeat)
+		duo.options[0] = duo.options[1] = NULL;
+	duo_link(&duo, 0)->attr.loss = 0.02;
+	cost.took_ns = move(&duo, LENGTH);
+	cost.packets = duo_counter(&duo, 0, "sent_packets");
+	assert_true(duo_counter(&duo, 0, "retransmitted_packets") > 0);
+	close_ends(&duo);
+	return cost;
+}
+
+static void repeated_as_announced(void **state)
+{
+	static const uint64_t delays[] = { 20 * US, MS, DELAY_NS, 50 * MS };
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(delays) / sizeof(delays[0]); i++) {
+		struct cost repeat = first_message(&gw_selective_repeat, delays[i]);
+		struct cost chosen = first_message(&gw_auto, delays[i]);
+
+		assert_int_equal(chosen.packets, repeat.packets);
+		assert_in_range(chosen.took_ns, repeat.took_ns,
+				repeat.took_ns + repeat.took_ns / 100);
+	}
+}
+
 /* The scheme, in short, that the sender announces next. */
 static uint32_t parity_share(struct duo *duo, uint64_t length)
 {
@@ -268,10 +305,15 @@ static void told(void **state)
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
-		cmocka_unit_test(nothing_lost),	  cmocka_unit_test(parity_pays),
-		cmocka_unit_test(repeating_pays), cmocka_unit_test(bursts),
-		cmocka_unit_test(stays),	  cmocka_unit_test(either),
-		cmocka_unit_test(one_slot),	  cmocka_unit_test(told),
+		cmocka_unit_test(nothing_lost),
+		cmocka_unit_test(parity_pays),
+		cmocka_unit_test(repeating_pays),
+		cmocka_unit_test(bursts),
+		cmocka_unit_test(stays),
+		cmocka_unit_test(either),
+		cmocka_unit_test(one_slot),
+		cmocka_unit_test(told),
+		cmocka_unit_test(repeated_as_announced),
 	};
 
 	return cmocka_run_group_tests_name("reliability-auto", tests, NULL, NULL);

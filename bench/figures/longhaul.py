@@ -1,11 +1,18 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The tables of docs/longhaul.md, from what bench/run kept of the lab's links and of the channel's cost."""
-from figures import missing, number, spread, table
+from figures.performance import missing, number, spread, table
+
+
+def middle_of(rounds):
+    """What a figure is, over so many rounds."""
+    if rounds == 1:
+        return "one round"
+    return f"{'mean' if rounds == 2 else 'median'} of {rounds} interleaved rounds (least to most)"
 
 
 def origin(result, kept):
-    lines = [f"{kept['processor']}, {result['processors']} processors, Linux {result['kernel']}, {kept['compiler']}; median of "
-             f"{result['rounds']} interleaved rounds (least to most), *lab*. `{kept['command']}`"]
+    lines = [f"{kept['processor']}, {result['processors']} processors, Linux {result['kernel']}, {kept['compiler']}; {middle_of(result['rounds'])}, "
+             f"*lab*. `{kept['command']}`"]
     lines += [f"- `{name}`: {one['what']} ({one['version']}; {one['tuning']})"
               for name, one in result.get("contenders", {}).items() if not one["missing"]]
     return "\n".join(lines)
@@ -113,7 +120,7 @@ def bounded_rxe(kept):
     said = (f"A write of {small['bytes']} bytes takes {number(time['median_us'])} us there and back without loss (median, "
             f"`{small['contender']}`), of which the link is {1000 * link['rtt_ms']:g}." if time else "")
     lines = [f"{kept['processor']}, {result['processors']} processors, Linux {result['kernel']}, {kept['compiler']}; guests with Linux "
-             f"{result['guest_kernel']}; median of {result['rounds']} interleaved rounds (least to most), *soft-RoCE*. "
+             f"{result['guest_kernel']}; {middle_of(result['rounds'])}, *soft-RoCE*. "
              f"`{kept['command']}`"]
     lines += [f"- `{name}`: {one['what']} ({one['tuning']})" for name, one in result["contenders"].items() if not one["missing"]]
     return joined(f"{title}\n\n{table(rows)}", said, missing(result), "\n".join(lines))

@@ -7,9 +7,9 @@ bounded has messages that may end incomplete, on a short link with losses in bur
 
 A round has one sample of everyone, one right after the other; the losses of a round are the same for all: one seed.
 """
-import haul
-from haul import MIB, Link
-from wire import spread
+from links import haul
+from links.haul import MIB, Link
+from veth.wire import spread
 
 ROUNDS = 2
 BURST = 16

@@ -16,13 +16,15 @@ import shlex
 import shutil
 import subprocess
 
-import contenders
+from veth import contenders
 
 MIB = 1 << 20
 MESSAGE = MIB
 BURST_MOST = "1ms"  # a burst is an event on the line, not a number of attempts: whoever waits this long is out of it
 WARM_UP_S = 0.2  # what `godwit perf` does not count of two seconds and more
 RECEIVER_PORT = 18600
+SRT_MSS_MOST = 1500  # SRT refuses to connect with more, however much the link carries
+SRT_LIVE_GBPS_MOST = 1  # told more than the hosts can take, its live mode repeats more and more, and may not end
 # IPv4 and TCP without options, as a share of a packet: what 95 % of a link's rate is to be measured against.
 TCP_BUFFER_MOST = 64 << 20
 
@@ -143,8 +145,9 @@ class Ucx(Contender):
 
 
 class Srt(Contender):
-    """The better of its modes at each: for a stream the live one, which sends at the rate it is told and repairs without
-    slowing down; for messages the file mode, as the live one repairs the last packets late."""
+    """The better of its modes at each. For a stream the live one, which sends at the rate it is told and repairs without
+    slowing down; above a rate that it can keep, the file mode, whose congestion control finds one that the hosts take. For
+    messages the file mode, as the live one repairs the last packets late."""
     program = "srt_stream"
 
     def missing(self, build):
@@ -154,11 +157,12 @@ class Srt(Contender):
         return "SRT " + contenders.version_of(["pkg-config", "--modversion", "srt"], r"(\S+)")
 
     def common(self, link):
-        return ["--rate", str(int(link.rate_gbps * 1e9 / 8)), "--mss", str(link.mtu),
+        return ["--rate", str(int(link.rate_gbps * 1e9 / 8)), "--mss", str(min(link.mtu, SRT_MSS_MOST)),
                 "--buffer", str(max(8 * MIB, 4 * link.flight()))]
 
     def stream_options(self, link):
-        return ["--live", "--working-set", str(16 * MIB), *self.common(link)]
+        live = ["--live"] if link.rate_gbps <= SRT_LIVE_GBPS_MOST else []
+        return [*live, "--working-set", str(16 * MIB), *self.common(link)]
 
     def message_options(self, link):
         return self.common(link)
@@ -225,8 +229,8 @@ def contenders_of(*names):
         Tcp("tcp-cubic-16", "TCP, 16 flows, cubic", TCP_TUNING, "--congestion", "cubic", "--flows", "16"),
         Tcp("tcp-cubic", "TCP, one flow, cubic", TCP_TUNING, "--congestion", "cubic"),
         Ucx("ucx", "UCX over TCP, tagged messages", "bbr, UCX_RNDV_THRESH=inf; " + TCP_TUNING),
-        Srt("srt", "SRT over UDP", "told the link's rate and MTU, buffers of four bandwidth-delay products; a stream in live "
-            "mode that drops nothing, messages in file mode"),
+        Srt("srt", "SRT over UDP", "told the link's rate, packets of 1500 bytes at most (all that it takes), buffers of four bandwidth-delay products; a stream in "
+            "live mode that drops nothing, above 1 Gbit/s in file mode; messages in file mode"),
     ]
     known = {each.name: each for each in every}
     return [known[name] for name in names]

@@ -7,9 +7,9 @@ queue pair's own port (path 1), and then the further lanes (2, 3, 0). Selective 
 own port. So the bad path is 2 under four lanes, which then harms a lane and nothing else; and 1 under one lane, which
 is a flow that a network hashed onto the bad path.
 """
-import haul
-from haul import Link
-from wire import spread
+from links import haul
+from links.haul import Link
+from veth.wire import spread
 
 LINK = Link(5, 1)
 ROUNDS = 3

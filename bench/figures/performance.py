@@ -41,6 +41,39 @@ def origin(result, kept):
     return "\n".join(lines)
 
 
+def scale(kept):
+    result = kept["result"]
+    rate = {key: value / 1e6 for key, value in result["events_a_second"].items() if key != "runs"}
+    rows = [["", ""],
+            ["packet events a second on one core, millions", f"{spread(rate)}, median of {result['events_a_second']['runs']} runs; the "
+             "goal is 3"],
+            ["packet events in a run", f"{result['events']:,}, for {result['data_packets']:,} data packets and "
+             f"{result['control']:,} control datagrams"],
+            [f"peak memory, {result['hosts']} contexts included", f"{result['peak_bytes'] / 2**20:.0f} MiB"]]
+    return table(rows)
+
+
+def qps(kept):
+    rows = [["fabric", "resident memory added, MiB", "of which from malloc, MiB"]]
+    for name, one in kept["result"].items():
+        rows.append([f"{name} (*{one['environment']}*)", f"{one['resident_bytes'] / 2**20:.1f}", f"{one['malloc_bytes'] / 2**20:.1f}"])
+    return table(rows)
+
+
+def instructions(kept):
+    """By source file, with what is below two per cent of the whole put together."""
+    result, files = kept["result"], {}
+    for name, cost in result["functions"].items():
+        files.setdefault("src/" + name.partition(":")[0], []).append((cost, name.partition(":")[2]))
+    large = {file: each for file, each in files.items() if sum(cost for cost, _ in each) >= 0.02 * result["total"]}
+    rows = [["instructions a packet", "in", "most of them in"]]
+    for file, each in sorted(large.items(), key=lambda item: -sum(cost for cost, _ in item[1])):
+        rows.append([f"{sum(cost for cost, _ in each):.0f}", f"`{file}`", ", ".join(f"`{name}`" for _, name in sorted(each)[:-4:-1])])
+    rest = result["total"] - sum(cost for each in large.values() for cost, _ in each)
+    rows += [[f"{rest:.0f}", f"{len(files) - len(large)} other files", ""], [f"{result['total']:.0f}", "in all", ""]]
+    return table(rows)
+
+
 def veth(kept):
     result, parts = kept["result"], []
     ours = [name for name in ("godwit", "godwit-no-icrc") if not result["contenders"][name]["missing"]]
@@ -141,4 +174,4 @@ def rxe(kept):
     return table(rows) + "\n\n" + "\n".join(source)
 
 
-TABLES = {"hostile": hostile, "veth": veth, "latency": latency, "many": many, "lab": lab, "rxe": rxe}
+TABLES = {"scale": scale, "qps": qps, "instructions": instructions, "hostile": hostile, "veth": veth, "latency": latency, "many": many, "lab": lab, "rxe": rxe}

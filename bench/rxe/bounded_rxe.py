@@ -2,13 +2,13 @@
 """Messages that may end incomplete beside the kernel's soft-RoCE, in two user-mode Linux guests: bench/run's bounded-rxe.
 
 Messages of 1 MiB go one at a time from guest a to guest b, each from the moment it is posted until its sender knows what
-became of it. The guests are those of tests/interop and bench/bounded-job runs in them; between them is bench/relay, a link
+became of it. The guests are those of tests/interop and bench/rxe/bounded-job runs in them; between them is bench/relay, a link
 of the lab's own model. Each sample has guests that were just booted and a relay with the round's seed, so that the fate of
 the k-th frame is the same for everyone. What a message takes without loss, and a write of 64 bytes, say what the guests
 themselves cost: figures compare within these guests and with nothing else.
 
 All tuning is in this file. Reliable connections have the device's path MTU and as many retries as there can be, and come
-with two timeouts. TCP is tuned by bench/bounded-job.
+with two timeouts. TCP is tuned by bench/rxe/bounded-job.
 """
 import os
 import platform
@@ -18,11 +18,11 @@ import sys
 import tempfile
 import time
 
-import rxe
-from contenders import Failure, last_json
-from wire import spread
+from rxe import rxe
+from veth.contenders import Failure, last_json
+from veth.wire import spread
 
-ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 SERVER = "10.9.0.2"
 MIB = 1 << 20
 LINK = {"rtt_ms": 0.2, "rate_mbps": 500, "mtu": rxe.LINK_MTU, "loss": 0.01, "burst": 16, "burst_most_ms": 5}
@@ -110,7 +110,7 @@ def own_seconds():
 def sample(contender, build, size, count, lossy, seed):
     with tempfile.TemporaryDirectory() as share:
         command = [os.path.join(rxe.INTEROP, "two-guests"), "-t", str(GUEST_S), "-r", relay_command(build, lossy, seed), share,
-                   os.path.join(ROOT, "bench", "bounded-job"), str(GUEST_S - 10), *contender.commands(build, size, count)]
+                   os.path.join(ROOT, "bench", "rxe", "bounded-job"), str(GUEST_S - 10), *contender.commands(build, size, count)]
         begin, own, busy = time.monotonic(), own_seconds(), rxe.busy_ticks()
         done = subprocess.run(command, stdout=subprocess.DEVNULL, check=False)
         took, own, busy = time.monotonic() - begin, own_seconds() - own, (rxe.busy_ticks() - busy) / rxe.TICKS

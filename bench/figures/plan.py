@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Turns docs/results/plan.json and coding.json into the tables of docs/plan.md."""
-from figures import table
+from figures.performance import table
 
 
 def paper(kept):

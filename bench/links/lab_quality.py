@@ -12,7 +12,7 @@ import subprocess
 import sys
 import time
 
-from wire import pair, spread
+from veth.wire import pair, spread
 
 RTT_MS = 25
 BLAST_PACKETS = 200000

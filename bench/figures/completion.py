@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Turns docs/results/completion.json into the tables of docs/completion.md."""
-from completion import GOAL, SCHEMES, TEXTS, off, shown
-from figures import table
+from completion.sweeps import GOAL, SCHEMES, TEXTS, off, shown
+from figures.performance import table
 
 
 def of(points, **wanted):

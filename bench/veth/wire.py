@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Godwit's user-space RoCE against what people have, over a veth: bench/run's veth, latency and many.
 
-Every sample is one call of bench/pair. A round has one sample of every contender, one right after the other, and each
+Every sample is one call of bench/veth/pair. A round has one sample of every contender, one right after the other, and each
 round begins with another, so that what the machine does meanwhile meets all alike. Ratios are formed within a round;
 their median stands with the least and the most. All samples are kept.
 """
@@ -12,8 +12,8 @@ import statistics
 import subprocess
 import sys
 
-ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-PAIR = os.path.join(ROOT, "bench", "pair")
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+PAIR = os.path.join(ROOT, "bench", "veth", "pair")
 ENVIRONMENT = "lab: two network namespaces of one host on a veth pair"
 OURS = ("godwit", "godwit-no-icrc")
 MIB = 1 << 20

@@ -14,9 +14,9 @@ import csv
 import os
 import tempfile
 
-import haul
-from haul import Link
-from wire import spread
+from links import haul
+from links.haul import Link
+from veth.wire import spread
 
 LINK = Link(25, 1)
 SECONDS = 6

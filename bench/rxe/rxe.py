@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """User-space RoCE against the kernel's soft-RoCE in one user-mode Linux guest: bench/run's rxe.
 
-The guest and its kernel are those of tests/interop; bench/rxe-job is what runs inside, and says when a sample is in full
+The guest and its kernel are those of tests/interop; bench/rxe/rxe-job is what runs inside, and says when a sample is in full
 swing. Processor time is the guest's as a whole, seen from the host: soft-RoCE works in the kernel, where no process is
 charged for it. Goodput is what godwit perf says, and the messages that perftest counted in the middle half of its time. That
 is the rate it prints, too, unless it could not settle on the clock's frequency: then it prints 0. A sample of perftest's
@@ -18,11 +18,11 @@ import sys
 import tempfile
 import time
 
-ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 INTEROP = os.path.join(ROOT, "tests", "interop")
 LINK_MTU = 4200  # the least that leaves room for soft-RoCE's largest path MTU, 4096
 WINDOW_S = 1
-PERFTEST_S = 2  # it runs for 4 (bench/rxe-job) and leaves out the first and the last quarter
+PERFTEST_S = 2  # it runs for 4 (bench/rxe/rxe-job) and leaves out the first and the last quarter
 SAMPLE_S = 12  # at most, with the start of two programs
 DISTURBED = 0.2
 GOAL = 2
@@ -165,7 +165,7 @@ def run_rxe(options):
     samples = {name: [] for name in CONTENDERS}
     with tempfile.TemporaryDirectory() as share:
         command = [os.path.join(INTEROP, "guest"), "-k", binary, "-t", str(60 + SAMPLE_S * len(samples) * options.rounds),
-                   share, os.path.join(ROOT, "bench", "rxe-job"), options.godwit or os.path.join(options.build, "godwit"),
+                   share, os.path.join(ROOT, "bench", "rxe", "rxe-job"), options.godwit or os.path.join(options.build, "godwit"),
                    os.path.join(ROOT, "tests", "system"), str(options.rounds), str(LINK_MTU)]
         with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as guest:
             call = read(guest, samples)
