@@ -9,7 +9,7 @@
 #include <godwit/erasure.h>
 
 #include "simulation/run.h"
-#include "simulation/world.h"
+#include "sim/world.h"
 
 struct flow;
 

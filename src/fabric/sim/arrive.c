@@ -146,6 +146,7 @@ void endpoint_arrive(struct endpoint *endpoint, struct packet *packet)
 		return;
 	}
 	endpoint->fabric.counters[FABRIC_RX_BYTES] += packet->bytes;
+	endpoint->fabric.counters[FABRIC_RX_CE] += packet->ce && !endpoint->attr.nic;
 	if (packet->corrupt)
 		endpoint->fabric.counters[FABRIC_DROP_ICRC]++;
 	else if (packet->kind == PACKET_GROUP)

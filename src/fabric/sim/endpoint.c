@@ -33,6 +33,7 @@ static void sim_close(struct fabric *fabric)
 {
 	struct endpoint *endpoint = endpoint_of(fabric);
 
+	endpoint->closed = true;
 	/* The memory is the world's: packets under way still name this host. */
 	if (!endpoint->dead)
 		sim_kill(endpoint->sim, endpoint->host);

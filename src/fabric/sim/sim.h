@@ -73,6 +73,9 @@ void sim_run_until(struct sim *sim, uint64_t until_ns);
 /* The next host that has something to poll; -1 when there is none. Each is named once until polled. */
 int64_t sim_woken(struct sim *sim);
 
+/* Whether the host's fabric was closed, as a context does that ends. It cannot be opened again. */
+bool sim_closed(const struct sim *sim, uint32_t host);
+
 /* A host that is dead receives and sends nothing. */
 void sim_kill(struct sim *sim, uint32_t host);
 /* The host's clock jumps ahead. */

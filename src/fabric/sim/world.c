@@ -311,6 +311,11 @@ uint32_t sim_packets(const struct sim *sim)
 	return pool_used(&sim->packets);
 }
 
+bool sim_closed(const struct sim *sim, uint32_t host)
+{
+	return sim->hosts[host]->closed;
+}
+
 void sim_kill(struct sim *sim, uint32_t host)
 {
 	struct endpoint *endpoint = sim->hosts[host];

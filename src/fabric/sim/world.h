@@ -105,6 +105,7 @@ struct endpoint {
 	uint32_t host;
 	uint32_t node;
 	bool dead;
+	bool closed;
 	bool woken;
 	struct list wake;
 	struct rng rng;
