@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* world.h: what a simulated world consists of. Private to fabric/sim. */
-#ifndef FABRIC_SIM_WORLD_H
-#define FABRIC_SIM_WORLD_H
+/* network.h: the objects that a simulated network consists of. Private to fabric/sim. */
+#ifndef FABRIC_SIM_NETWORK_H
+#define FABRIC_SIM_NETWORK_H
 
 #include "base/heap.h"
 #include "base/list.h"
@@ -15,110 +15,150 @@
 enum packet_kind { PACKET_DATA, PACKET_CONTROL, PACKET_GROUP };
 
 struct packet {
-	struct packet *next;	/* on a link, in order */
-	struct heap_node loose; /* overtaken or overtaking: on its own in the heap */
+	/* The packet behind this one on its link, or in another queue. */
+	struct packet *next;
+	/* Place in sim->due of a packet that arrives out of order and therefore is in no link's queue. */
+	struct heap_node loose;
+	/* Time of its next arrival; of a write whose memory is not read yet, the time at which it is. */
 	uint64_t at_ns;
+	/* Sending host. */
 	uint32_t from;
-	uint32_t to;   /* a host, or the number of a group */
-	uint32_t node; /* where it arrives next */
+	/* Receiving host, or the number of a multicast group. */
+	uint32_t to;
+	/* Node at which it arrives next. */
+	uint32_t node;
+	/* Queue pair at the receiving host; of a multicast packet, the number of the sending member. */
 	uint32_t qpn;
-	uint32_t bytes; /* on the wire */
+	/* Size on the wire, headers included. */
+	uint32_t bytes;
+	/* enum packet_kind */
 	uint8_t kind;
 	uint8_t lane;
 	bool ce;
 	bool corrupt;
+	/* Data that was sent before. */
 	bool again;
-	bool on_lane; /* has passed what its lane does to it */
+	/* True once the link that stands for its lane is behind it. */
+	bool on_lane;
 	uint32_t imm;
+	/* Key of the window, or of the multicast group. */
 	uint32_t rkey;
 	uint64_t va;
+	/* Payload in bytes. */
 	uint32_t length;
-	struct sim_qp *from_qp; /* valid only until the packet is launched */
-	const uint8_t *source;	/* NIC: memory not read yet */
-	uint8_t *payload;	/* of the payload pool; null where none is carried */
+	/* Sending queue pair; valid only until the packet leaves its host. */
+	struct sim_qp *from_qp;
+	/* NIC: memory that is still to be read. */
+	const uint8_t *source;
+	/* Content, from sim->payloads; null where packets have none. */
+	uint8_t *payload;
 };
 
-/* A link with the packets on it: those in order queue here, and only the first is in the world's heap. */
+/* A link and the packets on it. Those in order of arrival are queued here, and only the first one's time is in sim->due. */
 struct wire {
 	struct link link;
-	uint32_t from_node;
 	uint32_t to_node;
 	struct packet *head;
 	struct packet *tail;
 	struct heap_node due;
-	uint64_t stamp; /* of the last multicast packet that took it */
+	/* Value of sim->stamp for the last multicast packet that entered this link. */
+	uint64_t stamp;
 };
 
-struct window {
-	struct list event; /* among those waiting to open or close */
+struct sim_window {
+	/* Place in endpoint->changing while it opens or closes. */
+	struct list event;
 	struct sim_qp *qp;
 	uint8_t *addr;
 	uint64_t length;
-	uint64_t at_ns; /* when the change is done */
+	/* Time at which it is open, or closed. */
+	uint64_t at_ns;
 	uint32_t rkey;
 	uint32_t slot;
 	uint32_t generation;
-	uint32_t marks
-		[SIM_LANES_MAX]; /* completions of each lane that come before the fence is told */
+	/* For each lane, the number of completions that have to be polled before the fence is reported. */
+	uint32_t marks[SIM_LANES_MAX];
+	/* True once `marks` is filled in. */
 	bool marked;
-	bool closing; /* from at_ns on nothing lands any more */
+	/* From at_ns on no packet lands here. */
+	bool closing;
 };
 
 struct sim_qp {
-	struct endpoint *endpoint;
+	struct sim_endpoint *endpoint;
 	void *user;
 	uint32_t qpn;
 	struct fabric_split split;
 	uint32_t slots;
+	/* Payload of a full packet in bytes; 0 until the queue pair is connected. */
 	uint32_t payload;
+	/* Slot and key that were promised for the first exposure; `promised` until then. */
 	uint32_t promised_slot;
 	uint32_t promised_key;
-	bool promised; /* until it is exposed */
+	bool promised;
 	uint32_t peer_host;
 	uint32_t peer_qpn;
 	uint8_t control_lane;
-	uint32_t flushed; /* NIC: writes whose memory was read, not yet told */
+	/* NIC: writes whose memory was read, and that were not reported as sent yet. */
+	uint32_t flushed;
 	struct list flushed_link;
-	struct window **windows; /* by slot */
+	/* Window of each slot, or null. */
+	struct sim_window **windows;
 };
 
-/* What a host will see at its next polls. */
+/* An event that a host will see at one of its next polls. */
 struct arrival {
+	/* Time from which a poll shows it. */
 	uint64_t visible_ns;
 	struct fabric_event event;
-	struct packet *packet; /* of a control datagram, whose bytes live until the poll after */
+	/* Control or multicast packet whose bytes the event points at: it lives until the poll after. */
+	struct packet *packet;
 	uint32_t qpn;
-	uint32_t member; /* of a group, if not 0 */
+	/* Number of a group's member; 0 for events of a queue pair. */
+	uint32_t member;
 };
 
 struct queue {
 	struct ring ring;
 	struct arrival *arrivals;
-	uint32_t taken; /* in all */
+	/* Arrivals polled and arrivals added, since the start. */
+	uint32_t taken;
 	uint32_t put;
 };
 
-struct endpoint {
+/* A simulated host. */
+struct sim_endpoint {
 	struct fabric fabric;
 	struct sim *sim;
 	struct sim_host_attr attr;
 	uint32_t host;
 	uint32_t node;
+	/* True when it neither receives nor sends any more. */
 	bool dead;
+	/* True when its fabric was closed. */
 	bool closed;
+	/* True while it is in sim->woken. */
 	bool woken;
 	struct list wake;
 	struct rng rng;
+	/* Time by which its clock is ahead. */
 	uint64_t jump_ns;
-	struct sim_qp **qps; /* by number; numbers are never used twice */
+	/* Queue pairs by number, null where closed. Numbers are never used twice. */
+	struct sim_qp **qps;
 	uint32_t qp_count;
 	uint32_t qp_room;
-	struct list changing;			/* windows between two states */
-	struct list flushed;			/* queue pairs with writes to tell as sent */
-	bool busy;				/* the world had no packets left: try again soon */
-	struct queue queues[SIM_LANES_MAX + 1]; /* data by lane, then control */
-	struct packet *holding;			/* control whose bytes the last poll lent out */
-	struct packet *unread;			/* NIC: posted writes, in order */
+	/* Windows that open or close. */
+	struct list changing;
+	/* NIC: queue pairs with writes to report as sent. */
+	struct list flushed;
+	/* True when the network had no packet left for a write: it is tried again soon. */
+	bool busy;
+	/* Arrivals: data by lane, then control and multicast. */
+	struct queue queues[SIM_LANES_MAX + 1];
+	/* Packets whose bytes the last poll lent out. */
+	struct packet *holding;
+	/* NIC: posted writes whose memory was not read, in order, and the time of the first in sim->due. */
+	struct packet *unread;
 	struct packet *unread_tail;
 	struct heap_node read_due;
 };
@@ -127,75 +167,89 @@ struct sim {
 	struct sim_attr attr;
 	struct rng rng;
 	uint64_t now_ns;
+	/* Arrivals so far, and a hash over them. */
 	uint64_t events;
 	uint64_t hash;
-	struct heap due; /* wires, loose packets, hosts that read memory */
+	/* What happens next: wires by their first packet, packets out of order, NIC hosts that read memory. */
+	struct heap due;
 	struct pool packets;
 	struct pool payloads;
 	struct pool windows;
-	struct endpoint **hosts;
+	struct sim_endpoint **hosts;
 	uint32_t host_count;
 	struct wire *wires;
 	uint32_t wire_count;
 	struct sim_shape_attr shape;
+	/* Hosts that have something to poll. */
 	struct list woken;
-	struct list members; /* of multicast groups (group.c) */
+	/* Members of all multicast groups (group.c), and the numbers given out to groups and to members. */
+	struct list members;
 	uint32_t groups;
 	uint32_t member_numbers;
+	/* Number of multicast forwarding decisions so far: tells which links the present one has used. */
 	uint64_t stamp;
 	sim_observer *observer;
 	void *observer_arg;
 };
 
-/* topology.c: the wire to take from a node towards a host. */
+/* topology.c */
+/* Returns the link to take from a node towards a host; `entropy` chooses among links of equal cost. */
 struct wire *route(struct sim *sim, uint32_t node, uint32_t to, uint32_t entropy);
-/* The stretch that a host's data on a lane passes first; null where lanes are alike. */
+/* Returns the link that stands for a host's lane; null where lanes do not differ. */
 struct wire *lane_wire(struct sim *sim, uint32_t host, uint32_t lane);
-uint32_t topology_nodes(const struct sim_shape_attr *shape);
 
-/* world.c */
+/* network.c */
 struct packet *packet_new(struct sim *sim, bool payload);
 void packet_free(struct sim *sim, struct packet *packet);
 struct packet *packet_copy(struct sim *sim, const struct packet *packet);
+/* Sends a packet out of a node, onto the link towards its host. */
 void packet_launch(struct sim *sim, struct packet *packet, uint32_t node);
-/* Onto this wire, if it lets it. */
+/* Gives the packet to a link, which may lose it. */
 void packet_enter(struct sim *sim, struct packet *packet, struct wire *wire);
-/* What a switch's hash over addresses and ports comes to. */
+/* Returns what a switch computes from addresses and ports to choose among links of equal cost. */
 uint32_t packet_entropy(const struct packet *packet);
-void endpoint_wake(struct endpoint *endpoint);
+/* Adds the host to those that sim_woken() names. */
+void endpoint_wake(struct sim_endpoint *endpoint);
 void observe(struct sim *sim, enum sim_sight what, const struct packet *packet);
 
 /* endpoint.c */
 int endpoint_open(struct sim *sim, uint32_t host, uint32_t node, const struct sim_host_attr *attr);
-void endpoint_free(struct endpoint *endpoint);
-void endpoint_read(struct endpoint *endpoint);
+void endpoint_free(struct sim_endpoint *endpoint);
+/* NIC: reads the memory of the posted writes that are due, and sends them. */
+void endpoint_read(struct sim_endpoint *endpoint);
 
 /* group.c */
 extern const struct fabric_group_ops sim_group_ops;
-/* Out of a node, a copy onto every wire that leads to a member. */
+/* Sends a copy out of a node onto every link that leads to a member, and frees the packet. */
 void multicast_launch(struct sim *sim, struct packet *packet, uint32_t node);
-/* Fills in what a member is to see; false, and the reason counted, if none is. */
-bool multicast_arrive(struct endpoint *endpoint, const struct packet *packet, struct arrival *out);
-/* Whether the member has not left. */
-bool member_stays(const struct endpoint *endpoint, uint32_t number);
-int members_poll(struct endpoint *endpoint, struct fabric_event *events, int most);
-bool members_have_sent(const struct endpoint *endpoint);
-void members_forget(struct endpoint *endpoint);
+/* Fills in the event that the member at this host sees. False, with the drop counted, if there is none. */
+bool multicast_arrive(struct sim_endpoint *endpoint, const struct packet *packet,
+		      struct arrival *out);
+/* Whether the member with this number is still in its group. */
+bool member_stays(const struct sim_endpoint *endpoint, uint32_t number);
+/* NIC: reports multicast packets as sent; returns the number of events. */
+int members_poll(struct sim_endpoint *endpoint, struct fabric_event *events, int most);
+bool members_have_sent(const struct sim_endpoint *endpoint);
+/* Removes the host's members from their groups. */
+void members_forget(struct sim_endpoint *endpoint);
 
 /* arrive.c */
-void endpoint_arrive(struct endpoint *endpoint, struct packet *packet);
-/* Drops all that has arrived and was not polled. */
-void endpoint_forget(struct endpoint *endpoint);
+/* Takes a packet that has reached its host. */
+void endpoint_arrive(struct sim_endpoint *endpoint, struct packet *packet);
+/* Drops everything that has arrived and was not polled. */
+void endpoint_forget(struct sim_endpoint *endpoint);
 int sim_poll(struct fabric *fabric, struct fabric_event *events);
 uint64_t sim_deadline_ns(const struct fabric *fabric);
-void window_change(struct window *window, bool closing, uint64_t after_ns);
+/* Starts to open a window, or to close it; it is done after `after_ns`. */
+void window_change(struct sim_window *window, bool closing, uint64_t after_ns);
 
-static inline struct endpoint *endpoint_of(const struct fabric *fabric)
+static inline struct sim_endpoint *endpoint_of(const struct fabric *fabric)
 {
-	return container_of(fabric, struct endpoint, fabric);
+	return container_of(fabric, struct sim_endpoint, fabric);
 }
 
-static inline uint64_t local_ns(const struct endpoint *endpoint)
+/* Returns the time that the host's clock shows. */
+static inline uint64_t local_ns(const struct sim_endpoint *endpoint)
 {
 	return endpoint->sim->now_ns + endpoint->jump_ns;
 }

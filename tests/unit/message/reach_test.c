@@ -9,7 +9,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "fabric/sim/world.h"
+#include "fabric/sim/network.h"
 #include "message/state.h"
 
 #define LENGTH 300001u
