@@ -99,7 +99,8 @@ GW_SIM_API uint64_t gw_sim_now_ns(const struct gw_sim *sim);
  */
 GW_SIM_API int gw_sim_step(struct gw_sim *sim, uint64_t until_ns);
 
-/* Whether the run is over: non-zero ends it. Called between two events, outside of all callbacks. */
+/* Whether the run is over: non-zero ends it. Called between two events. It may do what a callback may not, such as close a
+ * context, but not drive the world. */
 typedef int gw_sim_over_fn(void *arg);
 
 /* Steps until `over` returns non-zero, and returns 1; or until there is nothing left to do up to `until_ns`, and returns 0.

@@ -28,7 +28,7 @@
 
 struct gw_sim {
 	struct world world;
-	/* True while contexts make progress: callbacks may not drive the world. */
+	/* True during gw_sim_step() and gw_sim_run(): callbacks may not drive the world. */
 	bool running;
 };
 
@@ -211,24 +211,12 @@ uint64_t gw_sim_hash(const struct gw_sim *sim)
 	return sim ? sim_hash(sim->world.sim) : 0;
 }
 
-static void settle(struct gw_sim *sim)
-{
-	sim->running = true;
-	world_settle(&sim->world);
-	sim->running = false;
-}
-
 /* Moves to the next event. False when there is none up to `until_ns`. */
-static bool advance(struct gw_sim *sim, uint64_t until_ns)
+static bool advance(struct world *world, uint64_t until_ns)
 {
-	bool stepped;
-
-	if (world_next_ns(&sim->world) == UINT64_MAX && until_ns == UINT64_MAX)
+	if (world_next_ns(world) == UINT64_MAX && until_ns == UINT64_MAX)
 		return false;
-	sim->running = true;
-	stepped = world_step(&sim->world, until_ns);
-	sim->running = false;
-	return stepped;
+	return world_step(world, until_ns);
 }
 
 int gw_sim_step(struct gw_sim *sim, uint64_t until_ns)
@@ -239,23 +227,27 @@ int gw_sim_step(struct gw_sim *sim, uint64_t until_ns)
 		return -EINVAL;
 	if (sim->running)
 		return -EBUSY;
-	settle(sim);
-	stepped = advance(sim, until_ns);
-	settle(sim);
+	sim->running = true;
+	world_settle(&sim->world);
+	stepped = advance(&sim->world, until_ns);
+	world_settle(&sim->world);
+	sim->running = false;
 	return stepped;
 }
 
 int gw_sim_run(struct gw_sim *sim, uint64_t until_ns, gw_sim_over_fn *over, void *arg)
 {
+	bool ended = false;
+
 	if (!sim)
 		return -EINVAL;
 	if (sim->running)
 		return -EBUSY;
-	for (;;) {
-		settle(sim);
-		if (over && over(arg))
-			return 1;
-		if (!advance(sim, until_ns))
-			return 0;
-	}
+	sim->running = true;
+	do {
+		world_settle(&sim->world);
+		ended = over && over(arg);
+	} while (!ended && advance(&sim->world, until_ns));
+	sim->running = false;
+	return ended;
 }
