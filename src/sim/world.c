@@ -61,21 +61,24 @@ int world_build(struct world *world, const struct sim_attr *sim, const struct si
 
 	if (error)
 		return error;
-	world->host_count = 0;
-	world->turns = 0;
 	heap_init(&world->due);
 	world->hosts = calloc(shape->hosts, sizeof(*world->hosts));
 	error = world->hosts ? sim_build(world->sim, shape, host) : -ENOMEM;
 	if (!error)
 		error = heap_reserve(&world->due, shape->hosts);
-	if (error) {
-		world_close(world);
-		return error;
-	}
+	if (error)
+		goto free_world;
 	for (uint32_t i = 0; i < shape->hosts; i++)
 		world->hosts[i].index = i;
 	world->host_count = shape->hosts;
+	world->turns = 0;
 	return 0;
+
+free_world:
+	heap_destroy(&world->due);
+	sim_destroy(world->sim);
+	free(world->hosts);
+	return error;
 }
 
 int world_context_open(struct world *world, uint32_t host, const struct gw_context_attr *attr)
