@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "simulation/world.h"
+#include "sim/world.h"
 
 #define PAYLOAD	       1024
 #define MESSAGE	       (256 * PAYLOAD)

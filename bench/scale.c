@@ -17,7 +17,7 @@
 #include <sys/resource.h>
 #include <time.h>
 
-#include "simulation/world.h"
+#include "sim/world.h"
 
 #define LIMIT_NS UINT64_C(60000000000) /* of virtual time */
 

@@ -10,7 +10,7 @@
 
 #include <godwit/auto.h>
 
-#include "simulation/world.h"
+#include "sim/world.h"
 #include "timer_repeat.h"
 
 #define NS_A_SECOND   UINT64_C(1000000000)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The link model. Every packet draws the same number of random values whatever becomes of it, so that changing one
- * probability does not shift the fate of every later packet; draws whose probability is zero are skipped altogether,
- * for most links are plain and the simulator lives by their speed.
+ * The link model. A packet draws the same random values whatever happens to it, so that another value of one probability
+ * does not change what happens to later packets. Where a probability is zero its draw is left out: most links of a large
+ * simulation lose nothing, and the draws would take most of their time.
  */
 #include "link/link.h"
 
@@ -14,7 +14,8 @@ void link_init(struct link *link, const struct link_attr *attr, uint64_t seed)
 	rng_seed(&link->rng, seed);
 }
 
-static uint64_t clock_out_ns(const struct link *link, uint32_t bytes)
+/* The time that the link takes to send this many bytes. */
+static uint64_t transmission_ns(const struct link *link, uint32_t bytes)
 {
 	return link->attr.rate_bps ? (uint64_t)bytes * 8 * NS_A_SECOND / link->attr.rate_bps : 0;
 }
@@ -32,7 +33,7 @@ static bool draw(struct link *link, double p)
 	return p > 0 && rng_chance(&link->rng, p);
 }
 
-static bool lost_by_chance(struct link *link, uint64_t now_ns)
+static bool lost_at_random(struct link *link, uint64_t now_ns)
 {
 	const struct link_attr *attr = &link->attr;
 	bool lost = draw(link, attr->loss);
@@ -58,7 +59,7 @@ struct link_verdict link_enter(struct link *link, uint64_t now_ns, uint32_t byte
 {
 	const struct link_attr *attr = &link->attr;
 	struct link_verdict verdict = { 0 };
-	bool lost = lost_by_chance(link, now_ns);
+	bool lost = lost_at_random(link, now_ns);
 	bool twice = draw(link, attr->duplicate);
 	bool corrupt = draw(link, attr->corrupt);
 	bool late = draw(link, attr->reorder);
@@ -77,7 +78,7 @@ struct link_verdict link_enter(struct link *link, uint64_t now_ns, uint32_t byte
 	}
 	if (link->busy_until_ns < now_ns)
 		link->busy_until_ns = now_ns;
-	link->busy_until_ns += clock_out_ns(link, bytes);
+	link->busy_until_ns += transmission_ns(link, bytes);
 	if (lost) {
 		link->stats.lost++;
 		return verdict;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Channels in a scenario: the flows of a pair are the two directions of one channel, and their messages its operations,
- * some of them cancelled, past their deadline, or too large for their receive. What is checked is what a channel
- * promises: every operation ends once; a receive that ended well holds the i-th send's bytes and no others; both ends
- * agree where nothing in the scenario keeps them from it; memory that was given back stays as it is.
+ * Channels in a scenario. The flows of a pair are the two directions of one channel, and their messages are its operations;
+ * some are cancelled, have a deadline, or are too large for their receive. The checks are what a channel promises: every
+ * operation ends once; a receive that ended with status 0 holds the bytes of the i-th send and no others; both ends report
+ * the same status unless the scenario has a reason why not; memory that was given back does not change.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -23,7 +23,7 @@ static bool disturbed(const struct message *m)
 	return m->plan->receive_early || m->plan->send_abandoned || m->deadline;
 }
 
-/* Whether an operation may end like this. */
+/* Whether an operation may end with this status. */
 static bool plausible(const struct message *m, int status)
 {
 	bool fits = m->plan->capacity >= m->plan->length;
@@ -66,7 +66,7 @@ static void sent(struct gw_op *op, void *arg, const struct gw_op_result *result)
 	struct message *m = arg;
 
 	if (m->sent) {
-		run_fail(m->flow->run, "operation %u: the end of the send was told twice",
+		run_fail(m->flow->run, "operation %u: the end of the send was reported twice",
 			 m->index);
 		return;
 	}
@@ -84,7 +84,7 @@ static void received(struct gw_op *op, void *arg, const struct gw_op_result *res
 	struct run *run = m->flow->run;
 
 	if (m->received) {
-		run_fail(run, "operation %u: the end of the receive was told twice", m->index);
+		run_fail(run, "operation %u: the end of the receive was reported twice", m->index);
 		return;
 	}
 	m->received = true;
@@ -92,7 +92,8 @@ static void received(struct gw_op *op, void *arg, const struct gw_op_result *res
 	m->flow->ended_recvs++;
 	if (!result->status && (result->length != m->plan->length ||
 				memcmp(message_target(m), m->expected, m->plan->length) != 0))
-		run_fail(run, "operation %u: the receive ended well with wrong bytes", m->index);
+		run_fail(run, "operation %u: the receive ended with status 0 and wrong bytes",
+			 m->index);
 	m->sum = message_sum(m);
 	ended(m, "receive", op, result->status);
 	post_recvs(m->flow);
@@ -129,7 +130,8 @@ static void post_sends(struct flow *flow)
 			if (!flow->run->scenario->may_fail)
 				run_fail(flow->run, "operation %u: send refused with %d", m->index,
 					 error);
-			flow->tx_over = true; /* gone, and about to say so */
+			/* The channel is gone and will report it. */
+			flow->tx_over = true;
 			return;
 		}
 		flow->posted_sends++;
@@ -167,7 +169,7 @@ static void gone(struct gw_channel *channel, void *arg, int status, uint64_t now
 	if (status != -ETIMEDOUT && status != -ECONNRESET)
 		run_fail(run, "a channel ended with %d", status);
 	if (status == -ETIMEDOUT && !run->scenario->may_fail)
-		run_fail(run, "a peer was given up although it lived");
+		run_fail(run, "a peer that is alive was declared dead");
 	run_saw(run, SIGHT_CHANNEL_GONE);
 	for (uint32_t i = 0; i < run->scenario->flow_count; i++) {
 		if (run->flows[i].tx_channel == channel)
@@ -193,7 +195,7 @@ static void draw_attr(struct rng *rng, const struct scenario *s, struct gw_chann
 	if (attr->pack_bytes < 128)
 		attr->pack_bytes = 128;
 	attr->packs = 4 + (uint32_t)rng_below(rng, 5);
-	/* A slot rests for seconds on some hosts: much through few slots would take for ever. */
+	/* Where a slot rests for seconds, many messages through few slots would take too long. */
 	attr->slots = restful ? 64 : s->qp.slots;
 	attr->part_bytes =
 		attr->slots >= 8 && rng_chance(rng, 0.7) ? 500 + rng_below(rng, 8000) : 0;
@@ -255,7 +257,7 @@ void channels_close_one(struct run *run, uint32_t pair, bool receiver)
 	channels_forget(back, !receiver);
 }
 
-/* One end of the flow is gone without a word about its operations; their memory stays as it is from now on. */
+/* Marks one end of the flow as gone: its operations will not be reported, and their memory must not change any more. */
 void channels_forget(struct flow *flow, bool receiver)
 {
 	if (!receiver) {
@@ -276,7 +278,7 @@ void channels_forget(struct flow *flow, bool receiver)
 
 void channels_host_dies(struct run *run, uint32_t host)
 {
-	/* First: a dead host says no farewell. Its memory is given back as a system does it. */
+	/* The host is dead before its channels are closed, so that its peers hear nothing. Closing frees their memory. */
 	sim_kill(run->world.sim, host);
 	for (uint32_t i = 0; i < run->scenario->flow_count; i++)
 		if (run->flows[i].plan->from == host && run->flows[i].tx_channel)
@@ -289,7 +291,7 @@ void channels_host_dies(struct run *run, uint32_t host)
 	}
 }
 
-/* Everything has ended. */
+/* After every operation has ended: compares the status at both ends and counts rare events. */
 void channels_check(struct run *run)
 {
 	for (uint32_t i = 0; i < run->scenario->flow_count; i++) {

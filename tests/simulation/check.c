@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What is checked of a message: its bytes under its bits, its chunks, its immediate, and its memory after release. */
+/* The checks of a message: its bytes where bits are set, its chunks, its immediate, and its memory after release. */
 #include <errno.h>
 #include <string.h>
 
@@ -96,11 +96,11 @@ void message_check_bounded(struct message *m, int status)
 	else if (reason == GW_BOUNDED_PREEMPTED)
 		run_saw(run, SIGHT_PREEMPTED);
 	if (reason == GW_BOUNDED_PREEMPTED && !m->plan->in_line)
-		run_fail(run, "message %u: it was pre-empted, and stands in no line", m->index);
+		run_fail(run, "message %u: it was pre-empted and is in no line", m->index);
 	if (status && status != -EIO && status != -ETIMEDOUT && !run->scenario->may_fail)
 		run_fail(run, "message %u: the bounded receive ended with %d", m->index, status);
 	if (!status && m->plan->floor_ppm == 1000000 && !m->whole)
-		run_fail(run, "message %u: it was to be whole, and is not", m->index);
+		run_fail(run, "message %u: it has holes although its floor is 100 %%", m->index);
 	if (!status && m->whole != (m->outcome.bytes == m->plan->length))
 		run_fail(run, "message %u: %lu bytes of %lu, and whole is %d", m->index,
 			 (unsigned long)m->outcome.bytes, (unsigned long)m->plan->length, m->whole);
@@ -115,7 +115,7 @@ void message_check_imm(struct message *m, struct gw_recv *recv)
 		run_fail(m->flow->run, "message %u: immediate %08x instead of %08x", m->index, imm,
 			 m->plan->imm);
 	if (error == -ENODATA && m->plan->has_imm)
-		run_fail(m->flow->run, "message %u: its immediate is gone", m->index);
+		run_fail(m->flow->run, "message %u: its immediate is missing", m->index);
 }
 
 void message_check(struct message *m, const struct gw_recv_status *status)
@@ -136,7 +136,7 @@ void flow_check_untouched(struct flow *flow)
 		for (uint32_t j = 0; j < MARGIN; j++)
 			if (m->target[j] != MARGIN_BYTE || m->target[whole - 1 - j] != MARGIN_BYTE)
 				run_fail(flow->run,
-					 "message %u: something landed outside its buffer", i);
+					 "message %u: bytes were written outside its buffer", i);
 	}
 }
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The coders of messages under the erasure scheme and under auto: one for each end, small, so that groups and rows run out. */
+/* Coders of messages under the erasure scheme and under auto, one for each end. They are small, so that groups and rows run
+ * out. */
 #include "reliability/erasure_state.h"
 #include "simulation/flow.h"
 
@@ -43,7 +44,7 @@ void message_close_coding(struct message *m, int end, bool lives)
 {
 	const struct gw_erasure *e = m->erasure[end];
 
-	/* The receiver's last round of asking, in a transfer that was its only one. */
+	/* The receiver has asked for repairs. A coder serves one transfer here, so that this is about this message. */
 	if (e && end == 1 && e->layout.code == GW_CODE_XOR && e->receiving.round)
 		run_saw(m->flow->run, SIGHT_XOR_ASKED);
 	if (!lives)

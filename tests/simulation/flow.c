@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Flows: posting messages as planned, and telling the run when something is not as it must be. */
+/* Flows: post messages as planned, and report to the run what breaks an invariant. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,7 +20,7 @@ static void sent(struct message *m, int status)
 	const struct scenario *scenario = flow->run->scenario;
 
 	if (m->sent) {
-		run_fail(flow->run, "message %u: the end of the send was told twice", m->index);
+		run_fail(flow->run, "message %u: the end of the send was reported twice", m->index);
 		return;
 	}
 	m->sent = true;
@@ -30,9 +30,10 @@ static void sent(struct message *m, int status)
 		run_note(flow->run, "%u -> %u: send %u ended with %d", flow->plan->from,
 			 flow->plan->to, m->index, status);
 	if (status == -EMSGSIZE && m->plan->capacity >= m->plan->length)
-		run_fail(flow->run,
-			 "message %u: the send found its receive too small, and it is not",
-			 m->index);
+		run_fail(
+			flow->run,
+			"message %u: the send failed for a small receive, and the receive is large enough",
+			m->index);
 	else if (status && status != -EMSGSIZE && !scenario->may_fail &&
 		 !(m->plan->mode == MODE_BOUNDED && status == -ECANCELED))
 		run_fail(flow->run, "message %u: the send ended with %d", m->index, status);
@@ -56,7 +57,7 @@ static void exact_sent(void *arg, const struct gw_transfer_result *result, uint6
 	sent(arg, result->status);
 }
 
-/* Puts packets in short runs, some messages backwards, some runs left out. */
+/* Puts the message in short ranges, every other message backwards, with some ranges left out where the plan says so. */
 static void stream_more(struct gw_send *send, struct message *m)
 {
 	uint32_t payload = 0, packets;
@@ -90,7 +91,7 @@ static void stream_more(struct gw_send *send, struct message *m)
 			if (error == -EAGAIN)
 				return;
 			if (error == -EALREADY)
-				break; /* the receiver has completed it */
+				break; /* the receiver has completed the message */
 			if (error)
 				run_fail(m->flow->run, "message %u: a put was refused with %d",
 					 m->index, error);
@@ -120,8 +121,8 @@ static void stream_result(struct gw_send *send, void *arg, const struct gw_resul
 
 	(void)now;
 	if (m->received && m->whole != !result->missing)
-		run_fail(m->flow->run, "message %u: the result tells of %u missing", m->index,
-			 result->missing);
+		run_fail(m->flow->run, "message %u: the result says %u packets are missing",
+			 m->index, result->missing);
 	gw_stream_end(send);
 }
 
@@ -211,7 +212,7 @@ static void received(struct message *m, int status)
 	struct gw_recv_status what;
 
 	if (m->received) {
-		run_fail(run, "message %u: the release was told twice", m->index);
+		run_fail(run, "message %u: the release was reported twice", m->index);
 		return;
 	}
 	m->received = true;
@@ -231,7 +232,8 @@ static void received(struct message *m, int status)
 	if (status == -EMSGSIZE) {
 		run_saw(run, SIGHT_RECEIVE_TOO_SMALL);
 		if (m->plan->capacity >= m->plan->length)
-			run_fail(run, "message %u: the receive was called too small, and is not",
+			run_fail(run,
+				 "message %u: the receive failed as too small, and is large enough",
 				 m->index);
 	} else if (m->plan->mode == MODE_BOUNDED) {
 		message_check_bounded(m, status);
@@ -361,7 +363,7 @@ static void post_recvs(struct flow *flow)
 	}
 }
 
-/* ---- the whole ------------------------------------------------------------------------------------------------- */
+/* ---- a flow ---------------------------------------------------------------------------------------------------- */
 
 static int prepare(struct flow *flow, uint32_t index)
 {
@@ -496,7 +498,7 @@ void flows_free(struct run *run)
 {
 	for (uint32_t i = 0; i < run->scenario->flow_count; i++)
 		for (uint32_t m = 0; m < MESSAGES_MAX; m++) {
-			/* Where the run failed they are still there, and the worlds closed. */
+			/* A run that failed has not closed its coders, and their contexts are closed by now. */
 			gw_erasure_abandon(run->flows[i].message[m].erasure[0]);
 			gw_erasure_abandon(run->flows[i].message[m].erasure[1]);
 			free(run->flows[i].message[m].source);

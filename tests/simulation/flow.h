@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* flow.h: one direction of a queue pair in a scenario: its messages, posted as planned and checked as they end. */
+/* flow.h: a flow is one direction of a queue pair or channel in a scenario. Its messages are posted as planned and checked as
+ * they end. */
 #ifndef SIMULATION_FLOW_H
 #define SIMULATION_FLOW_H
 
@@ -9,7 +10,7 @@
 #include <godwit/erasure.h>
 
 #include "simulation/run.h"
-#include "simulation/world.h"
+#include "sim/world.h"
 
 struct flow;
 
@@ -17,24 +18,34 @@ struct message {
 	struct flow *flow;
 	const struct message_plan *plan;
 	uint32_t index;
-	uint8_t *source;   /* overwritten when the send ends: whoever reads it later shows */
-	uint8_t *expected; /* what was in it */
-	uint8_t *target;   /* with a margin on both sides */
+	/* Memory that is sent. It is overwritten when the send ends, so that a later read delivers wrong bytes. */
+	uint8_t *source;
+	/* Copy of the original content of `source`. */
+	uint8_t *expected;
+	/* Memory that is received into, with a margin on both sides. */
+	uint8_t *target;
 	struct gw_mr *source_mr;
 	struct gw_mr *target_mr;
 	struct gw_send *send;
 	struct gw_recv *recv;
-	uint32_t cursor; /* stream: next packet to put */
-	bool second;	 /* stream: on its second pass */
-	bool sent;	 /* the send ended */
-	bool received;	 /* the receive was released */
+	/* Stream: next packet to put, and whether this is the second pass over the message. */
+	uint32_t cursor;
+	bool second;
+	/* True once the send has ended. */
+	bool sent;
+	/* True once the receive was released. */
+	bool received;
+	/* True if every packet had arrived by then. */
 	bool whole;
-	struct gw_erasure *erasure[2]; /* the sender's and the receiver's, where there is coding */
+	/* Coders of the sender and of the receiver; null without coding. */
+	struct gw_erasure *erasure[2];
 	struct gw_bounded_outcome outcome;
-	uint8_t deadline; /* channels: 1 the send has one, 2 the receive */
+	/* Channels: 1 if the send has a deadline, 2 if the receive has one. */
+	uint8_t deadline;
 	int send_status;
 	int recv_status;
-	uint64_t sum; /* of the target, at release */
+	/* Checksum of the target at its release. */
+	uint64_t sum;
 };
 
 struct flow {
@@ -42,15 +53,18 @@ struct flow {
 	const struct flow_plan *plan;
 	struct gw_qp *tx;
 	struct gw_qp *rx;
-	struct gw_channel *tx_channel; /* in their place, where the scenario has channels */
+	/* Used instead of `tx` and `rx` in scenarios with channels. */
+	struct gw_channel *tx_channel;
 	struct gw_channel *rx_channel;
-	bool tx_over; /* its end is gone: no more is posted */
+	/* True when this end is gone, so that nothing more is posted. */
+	bool tx_over;
 	bool rx_over;
 	uint32_t posted_sends;
 	uint32_t posted_recvs;
 	uint32_t ended_sends;
 	uint32_t ended_recvs;
-	struct gw_line line; /* of its bounded messages */
+	/* Line of the flow's bounded messages. */
+	struct gw_line line;
 	struct message message[MESSAGES_MAX];
 };
 
@@ -65,17 +79,20 @@ struct run {
 	struct world world;
 	struct gw_qp_handler qp_handler;
 	struct flow flows[FLOWS_MAX];
+	/* Which faults have begun, and which have ended. */
 	bool struck[MISFORTUNES_MAX];
 	bool shrunk;
 	bool relieved[MISFORTUNES_MAX];
+	/* Requests that did not end, for the report of a failure. */
 	char explanation[160];
-	char notes[NOTES][NOTE_LENGTH]; /* the last events, where the run is traced */
+	/* The last events of a traced run, and the number of events so far. */
+	char notes[NOTES][NOTE_LENGTH];
 	uint32_t noted;
 };
 
 void run_fail(struct run *run, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* Remembers an event, where the run is traced. */
+/* Records an event for the report of a failure. Called in traced runs only. */
 void run_note(struct run *run, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 static inline void run_saw(struct run *run, enum sight sight)
@@ -86,7 +103,8 @@ static inline void run_saw(struct run *run, enum sight sight)
 }
 
 /* check.c */
-#define MARGIN	    64 /* bytes around a target that nobody may touch */
+/* Bytes on both sides of a target that nothing may write to, and their value. */
+#define MARGIN	    64
 #define MARGIN_BYTE 0xa5
 
 static inline uint8_t *message_target(const struct message *m)
@@ -96,14 +114,15 @@ static inline uint8_t *message_target(const struct message *m)
 
 uint64_t message_sum(const struct message *m);
 void message_check(struct message *m, const struct gw_recv_status *status);
-/* A bounded receive ended with this. */
+/* Checks the outcome of a bounded receive that ended with this status. */
 void message_check_bounded(struct message *m, int status);
 void message_check_imm(struct message *m, struct gw_recv *recv);
 
-/* coding.c: nothing for a message without coding. A dead host's context is closed, and what was in it gone. */
+/* coding.c: these do nothing for a message without coding. */
 int message_open_coding(struct message *m, struct gw_context *tx, struct gw_context *rx);
-/* What the sender chose under auto. */
+/* Counts what the sender chose under auto. */
 void message_saw_choice(const struct message *m);
+/* Closes the coder of an end (0: sender, 1: receiver). If its host is dead, the context was closed before. */
 void message_close_coding(struct message *m, int end, bool lives);
 /* channels.c */
 int channels_open(struct run *run, uint32_t index);
@@ -122,7 +141,7 @@ void flow_close_qps(struct flow *flow, struct flow *back);
 void flow_check_untouched(struct flow *flow);
 void flow_note_receiver_death(struct flow *flow);
 void flow_note_sender_death(struct flow *flow);
-/* The host's context is about to be closed: its handles are gone. */
+/* Forgets the handles of a host whose context is about to be closed. */
 void flows_host_dies(struct run *run, uint32_t host);
 void flows_explain(struct run *run);
 void flows_free(struct run *run);

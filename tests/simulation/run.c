@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Running a scenario; the invariants are in run.h. Flows are in flow.c, what is checked of them in flow.h. */
+/* Runs a scenario: opens its flows, lets its faults happen, and checks what is left at the end. The invariants are in run.h. */
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -11,8 +11,11 @@
 #include "simulation/run.h"
 #include "wire/control.h"
 
-#define LIMIT_NS    UINT64_C(900000000000) /* of virtual time: nothing may take this long */
-#define SETTLE_NS   UINT64_C(60000000000)
+/* Virtual time within which every request has to end. */
+#define LIMIT_NS UINT64_C(900000000000)
+/* Virtual time for packets to arrive after the last request has ended. */
+#define SETTLE_NS UINT64_C(60000000000)
+/* Packet arrivals above which a run is taken for an endless exchange of packets. */
 #define EVENT_LIMIT UINT64_C(20000000)
 
 void run_fail(struct run *run, const char *format, ...)
@@ -61,7 +64,7 @@ static void observer(void *arg, const struct sim_seen *seen)
 
 	switch (seen->what) {
 	case SIM_LOST:
-		/* Each message of the datagram; its type is the second byte. */
+		/* Counts each message of the datagram; its type is the second byte. */
 		for (uint32_t at = 0; seen->control && at < seen->length;
 		     at += (uint32_t)control_first(seen->control + at, seen->length - at))
 			run_saw(run, lost[seen->control[at + 1]]);
@@ -85,7 +88,7 @@ static void gone(struct gw_qp *qp, void *arg, int status, uint64_t now)
 	if (status != -ETIMEDOUT && status != -ECONNRESET)
 		run_fail(run, "a queue pair ended with %d", status);
 	if (status == -ETIMEDOUT && !run->scenario->may_fail)
-		run_fail(run, "a peer was given up although it lived");
+		run_fail(run, "a peer that is alive was declared dead");
 	run_saw(run, status == -ETIMEDOUT ? SIGHT_PEER_SILENT : SIGHT_PEER_CLOSED);
 	if (!list_empty(&qp->sends_flushing))
 		run_saw(run, SIGHT_GONE_WHILE_READING);
@@ -109,7 +112,7 @@ static void note_death(struct run *run, uint32_t host)
 	}
 }
 
-/* One end closes, the sender's or the receiver's; its peer will hear of it. */
+/* Closes a queue pair at one end, the sender's or the receiver's. */
 static void close_pair(struct run *run, uint32_t which)
 {
 	uint32_t pair = which % (run->scenario->flow_count / 2);
@@ -183,7 +186,7 @@ static void relieve(struct run *run, const struct misfortune *m)
 		world_stall(&run->world, m->which % run->world.host_count, false);
 }
 
-/* When a misfortune strikes or ends next, and deals with what is due. */
+/* Begins and ends the faults that are due. Returns when the next one is due. */
 static uint64_t misfortunes(struct run *run, uint64_t start_ns)
 {
 	uint64_t now = sim_now_ns(run->world.sim);
@@ -271,7 +274,7 @@ static void check_claims(struct run *run)
 			    ctx->counters[COUNT_DROP_CONTROL] || ctx->counters[COUNT_DROP_SHAPE]))
 			run_fail(
 				run,
-				"host %u dropped its peer's honest words: claim %lu token %lu control %lu shape %lu",
+				"host %u dropped valid control of its peer: claim %lu token %lu control %lu shape %lu",
 				h, (unsigned long)ctx->counters[COUNT_DROP_CLAIM],
 				(unsigned long)ctx->counters[COUNT_DROP_TOKEN],
 				(unsigned long)ctx->counters[COUNT_DROP_CONTROL],
@@ -337,7 +340,7 @@ static int open_flows(struct run *run)
 	return 0;
 }
 
-/* Everything has ended: closes what is open, lets stragglers arrive, and looks at what is left. */
+/* After every request has ended: closes what is open, lets packets under way arrive, and checks memory and counters. */
 static void wind_up(struct run *run)
 {
 	uint64_t until;
@@ -357,9 +360,9 @@ static void wind_up(struct run *run)
 	while (world_step(&run->world, until))
 		;
 	for (uint32_t h = 0; h < run->world.host_count; h++)
+		/* A poll gives the packets of the previous poll back. */
 		if (run->world.hosts[h].ctx)
-			gw_progress(
-				run->world.hosts[h].ctx); /* gives the last datagram's bytes back */
+			gw_progress(run->world.hosts[h].ctx);
 	for (uint32_t i = 0; i < run->scenario->flow_count; i++)
 		flow_check_untouched(&run->flows[i]);
 	check_memory(run);
@@ -385,14 +388,14 @@ void scenario_run(const struct scenario *scenario, bool trace, struct run_result
 	run->trace = trace;
 	run->qp_handler.gone = gone;
 	if (world_open(&run->world, &scenario->sim, &scenario->shape, &scenario->host, &ctx)) {
-		run_fail(run, "the world does not open");
+		run_fail(run, "the network cannot be opened");
 		free(run);
 		return;
 	}
 	sim_observe(run->world.sim, observer, run);
 	start = run->start_ns = sim_now_ns(run->world.sim);
 	if (open_flows(run))
-		run_fail(run, "the flows do not open");
+		run_fail(run, "the flows cannot be opened");
 	while (!out->failed && !finished(run)) {
 		uint64_t next = misfortunes(run, start), shrinks = shrink(run, start);
 		uint64_t limit = start + LIMIT_NS;
@@ -400,10 +403,10 @@ void scenario_run(const struct scenario *scenario, bool trace, struct run_result
 		next = next < shrinks ? next : shrinks;
 		if (!world_step(&run->world, next < limit ? next : limit) && next >= limit) {
 			flows_explain(run);
-			run_fail(run, "something never ends: %s", run->explanation);
+			run_fail(run, "requests did not end in time: %s", run->explanation);
 		}
 		if (sim_events(run->world.sim) > EVENT_LIMIT)
-			run_fail(run, "a storm: %lu packets",
+			run_fail(run, "endless exchange of packets: %lu so far",
 				 (unsigned long)sim_events(run->world.sim));
 	}
 	if (!out->failed)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Drawing a scenario. Most of the mass lies where things go wrong: small windows and slots so that they wrap, short
- * timers, heavy loss; with some quiet networks in between, for bugs that only show when all is well.
+ * Draws a scenario from a seed. Most draws lead to trouble: few slots, so that they are used again; small queues, short
+ * timers, heavy loss. Some networks are without faults, for bugs that show only there.
  */
 #include <stdio.h>
 #include <string.h>
@@ -82,7 +82,7 @@ static void draw_shape(struct rng *rng, struct sim_shape_attr *shape)
 	}
 }
 
-/* An upper bound of how long a packet can be under way, for the rest of slots on NICs. */
+/* Returns an upper bound of the time that a packet can be under way: slots of NIC hosts rest for so long. */
 static uint64_t lifetime(const struct sim_shape_attr *shape)
 {
 	uint64_t total = 0;
@@ -116,9 +116,9 @@ static void draw_host(struct rng *rng, struct scenario *s)
 	host->lifetime_ns = lifetime(&s->shape);
 	if (!rng_chance(rng, 0.8))
 		return;
-	/* A fast network in front of a slow host: completions still wait when their slot is used again. Two bits of
-	 * generation tell four uses apart, so that it is enough for the slot to rest a third of the time that a
-	 * completion can take. */
+	/* A fast network and a slow host: completions still wait to be polled when their slot is used again. Two bits of
+	 * generation tell four uses apart, so that the slot needs to rest for only a third of the time that a completion
+	 * can take. */
 	host->undrained = true;
 	host->fence_ns = 10 * US;
 	host->completion_ns = between(rng, 8 * MS, 60 * MS);
@@ -136,7 +136,7 @@ static void draw_qp(struct rng *rng, struct scenario *s)
 	struct gw_qp_attr *qp = &s->qp;
 
 	s->sim.payload = PICK(rng, 64, 256, 1024, 1436);
-	/* A path that may carry less than the interfaces; control has to fit it all the same. */
+	/* Sometimes the path carries smaller packets than the interfaces, but always the largest control datagram. */
 	if (s->sim.payload >= 1024 && rng_chance(rng, 0.6)) {
 		s->sim.rungs[0] = 768;
 		s->sim.rungs[1] = 512;
@@ -231,7 +231,7 @@ static void draw_misfortunes(struct rng *rng, struct scenario *s)
 	}
 }
 
-/* Of the longest way. Where it is heavy every question may stay unanswered for as long as the peer's patience. */
+/* Returns the mean loss of the longest route. Where it is heavy a peer may hear nothing for its whole timeout. */
 static double path_loss(const struct sim_shape_attr *shape)
 {
 	double through = 1 - link_mean_loss(&shape->edge);
@@ -244,10 +244,11 @@ static double path_loss(const struct sim_shape_attr *shape)
 	return 1 - through;
 }
 
-/* Where there are lanes one or more may be longer than the rest, lose, jumble, or be dead. */
+/* Where there are several lanes some may be longer than the others, lose or reorder packets, or lose all of them. */
 static void draw_lanes(struct rng *rng, struct scenario *s)
 {
-	bool hard = path_loss(&s->shape) > 0.1; /* without that */
+	/* Whether the path loses much even without the loss of its lanes. */
+	bool hard = path_loss(&s->shape) > 0.1;
 	double lost = 0;
 
 	if (s->host.lanes < 2 || !rng_chance(rng, 0.6))
@@ -263,19 +264,19 @@ static void draw_lanes(struct rng *rng, struct scenario *s)
 		if (rng_chance(rng, 0.3))
 			lane->loss = hard ? 0.05 : 0.4;
 	}
-	/* One of them at the most: the others have to deliver. */
+	/* At most one lane loses everything: the others have to deliver. */
 	if (rng_chance(rng, 0.4) && !hard)
 		s->shape.lane[rng_below(rng, s->host.lanes)].loss = 1;
 	if (s->host.nic)
 		s->host.lifetime_ns += 3 * s->shape.edge.delay_ns;
-	/* Where one of two is dead and the other bad control has few chances before the peer's patience ends. */
+	/* Where one of two lanes is dead and the other loses much, little control arrives before the peer's timeout. */
 	for (uint32_t i = 0; i < s->host.lanes; i++)
 		lost += s->shape.lane[i].loss / s->host.lanes;
 	if (lost > CONTROL_LOSS_LIMIT)
 		s->may_fail = true;
 }
 
-/* How long the queue of the slower kind of link can get. */
+/* Returns how long a packet may wait in a queue of the slowest links. */
 static uint64_t queueing_ns(const struct scenario *s)
 {
 	uint64_t bytes = (uint64_t)s->flow_count * (s->host.queue / 2) * (s->sim.payload + 64);
@@ -299,10 +300,10 @@ void scenario_draw(uint64_t seed, struct scenario *out)
 	draw_qp(&rng, out);
 	draw_flows(&rng, out);
 	draw_misfortunes(&rng, out);
-	/* Without congestion control every window may stand in one queue, and words of life behind it. */
+	/* Without congestion control the windows of all flows may fill one queue, and signs of life wait behind them. */
 	if (queueing_ns(out) > out->qp.peer_timeout_ns / 4)
 		out->may_fail = true;
-	/* A burst lasts for packets, not for time: where few are sent it can outlast any patience. */
+	/* A burst lasts for a number of packets. Where few are sent it can last longer than the peer's timeout. */
 	if (out->shape.edge.burst_enter > 0 || out->shape.core.burst_enter > 0)
 		out->may_fail = true;
 	if (path_loss(&out->shape) > (out->qp.peer_timeout_ns < 4 * S ? 0.05 : 0.25))

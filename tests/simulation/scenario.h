@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * scenario.h: what a seed stands for: a network, hosts, flows of messages, and misfortunes.
- */
+/* scenario.h: a scenario is drawn from a seed: a network, its hosts, flows of messages, and faults (misfortunes). */
 #ifndef SIMULATION_SCENARIO_H
 #define SIMULATION_SCENARIO_H
 
@@ -14,12 +12,18 @@
 #define MISFORTUNES_MAX 4
 
 enum message_mode {
-	MODE_EXACT,    /* under Selective Repeat */
-	MODE_ERASURE,  /* exact, under erasure coding */
-	MODE_AUTO,     /* exact, under one or the other */
-	MODE_BOUNDED,  /* under bounded completion */
-	MODE_ONE_SHOT, /* raw */
-	MODE_STREAM,   /* raw, ranges at random */
+	/* Selective Repeat. */
+	MODE_EXACT,
+	/* Erasure coding. */
+	MODE_ERASURE,
+	/* The automatic choice between these two. */
+	MODE_AUTO,
+	/* Bounded completion. */
+	MODE_BOUNDED,
+	/* Without a scheme: a send of the whole message. */
+	MODE_ONE_SHOT,
+	/* Without a scheme: a stream of ranges in changing order. */
+	MODE_STREAM,
 	MODES,
 };
 
@@ -29,18 +33,26 @@ struct message_plan {
 	uint64_t capacity;
 	bool has_imm;
 	uint32_t imm;
-	uint64_t
-		hold_ns; /* raw: the receiver completes this long after the announcement, holes or not */
-	bool receive_early;  /* the receiver gives up at once */
-	bool send_abandoned; /* the sender closes its handle at once */
-	uint32_t gaps;	     /* stream: one packet in this many is left out; 0: none */
+	/* Without a scheme: time from the announcement until the receiver completes the message, with or without holes. */
+	uint64_t hold_ns;
+	/* The receiver completes the receive when it has posted it. */
+	bool receive_early;
+	/* The sender closes its handle when it has posted the send. */
+	bool send_abandoned;
+	/* Stream: a range is left out where the cursor is a multiple of this; 0: none. */
+	uint32_t gaps;
+	/* Stream: every range is put twice. */
 	bool stream_twice;
-	uint32_t k;	      /* erasure, auto: data packets of a group; 0: by what is measured */
-	uint32_t m;	      /* parity packets; 0: by measured loss */
-	bool by_xor[2];	      /* erasure: what each end would code with */
-	uint64_t deadline_ns; /* bounded */
+	/* Erasure, auto: data and parity packets of a group; 0: chosen by the scheme. */
+	uint32_t k;
+	uint32_t m;
+	/* Erasure: the sender, the receiver, is opened with an XOR code. */
+	bool by_xor[2];
+	/* Bounded: options of the receive. */
+	uint64_t deadline_ns;
 	uint32_t floor_ppm;
-	bool in_line; /* newer ones of the flow pre-empt it */
+	/* Bounded: newer messages of the flow pre-empt this one. */
+	bool in_line;
 };
 
 static inline bool message_is_raw(const struct message_plan *plan)
@@ -53,24 +65,32 @@ struct flow_plan {
 	uint32_t from;
 	uint32_t to;
 	uint32_t messages;
-	uint32_t sends_open; /* posted at once */
+	/* Sends and receives that are open at the same time, at most. */
+	uint32_t sends_open;
 	uint32_t recvs_open;
 	struct message_plan message[MESSAGES_MAX];
 };
 
 enum misfortune_kind {
-	PARTITION, /* a link goes down for a while */
-	STALL,	   /* a process makes no progress for a while */
-	DEATH,	   /* a host dies */
-	JUMP,	   /* a clock jumps ahead */
-	CLOSE,	   /* a queue pair is closed in the middle */
+	/* A link is down for a while. */
+	PARTITION,
+	/* A process makes no progress for a while. */
+	STALL,
+	/* A host dies. */
+	DEATH,
+	/* The clock of a host jumps ahead. */
+	JUMP,
+	/* A queue pair or channel is closed while messages are under way. */
+	CLOSE,
 	MISFORTUNES,
 };
 
 struct misfortune {
 	enum misfortune_kind kind;
+	/* Begin, from the start of the run, and duration; of JUMP, how far the clock jumps. */
 	uint64_t at_ns;
 	uint64_t for_ns;
+	/* Random number that selects the link, host or queue pair. */
 	uint32_t which;
 };
 
@@ -80,19 +100,23 @@ struct scenario {
 	struct sim_shape_attr shape;
 	struct sim_host_attr host;
 	struct gw_qp_attr qp;
-	uint32_t flow_count; /* pairs of them share a queue pair: 2i and 2i + 1 */
+	/* Flows 2i and 2i + 1 are the two directions of one queue pair. */
+	uint32_t flow_count;
 	struct flow_plan flow[FLOWS_MAX];
 	uint32_t misfortune_count;
 	struct misfortune misfortune[MISFORTUNES_MAX];
-	uint64_t shrink_ns;	 /* when the path begins to carry less */
-	uint32_t shrink_payload; /* from then on; 0: it does not */
-	bool channels;		 /* in place of queue pairs */
-	bool may_fail;		 /* something may keep exact transfers from ending well */
+	/* When the path begins to carry smaller packets, from the start, and their payload; 0: it does not. */
+	uint64_t shrink_ns;
+	uint32_t shrink_payload;
+	/* True if the flows use channels instead of queue pairs. */
+	bool channels;
+	/* True if something in the scenario may make exact transfers fail. */
+	bool may_fail;
 };
 
 void scenario_draw(uint64_t seed, struct scenario *out);
 
-/* What it is, in a few lines on stderr. */
+/* Describes the scenario in a few lines on stderr. */
 void scenario_print(const struct scenario *scenario);
 
 #endif

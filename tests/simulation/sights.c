@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the rare events are called. */
+/* The names of the rare events, as the histogram prints them. */
 #include "simulation/sights.h"
 
 const char *const sight_names[SIGHTS] = {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * sights.h: the rare events a run of simulation tests must have met. A run in which one of them did not happen has not
- * tested what it claims to.
+ * sights.h: the rare events that the simulation tests count. A run in which one of them did not occur has not tested how the
+ * code behaves in that case.
  */
 #ifndef SIMULATION_SIGHTS_H
 #define SIMULATION_SIGHTS_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * simtest: runs the scenarios of a range of seeds and fails at the first violation, with the command that replays it; or
- * when a rare event was not met often enough, for then the run has not tested what it claims to.
+ * simtest: runs the scenarios of a range of seeds. It fails at the first violation, with the command that replays it, or at
+ * the end when a rare event occurred too seldom for the run to be a test of it.
  */
 #include <getopt.h>
 #include <malloc.h>
@@ -70,7 +70,8 @@ struct options {
 	bool hashes;
 	bool soak;
 	bool histogram;
-	long least; /* negative: by the number of seeds */
+	/* Fewest occurrences of each rare event; negative: chosen by the number of seeds. */
+	long least;
 };
 
 static int parse(int argc, char **argv, struct options *o)
@@ -115,7 +116,7 @@ static int parse(int argc, char **argv, struct options *o)
 	return -1;
 }
 
-/* Scenarios are full of things that are worth a line elsewhere. */
+/* Drops log lines: the faults of the scenarios would write thousands. */
 static void no_log(void *arg, enum gw_log_level level, const char *line)
 {
 	(void)arg;
@@ -136,9 +137,10 @@ int main(int argc, char **argv)
 	if (code >= 0 || !scenario || !result)
 		return code < 0 ? 1 : code;
 	gw_log_set(GW_LOG_ERROR, no_log, NULL);
-	/* Worlds are large and mostly untouched: let calloc() get them from the system, which need not clear them. */
+	/* Simulated networks reserve much memory and use little: calloc() takes it from the system, already zero. */
 	mallopt(M_MMAP_THRESHOLD, 64 * 1024);
-	setvbuf(stdout, NULL, _IOLBF, 0); /* a run that is killed shows how far it came */
+	/* Line buffered, so that a run that is killed shows how far it got. */
+	setvbuf(stdout, NULL, _IOLBF, 0);
 	for (uint64_t seed = o.first; seed <= o.last || o.soak; seed++) {
 		scenario_draw(seed, scenario);
 		scenario_run(scenario, false, result);
@@ -152,7 +154,7 @@ int main(int argc, char **argv)
 			fflush(stdout);
 			scenario_print(scenario);
 			fputs("the last events:\n", stderr);
-			scenario_run(scenario, true, result); /* the same again, remembering */
+			scenario_run(scenario, true, result);
 			fprintf(stderr,
 				"simtest: seed %lu: %s\nsimtest: replay it with: %s --seeds %lu\n",
 				(unsigned long)seed, result->why, argv[0], (unsigned long)seed);

@@ -1,23 +1,23 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A simulated host's way in: what is checked on arrival, and what a poll shows.
+ * Receiving on a simulated host: the checks on arrival, and what a poll returns.
  *
- * Data completes into a queue a lane, control into one of its own, each with a time from which it is visible. A window
- * that closes stops taking packets at its time; its fence is told only when every lane's queue has been drained past
- * that moment, for a completion told after the fence could be taken for one of the slot's next message.
+ * The completions of data wait in one queue for each lane, control in another, each with a time from which it is visible.
+ * A window that closes takes no packet after its closing time. Its fence is reported only when every completion from before
+ * that time was polled: a completion reported after the fence could be taken for one of the slot's next message.
  */
 #include <string.h>
 
-#include "fabric/sim/world.h"
+#include "fabric/sim/network.h"
 
-static uint64_t visible_at(struct endpoint *endpoint, const struct queue *queue)
+static uint64_t visible_at(struct sim_endpoint *endpoint, const struct queue *queue)
 {
 	uint64_t at = endpoint->sim->now_ns;
 	uint64_t delay = endpoint->attr.completion_ns;
 
 	if (endpoint->attr.nic && delay)
 		at += rng_below(&endpoint->rng, delay + 1);
-	/* A queue shows its entries in order. */
+	/* An entry becomes visible no earlier than the one before it. */
 	if (!ring_empty(&queue->ring)) {
 		const struct arrival *last =
 			&queue->arrivals[(queue->ring.tail - 1) & queue->ring.mask];
@@ -28,7 +28,7 @@ static uint64_t visible_at(struct endpoint *endpoint, const struct queue *queue)
 	return at;
 }
 
-static struct arrival *append(struct endpoint *endpoint, struct queue *queue)
+static struct arrival *append(struct sim_endpoint *endpoint, struct queue *queue)
 {
 	uint64_t at = visible_at(endpoint, queue);
 	struct arrival *arrival;
@@ -41,23 +41,23 @@ static struct arrival *append(struct endpoint *endpoint, struct queue *queue)
 	queue->put++;
 	memset(arrival, 0, sizeof(*arrival));
 	arrival->visible_ns = at;
-	/* A kernel says when a packet came; a NIC's completion does not. */
+	/* A kernel reports the time of arrival of a packet, the completion of a NIC does not. */
 	if (!endpoint->attr.nic)
 		arrival->event.at_ns = endpoint->sim->now_ns + endpoint->jump_ns;
 	return arrival;
 }
 
-static bool is_shut(const struct endpoint *endpoint, const struct window *window)
+static bool is_shut(const struct sim_endpoint *endpoint, const struct sim_window *window)
 {
 	return window->closing && endpoint->sim->now_ns >= window->at_ns;
 }
 
-static struct window *find_window(struct endpoint *endpoint, const struct sim_qp *qp,
-				  const struct packet *packet)
+static struct sim_window *find_window(struct sim_endpoint *endpoint, const struct sim_qp *qp,
+				      const struct packet *packet)
 {
 	uint32_t slot = fabric_imm_slot(&qp->split, packet->imm);
 	uint64_t *counters = endpoint->fabric.counters;
-	struct window *window = slot < qp->slots ? qp->windows[slot] : NULL;
+	struct sim_window *window = slot < qp->slots ? qp->windows[slot] : NULL;
 
 	if (!window || is_shut(endpoint, window)) {
 		counters[FABRIC_DROP_SLOT]++;
@@ -75,14 +75,16 @@ static struct window *find_window(struct endpoint *endpoint, const struct sim_qp
 	return window;
 }
 
-static void arrive_data(struct endpoint *endpoint, struct sim_qp *qp, const struct packet *packet)
+static void arrive_data(struct sim_endpoint *endpoint, struct sim_qp *qp,
+			const struct packet *packet)
 {
-	struct window *window = find_window(endpoint, qp, packet);
+	struct sim_window *window = find_window(endpoint, qp, packet);
 	struct arrival *arrival;
 
 	if (!window)
 		return;
-	/* A NIC without a receive request drops before placing, as software does that has no room to say so. */
+	/* Without room for the completion the packet is dropped before it is placed, as a NIC does that has no receive
+	 * request left. */
 	arrival = append(endpoint, &endpoint->queues[packet->lane % endpoint->attr.lanes]);
 	if (!arrival)
 		return;
@@ -95,7 +97,8 @@ static void arrive_data(struct endpoint *endpoint, struct sim_qp *qp, const stru
 	arrival->event.type = FABRIC_DATA;
 	arrival->event.user = qp->user;
 	arrival->event.lane = packet->lane;
-	arrival->event.ce = packet->ce && !endpoint->attr.nic; /* UC completions do not show it */
+	/* The completion of a UC queue pair does not show congestion marks. */
+	arrival->event.ce = packet->ce && !endpoint->attr.nic;
 	arrival->event.slot = window->slot;
 	arrival->event.generation = endpoint->attr.nic ? 0 : window->generation;
 	arrival->event.data.packet = fabric_imm_packet(&qp->split, packet->imm);
@@ -103,7 +106,7 @@ static void arrive_data(struct endpoint *endpoint, struct sim_qp *qp, const stru
 	arrival->event.data.user_bits = fabric_imm_user(&qp->split, packet->imm);
 }
 
-static bool arrive_control(struct endpoint *endpoint, struct sim_qp *qp, struct packet *packet)
+static bool arrive_control(struct sim_endpoint *endpoint, struct sim_qp *qp, struct packet *packet)
 {
 	struct arrival *arrival = append(endpoint, &endpoint->queues[endpoint->attr.lanes]);
 
@@ -120,7 +123,7 @@ static bool arrive_control(struct endpoint *endpoint, struct sim_qp *qp, struct 
 	return true;
 }
 
-static bool arrive_group(struct endpoint *endpoint, struct packet *packet)
+static bool arrive_group(struct sim_endpoint *endpoint, struct packet *packet)
 {
 	struct arrival seen = { 0 }, *arrival;
 
@@ -136,7 +139,7 @@ static bool arrive_group(struct endpoint *endpoint, struct packet *packet)
 	return true;
 }
 
-void endpoint_arrive(struct endpoint *endpoint, struct packet *packet)
+void endpoint_arrive(struct sim_endpoint *endpoint, struct packet *packet)
 {
 	struct sim_qp *qp = packet->qpn < endpoint->qp_count ? endpoint->qps[packet->qpn] : NULL;
 	bool kept = false;
@@ -146,6 +149,7 @@ void endpoint_arrive(struct endpoint *endpoint, struct packet *packet)
 		return;
 	}
 	endpoint->fabric.counters[FABRIC_RX_BYTES] += packet->bytes;
+	endpoint->fabric.counters[FABRIC_RX_CE] += packet->ce && !endpoint->attr.nic;
 	if (packet->corrupt)
 		endpoint->fabric.counters[FABRIC_DROP_ICRC]++;
 	else if (packet->kind == PACKET_GROUP)
@@ -163,9 +167,9 @@ void endpoint_arrive(struct endpoint *endpoint, struct packet *packet)
 	endpoint_wake(endpoint);
 }
 
-void window_change(struct window *window, bool closing, uint64_t after_ns)
+void window_change(struct sim_window *window, bool closing, uint64_t after_ns)
 {
-	struct endpoint *endpoint = window->qp->endpoint;
+	struct sim_endpoint *endpoint = window->qp->endpoint;
 
 	window->closing = closing;
 	window->at_ns = endpoint->sim->now_ns + after_ns;
@@ -175,8 +179,8 @@ void window_change(struct window *window, bool closing, uint64_t after_ns)
 	endpoint_wake(endpoint);
 }
 
-/* Whether every completion from before the window shut has been shown. */
-static bool drained(const struct endpoint *endpoint, const struct window *window)
+/* Whether every completion from before the window was closed has been polled. */
+static bool drained(const struct sim_endpoint *endpoint, const struct sim_window *window)
 {
 	for (uint32_t i = 0; i < endpoint->attr.lanes; i++)
 		if ((int32_t)(endpoint->queues[i].taken - window->marks[i]) < 0)
@@ -184,7 +188,7 @@ static bool drained(const struct endpoint *endpoint, const struct window *window
 	return true;
 }
 
-static bool may_tell(struct endpoint *endpoint, struct window *window)
+static bool may_tell(struct sim_endpoint *endpoint, struct sim_window *window)
 {
 	if (window->at_ns > endpoint->sim->now_ns)
 		return false;
@@ -200,13 +204,13 @@ static bool may_tell(struct endpoint *endpoint, struct window *window)
 	return drained(endpoint, window);
 }
 
-static int poll_windows(struct endpoint *endpoint, struct fabric_event *events, int most)
+static int poll_windows(struct sim_endpoint *endpoint, struct fabric_event *events, int most)
 {
 	struct list *item, *after;
 	int n = 0;
 
 	list_for_each_safe (item, after, &endpoint->changing) {
-		struct window *window = container_of(item, struct window, event);
+		struct sim_window *window = container_of(item, struct sim_window, event);
 		struct fabric_event *event = &events[n];
 
 		if (n == most)
@@ -231,7 +235,7 @@ static int poll_windows(struct endpoint *endpoint, struct fabric_event *events, 
 	return n;
 }
 
-static int poll_flushed(struct endpoint *endpoint, struct fabric_event *events, int most)
+static int poll_flushed(struct sim_endpoint *endpoint, struct fabric_event *events, int most)
 {
 	struct list *item;
 	int n = 0;
@@ -250,8 +254,8 @@ static int poll_flushed(struct endpoint *endpoint, struct fabric_event *events, 
 	return n;
 }
 
-static int poll_queue(struct endpoint *endpoint, struct queue *queue, struct fabric_event *events,
-		      int most)
+static int poll_queue(struct sim_endpoint *endpoint, struct queue *queue,
+		      struct fabric_event *events, int most)
 {
 	int n = 0;
 
@@ -266,7 +270,7 @@ static int poll_queue(struct endpoint *endpoint, struct queue *queue, struct fab
 			arrival->packet->next = endpoint->holding;
 			endpoint->holding = arrival->packet;
 		}
-		/* Else closed, or left, since it arrived. */
+		/* The queue pair may have been destroyed, or the group left, since the packet arrived. */
 		if (arrival->member ? member_stays(endpoint, arrival->member)
 				    : endpoint->qps[arrival->qpn] != NULL)
 			events[n++] = arrival->event;
@@ -274,7 +278,7 @@ static int poll_queue(struct endpoint *endpoint, struct queue *queue, struct fab
 	return n;
 }
 
-static void give_back(struct endpoint *endpoint)
+static void give_back(struct sim_endpoint *endpoint)
 {
 	while (endpoint->holding) {
 		struct packet *packet = endpoint->holding;
@@ -284,7 +288,7 @@ static void give_back(struct endpoint *endpoint)
 	}
 }
 
-void endpoint_forget(struct endpoint *endpoint)
+void endpoint_forget(struct sim_endpoint *endpoint)
 {
 	give_back(endpoint);
 	for (uint32_t i = 0; i <= endpoint->attr.lanes; i++) {
@@ -301,14 +305,14 @@ void endpoint_forget(struct endpoint *endpoint)
 
 int sim_poll(struct fabric *fabric, struct fabric_event *events)
 {
-	struct endpoint *endpoint = endpoint_of(fabric);
+	struct sim_endpoint *endpoint = endpoint_of(fabric);
 	int share = FABRIC_EVENTS / (int)(endpoint->attr.lanes + 2);
 	int n;
 
 	give_back(endpoint);
 	if (endpoint->dead)
 		return 0;
-	/* Fences last: poll order is what keeps a slot's old completions before its fence. */
+	/* Fences come last, so that they are reported after the completions of the same slot. */
 	n = poll_flushed(endpoint, events, share / 2);
 	if (!list_empty(&endpoint->sim->members))
 		n += members_poll(endpoint, events + n, share / 2 - n);
@@ -320,7 +324,7 @@ int sim_poll(struct fabric *fabric, struct fabric_event *events)
 
 uint64_t sim_deadline_ns(const struct fabric *fabric)
 {
-	const struct endpoint *endpoint = endpoint_of(fabric);
+	const struct sim_endpoint *endpoint = endpoint_of(fabric);
 	uint64_t at = UINT64_MAX;
 	struct list *item;
 
@@ -336,9 +340,9 @@ uint64_t sim_deadline_ns(const struct fabric *fabric)
 			at = queue->arrivals[ring_peek_index(&queue->ring)].visible_ns;
 	}
 	list_for_each (item, &endpoint->changing) {
-		const struct window *window = container_of(item, struct window, event);
+		const struct sim_window *window = container_of(item, struct sim_window, event);
 
-		/* One that waits for completions is told when those are: their times count. */
+		/* A fence that waits for completions has no time of its own: it is reported after they were polled. */
 		if (window->at_ns < at && (!window->marked || drained(endpoint, window)))
 			at = window->at_ns;
 	}

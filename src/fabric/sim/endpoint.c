@@ -1,39 +1,42 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A simulated host as a fabric: registration, queue pairs, windows, and the way out.
+ * A simulated host as a fabric: registration, queue pairs, windows, and sending.
  *
- * A NIC host does not read memory when a write is posted but a little later (endpoint_read), so that a layer above which
- * gives memory back too early is caught by the bytes that arrive.
+ * A NIC host does not read memory when a write is posted but a little later (endpoint_read). If a layer above gives the
+ * memory back too early, wrong bytes arrive, and the tests notice.
  */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "fabric/sim/world.h"
+#include "fabric/sim/network.h"
 #include "wire/bytes.h"
 
-#define DEFAULT_QUEUE  4096
-#define CONTROL_MAX    1024
-#define WIRE_DATA      64 /* headers of a data packet, IP and UDP included */
-#define WIRE_CONTROL   52
-#define NIC_GENERATION 2 /* bits */
-#define ADDRESS_SIZE   12
+#define DEFAULT_QUEUE 4096
+#define CONTROL_MAX   1024
+#define ADDRESS_SIZE  12
+/* Headers of a data packet and of a control datagram in bytes, with IPv4, UDP and ICRC. */
+#define WIRE_DATA    64
+#define WIRE_CONTROL 52
+/* Bits of the generation that a NIC's completion shows. */
+#define NIC_GENERATION 2
 
 static struct sim_qp *sim_qp(const struct fabric_qp *qp)
 {
 	return (struct sim_qp *)(uintptr_t)qp;
 }
 
-static uint64_t within(struct endpoint *endpoint, uint64_t limit_ns)
+static uint64_t within(struct sim_endpoint *endpoint, uint64_t limit_ns)
 {
 	return limit_ns ? rng_below(&endpoint->rng, limit_ns + 1) : 0;
 }
 
 static void sim_close(struct fabric *fabric)
 {
-	struct endpoint *endpoint = endpoint_of(fabric);
+	struct sim_endpoint *endpoint = endpoint_of(fabric);
 
-	/* The memory is the world's: packets under way still name this host. */
+	endpoint->closed = true;
+	/* The endpoint is freed with the network, because packets under way still name this host. */
 	if (!endpoint->dead)
 		sim_kill(endpoint->sim, endpoint->host);
 }
@@ -48,7 +51,7 @@ static int sim_entropy(struct fabric *fabric, void *buffer, size_t length)
 	struct rng *rng = &endpoint_of(fabric)->rng;
 
 	rng_fill(rng, buffer, length);
-	/* Numbers that start from here wrap soon, and are as good as any. */
+	/* In one case of four, numbers close to the largest: counters that start there wrap soon. */
 	if (rng_chance(rng, 0.25) && length % sizeof(uint32_t) == 0)
 		for (size_t i = 0; i < length; i += sizeof(uint32_t)) {
 			uint32_t value = UINT32_MAX - (uint32_t)rng_below(rng, 8);
@@ -76,7 +79,7 @@ static void sim_mr_deregister(struct fabric *fabric, struct fabric_mr *mr)
 static int sim_qp_create(struct fabric *fabric, const struct fabric_qp_attr *attr,
 			 struct fabric_qp **out)
 {
-	struct endpoint *endpoint = endpoint_of(fabric);
+	struct sim_endpoint *endpoint = endpoint_of(fabric);
 	struct sim_qp *qp;
 
 	if (endpoint->qp_count == endpoint->qp_room) {
@@ -91,7 +94,7 @@ static int sim_qp_create(struct fabric *fabric, const struct fabric_qp_attr *att
 	qp = calloc(1, sizeof(*qp));
 	if (!qp)
 		return -ENOMEM;
-	qp->windows = calloc(attr->slots, sizeof(struct window *));
+	qp->windows = calloc(attr->slots, sizeof(struct sim_window *));
 	if (!qp->windows) {
 		free(qp);
 		return -ENOMEM;
@@ -107,8 +110,8 @@ static int sim_qp_create(struct fabric *fabric, const struct fabric_qp_attr *att
 	return 0;
 }
 
-/* Posted writes of a queue pair that is going are forgotten: their memory is no longer to be read. */
-static void forget_unread(struct endpoint *endpoint, const struct sim_qp *qp)
+/* Drops the posted writes of a queue pair that is being destroyed: their memory may no longer be read. */
+static void forget_unread(struct sim_endpoint *endpoint, const struct sim_qp *qp)
 {
 	struct packet **place = &endpoint->unread;
 
@@ -131,7 +134,7 @@ static void forget_unread(struct endpoint *endpoint, const struct sim_qp *qp)
 static void sim_qp_destroy(struct fabric_qp *fabric_qp)
 {
 	struct sim_qp *qp = sim_qp(fabric_qp);
-	struct endpoint *endpoint = qp->endpoint;
+	struct sim_endpoint *endpoint = qp->endpoint;
 
 	for (uint32_t slot = 0; slot < qp->slots; slot++) {
 		if (!qp->windows[slot])
@@ -171,7 +174,7 @@ static int sim_qp_connect(struct fabric_qp *fabric_qp, const uint8_t *address, s
 	return 0;
 }
 
-/* Windows of a NIC open late. */
+/* A NIC host cannot promise a key, because its windows open late. */
 static int sim_promise(struct fabric_qp *fabric_qp, uint32_t slot, uint32_t *rkey)
 {
 	struct sim_qp *qp = sim_qp(fabric_qp);
@@ -188,8 +191,8 @@ static int sim_expose(struct fabric_qp *fabric_qp, uint32_t slot, uint32_t gener
 		      struct fabric_mr *mr, void *addr, uint64_t length, uint32_t payload)
 {
 	struct sim_qp *qp = sim_qp(fabric_qp);
-	struct endpoint *endpoint = qp->endpoint;
-	struct window *window;
+	struct sim_endpoint *endpoint = qp->endpoint;
+	struct sim_window *window;
 
 	(void)mr;
 	if (qp->windows[slot])
@@ -218,7 +221,7 @@ static int sim_recut(struct fabric_qp *fabric_qp, uint32_t slot, uint32_t genera
 		     uint32_t payload, uint32_t *rkey)
 {
 	struct sim_qp *qp = sim_qp(fabric_qp);
-	struct window *window = qp->windows[slot];
+	struct sim_window *window = qp->windows[slot];
 
 	if (!window)
 		return -ENOENT;
@@ -231,7 +234,7 @@ static int sim_recut(struct fabric_qp *fabric_qp, uint32_t slot, uint32_t genera
 static int sim_fence(struct fabric_qp *fabric_qp, uint32_t slot)
 {
 	struct sim_qp *qp = sim_qp(fabric_qp);
-	struct window *window = qp->windows[slot];
+	struct sim_window *window = qp->windows[slot];
 
 	if (!window)
 		return -ENOENT;
@@ -241,7 +244,7 @@ static int sim_fence(struct fabric_qp *fabric_qp, uint32_t slot)
 
 static struct packet *make(struct sim_qp *qp, enum packet_kind kind, uint32_t length, bool carry)
 {
-	struct endpoint *endpoint = qp->endpoint;
+	struct sim_endpoint *endpoint = qp->endpoint;
 	struct packet *packet = packet_new(endpoint->sim, carry);
 
 	if (!packet) {
@@ -259,7 +262,7 @@ static struct packet *make(struct sim_qp *qp, enum packet_kind kind, uint32_t le
 	return packet;
 }
 
-static void post_unread(struct endpoint *endpoint, struct packet *packet)
+static void post_unread(struct sim_endpoint *endpoint, struct packet *packet)
 {
 	struct sim *sim = endpoint->sim;
 
@@ -275,7 +278,7 @@ static void post_unread(struct endpoint *endpoint, struct packet *packet)
 	endpoint->unread_tail = packet;
 }
 
-void endpoint_read(struct endpoint *endpoint)
+void endpoint_read(struct sim_endpoint *endpoint)
 {
 	struct sim *sim = endpoint->sim;
 	struct packet *packet;
@@ -306,7 +309,7 @@ static int sim_write(struct fabric_qp *fabric_qp, unsigned lane, const struct fa
 		     const struct fabric_write *writes, unsigned count)
 {
 	struct sim_qp *qp = sim_qp(fabric_qp);
-	struct endpoint *endpoint = qp->endpoint;
+	struct sim_endpoint *endpoint = qp->endpoint;
 	struct sim *sim = endpoint->sim;
 	unsigned done;
 
@@ -348,7 +351,7 @@ static void sim_control_by(struct fabric_qp *fabric_qp, unsigned lane)
 static int sim_control(struct fabric_qp *fabric_qp, const void *data, size_t length)
 {
 	struct sim_qp *qp = sim_qp(fabric_qp);
-	struct endpoint *endpoint = qp->endpoint;
+	struct sim_endpoint *endpoint = qp->endpoint;
 	struct packet *packet = make(qp, PACKET_CONTROL, (uint32_t)length, true);
 
 	if (!packet)
@@ -364,7 +367,7 @@ static int sim_control(struct fabric_qp *fabric_qp, const void *data, size_t len
 	return 0;
 }
 
-/* Virtual time passes only when the world's owner says so. */
+/* Waiting is not possible: virtual time passes only when the owner of the network moves it. */
 static int sim_wait(struct fabric *fabric, uint64_t until_ns)
 {
 	(void)fabric;
@@ -396,7 +399,7 @@ static const struct fabric_ops sim_ops = {
 	.group = &sim_group_ops,
 };
 
-static int open_queues(struct endpoint *endpoint)
+static int open_queues(struct sim_endpoint *endpoint)
 {
 	uint32_t size = 1;
 
@@ -415,7 +418,7 @@ static int open_queues(struct endpoint *endpoint)
 
 int endpoint_open(struct sim *sim, uint32_t host, uint32_t node, const struct sim_host_attr *attr)
 {
-	struct endpoint *endpoint = calloc(1, sizeof(*endpoint));
+	struct sim_endpoint *endpoint = calloc(1, sizeof(*endpoint));
 	struct fabric_caps *caps;
 
 	if (!endpoint)
@@ -453,7 +456,7 @@ int endpoint_open(struct sim *sim, uint32_t host, uint32_t node, const struct si
 	return open_queues(endpoint);
 }
 
-void endpoint_free(struct endpoint *endpoint)
+void endpoint_free(struct sim_endpoint *endpoint)
 {
 	members_forget(endpoint);
 	for (uint32_t i = 0; i < endpoint->qp_count; i++)

@@ -1,26 +1,31 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Multicast in a simulated network. All members stand in one list, and groups are numbers that their addresses get. A
- * switch sends one copy out of each wire that leads to a member: of those whose way from the sender comes past it, found by
- * walking that way. So a packet crosses every link at most once, and what one link loses all behind it miss.
+ * Multicast in a simulated network. All members of all groups are in one list; each group address has a number. A switch
+ * sends one copy onto each link that leads to a member. It considers those members whose route from the sender passes the
+ * switch, and finds them by following these routes. So a packet crosses every link at most once, and when a link loses it,
+ * all members behind this link miss it.
  *
- * Memory is read at once, also by a NIC host, which tells so at its next poll.
+ * Memory is read when the packet is posted. A NIC host, too, does so, and reports the packet as sent at its next poll.
  */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "fabric/group.h"
-#include "fabric/sim/world.h"
+#include "fabric/sim/network.h"
 
-#define WIRE_GROUP 56 /* headers, IP and UDP included */
+/* Headers of a multicast packet in bytes, with IPv4, UDP and ICRC. */
+#define WIRE_GROUP 56
 
 struct member {
 	struct list link;
-	struct endpoint *endpoint;
+	struct sim_endpoint *endpoint;
 	struct fabric_group_attr attr;
+	/* Number of the group. */
 	uint32_t group;
-	uint32_t number; /* that it sends under, and is known by: never used twice */
+	/* Number of the member, which its packets carry as their source. Never used twice. */
+	uint32_t number;
+	/* NIC: packets that were sent and not reported yet. */
 	uint32_t flushed;
 };
 
@@ -43,7 +48,7 @@ static bool same_group(const struct fabric_group_attr *a, const struct fabric_gr
 static int sim_group_join(struct fabric *fabric, const struct fabric_group_attr *attr,
 			  struct fabric_group **out)
 {
-	struct endpoint *endpoint = endpoint_of(fabric);
+	struct sim_endpoint *endpoint = endpoint_of(fabric);
 	struct sim *sim = endpoint->sim;
 	int error = group_check(attr, attr->family);
 	struct member *member;
@@ -81,7 +86,7 @@ static void sim_group_leave(struct fabric_group *group)
 	free(member);
 }
 
-void members_forget(struct endpoint *endpoint)
+void members_forget(struct sim_endpoint *endpoint)
 {
 	struct list *item, *after;
 
@@ -94,7 +99,7 @@ static int sim_group_send(struct fabric_group *group, uint32_t slot,
 			  const struct fabric_write *writes, unsigned count)
 {
 	struct member *member = member_of(group);
-	struct endpoint *endpoint = member->endpoint;
+	struct sim_endpoint *endpoint = member->endpoint;
 	struct sim *sim = endpoint->sim;
 	unsigned done;
 
@@ -127,7 +132,7 @@ static int sim_group_send(struct fabric_group *group, uint32_t slot,
 	return (int)done;
 }
 
-/* Whether the way from the packet's sender to the host comes past the node. */
+/* Whether the route from the packet's sender to the host passes the node. */
 static bool passes(struct sim *sim, const struct packet *packet, uint32_t node, uint32_t to)
 {
 	uint32_t at = packet->from;
@@ -162,7 +167,8 @@ void multicast_launch(struct sim *sim, struct packet *packet, uint32_t node)
 	packet_free(sim, packet);
 }
 
-bool multicast_arrive(struct endpoint *endpoint, const struct packet *packet, struct arrival *out)
+bool multicast_arrive(struct sim_endpoint *endpoint, const struct packet *packet,
+		      struct arrival *out)
 {
 	struct list *item;
 
@@ -191,7 +197,7 @@ bool multicast_arrive(struct endpoint *endpoint, const struct packet *packet, st
 	return false;
 }
 
-bool member_stays(const struct endpoint *endpoint, uint32_t number)
+bool member_stays(const struct sim_endpoint *endpoint, uint32_t number)
 {
 	struct list *item;
 
@@ -201,7 +207,7 @@ bool member_stays(const struct endpoint *endpoint, uint32_t number)
 	return false;
 }
 
-int members_poll(struct endpoint *endpoint, struct fabric_event *events, int most)
+int members_poll(struct sim_endpoint *endpoint, struct fabric_event *events, int most)
 {
 	struct list *item;
 	int n = 0;
@@ -220,7 +226,7 @@ int members_poll(struct endpoint *endpoint, struct fabric_event *events, int mos
 	return n;
 }
 
-bool members_have_sent(const struct endpoint *endpoint)
+bool members_have_sent(const struct sim_endpoint *endpoint)
 {
 	struct list *item;
 

@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * sim.h: a network in virtual time and memory. Thousands of hosts in one process, bit for bit the same from one seed.
+ * sim.h: a simulated network in virtual time, with up to thousands of hosts in one process. The seed determines every random
+ * draw: the same seed and the same calls give the same run, bit for bit.
  *
- * A world holds nodes (hosts and switches) and links between them. Each host is a fabric (fabric.h) on which a context
- * opens. Nothing happens by itself: the owner of the world alternates between sim_step(), which moves time to the next
- * arrival and hands it to a host's queue, and progress of the hosts that were woken or whose deadline has come.
+ * A network has nodes (hosts and switches) and links between them. Each host is a fabric (fabric.h) on which a context can
+ * be opened. Time passes only when the owner of the network says so. The owner calls sim_run_until() to move the time to
+ * the next arrival (sim_next_ns), and then lets those hosts make progress that sim_woken() names or whose deadline has come
+ * (src/sim/world.h does this).
  *
- * Two kinds of host. A *software* host is like fabric/roce: it checks every packet's key itself and opens and closes
- * windows at once. A *NIC* host is like fabric/verbs: writes read memory some time after they were posted, windows open
- * and close late and out of order, a completion shows no more than the immediate, and completions wait in a queue for
- * each lane.
+ * There are two kinds of host. A *software* host behaves as fabric/roce: it checks the key of every packet itself and opens
+ * and closes windows at once. A *NIC* host behaves as fabric/verbs: it reads the memory of a write some time after the write
+ * was posted, opens and closes windows late and out of order, its completions show no more than the immediate, and they
+ * wait in one queue for each lane.
  */
 #ifndef FABRIC_SIM_SIM_H
 #define FABRIC_SIM_SIM_H
@@ -21,86 +23,111 @@ struct sim;
 
 struct sim_attr {
 	uint64_t seed;
-	uint32_t payload; /* the largest data packet; default 4096 */
-	uint32_t
-		path_payload; /* longer packets vanish, though the hosts' interfaces take them; 0: none do */
-	uint32_t rungs[FABRIC_RUNGS]; /* caps.rungs, of hosts that are no NICs */
-	bool no_payload;	      /* scale runs: count bytes, carry none */
+	/* Largest payload of a data packet in bytes; default 4096. */
+	uint32_t payload;
+	/* Largest payload that the links carry, in bytes: longer packets are lost; 0: no limit. */
+	uint32_t path_payload;
+	/* caps.rungs of every host that is no NIC. */
+	uint32_t rungs[FABRIC_RUNGS];
+	/* True for scale runs: data packets have a length and no content. */
+	bool no_payload;
+	/* Virtual time at the start. */
 	uint64_t start_ns;
 };
 
 struct sim_host_attr {
 	bool nic;
-	uint32_t lanes;		/* default 1 */
-	uint32_t queue;		/* events a host can hold before it overruns; default 4096 */
-	uint64_t fence_ns;	/* NIC: windows open and close within up to this */
-	uint64_t read_ns;	/* NIC: memory is read within up to this after the post */
-	uint64_t completion_ns; /* NIC: completions become visible within up to this */
-	bool undrained; /* NIC: fences are told before every lane was drained: generations must do */
-	uint64_t lifetime_ns; /* NIC: caps.lifetime_ns */
+	/* Default 1. */
+	uint32_t lanes;
+	/* Events that each queue of the host holds before it overruns; default 4096. */
+	uint32_t queue;
+	/* NIC: longest time for opening or closing a window. */
+	uint64_t fence_ns;
+	/* NIC: longest time from the post of a write until its memory is read. */
+	uint64_t read_ns;
+	/* NIC: longest time from an arrival until its completion is visible. */
+	uint64_t completion_ns;
+	/* NIC: report a fence before the completions of earlier packets. Only the generation then tells them apart. */
+	bool undrained;
+	/* NIC: caps.lifetime_ns. */
+	uint64_t lifetime_ns;
 };
 
 int sim_create(const struct sim_attr *attr, struct sim **out);
 void sim_destroy(struct sim *sim);
 
-/* Topologies. Hosts are numbered from 0. `hosts` attributes apply to all. */
 enum sim_shape { SIM_PAIR, SIM_STAR, SIM_RING, SIM_CLOS };
 struct sim_shape_attr {
 	enum sim_shape shape;
 	uint32_t hosts;
-	uint32_t leaves;       /* SIM_CLOS; SIM_RING: sites, hosts spread evenly */
-	uint32_t spines;       /* SIM_CLOS */
-	struct link_attr edge; /* between a host and its switch (SIM_PAIR: between the two) */
-	struct link_attr core; /* between switches; oversubscription is its rate */
-	/* What befalls each lane's packets besides, before their first link; a rate is ignored. */
+	/* SIM_CLOS: leaf switches. SIM_RING: sites, over which the hosts are spread evenly. */
+	uint32_t leaves;
+	/* SIM_CLOS: spine switches. */
+	uint32_t spines;
+	/* Links between a host and its switch (SIM_PAIR: between the two hosts). */
+	struct link_attr edge;
+	/* Links between switches. */
+	struct link_attr core;
+	/* True if the lanes differ: packets of lane i pass lane[i] before their first link. Its rate is ignored. */
 	bool uneven;
 	struct link_attr lane[FABRIC_LANES_MAX];
 };
+
+/* Builds the network. Hosts are numbered from 0 and all have the attributes `host`. -EINVAL, -ENOMEM. */
 int sim_build(struct sim *sim, const struct sim_shape_attr *shape,
 	      const struct sim_host_attr *host);
 
 struct fabric *sim_host(struct sim *sim, uint32_t host);
 uint32_t sim_links(const struct sim *sim);
+/* Returns a link, in the order of topology.c, to look at or to change while the network runs; null past the last. */
 struct link *sim_link(struct sim *sim, uint32_t index);
-/* What a host's data on a lane passes first; null where lanes are alike. These come last among the links. */
+/* Returns the link that stands for a host's lane; null where lanes do not differ. These come last among the links. */
 struct link *sim_lane(struct sim *sim, uint32_t host, uint32_t lane);
 
 /* From now on packets with more data than that vanish; 0: none do. */
 void sim_path_payload(struct sim *sim, uint32_t payload);
 
 uint64_t sim_now_ns(const struct sim *sim);
-/* When the next packet arrives somewhere; UINT64_MAX: none is under way. */
+/* Returns when the next packet arrives anywhere; UINT64_MAX if none is under way. */
 uint64_t sim_next_ns(const struct sim *sim);
-/* Handles everything due up to `until_ns` and moves the time there. */
+/* Handles every arrival up to `until_ns` and moves the time there. */
 void sim_run_until(struct sim *sim, uint64_t until_ns);
-/* The next host that has something to poll; -1 when there is none. Each is named once until polled. */
+/* Returns the next host that has something to poll, -1 if there is none. A host is named once until it is polled. */
 int64_t sim_woken(struct sim *sim);
 
-/* A host that is dead receives and sends nothing. */
+/* Whether the host's fabric was closed, which a context does when it is closed. It cannot be opened again. */
+bool sim_closed(const struct sim *sim, uint32_t host);
+
+/* From now on the host neither receives nor sends. */
 void sim_kill(struct sim *sim, uint32_t host);
-/* The host's clock jumps ahead. */
+/* Moves the host's clock ahead of the others by this much more. */
 void sim_jump(struct sim *sim, uint32_t host, uint64_t by_ns);
 
-/* What a test may want to count, and cannot see from outside. */
+/* Events inside the network that a test may want to count. */
 enum sim_sight {
-	SIM_LOST,	  /* a packet did not survive a link */
-	SIM_LATE_LANDING, /* one landed while its window was closing */
-	SIM_LATE_FENCE,	  /* a fence waited for completions that were not yet taken */
+	/* A link lost a packet. */
+	SIM_LOST,
+	/* A packet landed while its window was being closed. */
+	SIM_LATE_LANDING,
+	/* A fence waited for completions that had not been polled. */
+	SIM_LATE_FENCE,
 };
 struct sim_seen {
 	enum sim_sight what;
-	bool again;		/* data sent before */
-	const uint8_t *control; /* null for data */
+	/* True for data that had been sent before. */
+	bool again;
+	/* Content of a control datagram; null for data. */
+	const uint8_t *control;
 	uint32_t length;
 };
 typedef void sim_observer(void *arg, const struct sim_seen *seen);
 void sim_observe(struct sim *sim, sim_observer *observer, void *arg);
 
-/* Packet arrivals handled so far, hops included; what became of time in a scale run. */
+/* Returns the number of packet arrivals so far, at switches too. */
 uint64_t sim_events(const struct sim *sim);
-/* A hash over everything that arrived anywhere and when. */
+/* Returns a hash over every arrival: which packet, where and when. */
 uint64_t sim_hash(const struct sim *sim);
-/* Packets under way, for leak checks. */
+/* Returns the number of packets that are under way or wait to be polled, for leak checks. */
 uint32_t sim_packets(const struct sim *sim);
 
 #endif

@@ -1,30 +1,23 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Topologies: nodes, the wires between them, and which to take. Routes are computed, not stored: with thousands of hosts
- * tables would be the largest thing in the world.
+ * Topologies: the nodes of a network, the links between them, and the routes. Routes are computed and not stored, because
+ * routing tables for thousands of hosts would take more memory than anything else.
  *
- *	pair    host 0 - host 1                                   wires 0 -> 1, 1 -> 0
- *	star    hosts - one switch                                wire 2h up, 2h + 1 down
- *	ring    hosts - site switch, sites in a ring              then 2s to the next site, 2s + 1 to the one before
- *	clos    hosts - leaf, every leaf - every spine            then 2 (leaf * spines + spine) up, + 1 down
+ *	pair    host 0 - host 1                        links 0: from 0 to 1, 1: from 1 to 0
+ *	star    hosts - one switch                     link 2h: host h to the switch, 2h + 1: back
+ *	ring    hosts - site switch, sites in a ring   then for site s, 2s: to the next site, 2s + 1: to the previous one
+ *	clos    hosts - leaf, every leaf - every spine then 2 (leaf * spines + spine): leaf to spine, + 1: back
  *
- * Nodes: hosts first, then leaves (sites, the switch), then spines.
+ * Nodes are numbered: hosts first, then leaves (sites, the switch), then spines.
  */
 #include <errno.h>
 #include <stdlib.h>
 
-#include "fabric/sim/world.h"
+#include "fabric/sim/network.h"
 
 static uint32_t leaves(const struct sim_shape_attr *shape)
 {
 	return shape->shape == SIM_STAR ? 1 : shape->leaves;
-}
-
-uint32_t topology_nodes(const struct sim_shape_attr *shape)
-{
-	if (shape->shape == SIM_PAIR)
-		return 2;
-	return shape->hosts + leaves(shape) + (shape->shape == SIM_CLOS ? shape->spines : 0);
 }
 
 static uint32_t leaf_of(const struct sim_shape_attr *shape, uint32_t host)
@@ -47,7 +40,7 @@ static uint32_t wire_count(const struct sim_shape_attr *shape)
 	return 0;
 }
 
-/* With lanes that differ there is a stretch for each lane of each host, from the host to itself, behind all others. */
+/* Where lanes differ, each lane of each host has a link from the host to itself. These links come after all others. */
 static uint32_t lane_wires(const struct sim_shape_attr *shape)
 {
 	return shape->uneven ? SIM_LANES_MAX * shape->hosts : 0;
@@ -71,13 +64,12 @@ static bool sane(const struct sim_shape_attr *shape)
 	return true;
 }
 
-static void lay(struct sim *sim, uint32_t index, uint32_t from, uint32_t to,
-		const struct link_attr *attr)
+/* Makes the link with this index, which ends at node `to`. */
+static void lay(struct sim *sim, uint32_t index, uint32_t to, const struct link_attr *attr)
 {
 	struct wire *wire = &sim->wires[index];
 
 	link_init(&wire->link, attr, rng_u64(&sim->rng));
-	wire->from_node = from;
 	wire->to_node = to;
 }
 
@@ -90,27 +82,27 @@ static void lay_all(struct sim *sim)
 		struct link_attr attr = shape->lane[i % SIM_LANES_MAX];
 
 		attr.rate_bps = 0;
-		lay(sim, wire_count(shape) + i, i / SIM_LANES_MAX, i / SIM_LANES_MAX, &attr);
+		lay(sim, wire_count(shape) + i, i / SIM_LANES_MAX, &attr);
 	}
 	if (shape->shape == SIM_PAIR) {
-		lay(sim, 0, 0, 1, &shape->edge);
-		lay(sim, 1, 1, 0, &shape->edge);
+		lay(sim, 0, 1, &shape->edge);
+		lay(sim, 1, 0, &shape->edge);
 		return;
 	}
 	for (uint32_t host = 0; host < shape->hosts; host++) {
-		lay(sim, 2 * host, host, leaf + leaf_of(shape, host), &shape->edge);
-		lay(sim, 2 * host + 1, leaf + leaf_of(shape, host), host, &shape->edge);
+		lay(sim, 2 * host, leaf + leaf_of(shape, host), &shape->edge);
+		lay(sim, 2 * host + 1, host, &shape->edge);
 	}
 	for (uint32_t i = 0; shape->shape == SIM_RING && i < shape->leaves; i++) {
-		lay(sim, next + 2 * i, leaf + i, leaf + (i + 1) % shape->leaves, &shape->core);
-		lay(sim, next + 2 * i + 1, leaf + i, leaf + (i + shape->leaves - 1) % shape->leaves,
+		lay(sim, next + 2 * i, leaf + (i + 1) % shape->leaves, &shape->core);
+		lay(sim, next + 2 * i + 1, leaf + (i + shape->leaves - 1) % shape->leaves,
 		    &shape->core);
 	}
 	for (uint32_t i = 0; shape->shape == SIM_CLOS && i < shape->leaves * shape->spines; i++) {
 		uint32_t spine = leaf + shape->leaves + i % shape->spines;
 
-		lay(sim, next + 2 * i, leaf + i / shape->spines, spine, &shape->core);
-		lay(sim, next + 2 * i + 1, spine, leaf + i / shape->spines, &shape->core);
+		lay(sim, next + 2 * i, spine, &shape->core);
+		lay(sim, next + 2 * i + 1, leaf + i / shape->spines, &shape->core);
 	}
 }
 
@@ -123,7 +115,7 @@ int sim_build(struct sim *sim, const struct sim_shape_attr *shape, const struct 
 	sim->shape = *shape;
 	sim->wire_count = wire_count(shape) + lane_wires(shape);
 	sim->wires = calloc(sim->wire_count, sizeof(*sim->wires));
-	sim->hosts = calloc(shape->hosts, sizeof(struct endpoint *));
+	sim->hosts = calloc(shape->hosts, sizeof(struct sim_endpoint *));
 	if (!sim->wires || !sim->hosts)
 		return -ENOMEM;
 	lay_all(sim);
@@ -135,7 +127,7 @@ int sim_build(struct sim *sim, const struct sim_shape_attr *shape, const struct 
 	return heap_reserve(&sim->due, (size_t)sim->wire_count + shape->hosts + sim->packets.count);
 }
 
-/* The shorter way round; half-way both are as short, and the packet's entropy decides. */
+/* Returns the link of the shorter way round the ring. Where both ways are equally long the packet's entropy decides. */
 static struct wire *around(struct sim *sim, uint32_t site, uint32_t target, uint32_t entropy)
 {
 	uint32_t sites = sim->shape.leaves;
@@ -157,7 +149,8 @@ struct wire *route(struct sim *sim, uint32_t node, uint32_t to, uint32_t entropy
 		return &sim->wires[2 * node];
 	leaf = node - shape->hosts;
 	target = leaf_of(shape, to);
-	if (leaf >= leaves(shape)) /* a spine */
+	/* The node is a spine. */
+	if (leaf >= leaves(shape))
 		return &sim->wires[core + 2 * (target * shape->spines + leaf - leaves(shape)) + 1];
 	if (leaf == target)
 		return &sim->wires[2 * to + 1];

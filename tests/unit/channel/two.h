@@ -16,7 +16,7 @@
 
 #include <godwit/channel.h>
 
-#include "simulation/world.h"
+#include "sim/world.h"
 
 #define US UINT64_C(1000)
 #define MS UINT64_C(1000000)

@@ -11,7 +11,6 @@
 #include <godwit/auto.h>
 #include <godwit/bounded.h>
 
-#include "fabric/sim/world.h"
 #include "message/state.h"
 
 #define LENGTH	 300001u

@@ -19,7 +19,7 @@
 
 #include <godwit/scheme.h>
 
-#include "simulation/world.h"
+#include "sim/world.h"
 #include "wire/control.h"
 
 #define US UINT64_C(1000)

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "hosts.h"
-#include "simulation/world.h"
+#include "sim/world.h"
 
 #define DELAY_NS 1000
 #define LENGTH	 200000

@@ -4,8 +4,16 @@
 #include <stdlib.h>
 
 #include "base/list.h"
-#include "message/context.h"
-#include "simulation/world.h"
+#include "message/private.h"
+#include "sim/world.h"
+
+/* The host's context, or null. Its owner may have closed it with gw_context_close(), of which only the fabric hears. */
+static struct gw_context *context_of(struct world *world, struct world_host *host)
+{
+	if (host->ctx && sim_closed(world->sim, host->index))
+		host->ctx = NULL;
+	return host->ctx;
+}
 
 static uint64_t to_world_ns(const struct world *world, const struct world_host *host,
 			    uint64_t local_ns)
@@ -23,43 +31,76 @@ static void reschedule(struct world *world, struct world_host *host)
 	uint64_t at;
 
 	heap_remove(&world->due, &host->due);
-	if (!host->ctx || host->stalled)
+	if (!context_of(world, host) || host->stalled)
 		return;
-	at = to_world_ns(world, host, context_deadline_ns(host->ctx));
+	at = to_world_ns(world, host, gw_private_deadline_ns(host->ctx));
 	if (at != UINT64_MAX)
 		heap_insert(&world->due, &host->due, at < now ? now : at);
 }
 
-static void run(struct world *world, struct world_host *host)
+/* Returns whether there was anything to do. A host that did something may have more to do at the same time. */
+static bool run(struct world *world, struct world_host *host)
 {
-	if (!host->ctx || host->stalled)
-		return;
+	bool worked = false;
+
+	if (!context_of(world, host) || host->stalled)
+		return false;
 	world->turns++;
-	/* Whoever did something may have more to do at this very moment. */
-	while (gw_progress(host->ctx) > 0)
+	while (gw_progress(host->ctx) > 0) {
 		world->turns++;
+		worked = true;
+	}
 	reschedule(world, host);
+	return worked;
 }
 
-int world_open(struct world *world, const struct sim_attr *sim, const struct sim_shape_attr *shape,
-	       const struct sim_host_attr *host, const struct gw_context_attr *ctx)
+int world_build(struct world *world, const struct sim_attr *sim, const struct sim_shape_attr *shape,
+		const struct sim_host_attr *host)
 {
 	int error = sim_create(sim, &world->sim);
 
 	if (error)
 		return error;
-	world->host_count = 0;
-	world->turns = 0;
 	heap_init(&world->due);
 	world->hosts = calloc(shape->hosts, sizeof(*world->hosts));
 	error = world->hosts ? sim_build(world->sim, shape, host) : -ENOMEM;
 	if (!error)
 		error = heap_reserve(&world->due, shape->hosts);
-	for (uint32_t i = 0; !error && i < shape->hosts; i++) {
+	if (error)
+		goto free_world;
+	for (uint32_t i = 0; i < shape->hosts; i++)
 		world->hosts[i].index = i;
-		error = context_open_on(sim_host(world->sim, i), ctx, &world->hosts[i].ctx);
-		world->host_count = i + 1;
-	}
+	world->host_count = shape->hosts;
+	world->turns = 0;
+	return 0;
+
+free_world:
+	heap_destroy(&world->due);
+	sim_destroy(world->sim);
+	free(world->hosts);
+	return error;
+}
+
+int world_context_open(struct world *world, uint32_t host, const struct gw_context_attr *attr)
+{
+	struct fabric *fabric = sim_host(world->sim, host);
+
+	if (!fabric)
+		return -EINVAL;
+	if (world->hosts[host].ctx || sim_closed(world->sim, host))
+		return -EBUSY;
+	return gw_private_context_open(fabric, attr, &world->hosts[host].ctx);
+}
+
+int world_open(struct world *world, const struct sim_attr *sim, const struct sim_shape_attr *shape,
+	       const struct sim_host_attr *host, const struct gw_context_attr *ctx)
+{
+	int error = world_build(world, sim, shape, host);
+
+	if (error)
+		return error;
+	for (uint32_t i = 0; !error && i < shape->hosts; i++)
+		error = world_context_open(world, i, ctx);
 	if (error)
 		world_close(world);
 	return error;
@@ -68,7 +109,7 @@ int world_open(struct world *world, const struct sim_attr *sim, const struct sim
 void world_close(struct world *world)
 {
 	for (uint32_t i = 0; i < world->host_count; i++)
-		if (world->hosts[i].ctx)
+		if (context_of(world, &world->hosts[i]))
 			gw_context_close(world->hosts[i].ctx);
 	heap_destroy(&world->due);
 	sim_destroy(world->sim);
@@ -79,20 +120,37 @@ void world_touch(struct world *world, uint32_t host)
 {
 	struct world_host *h = &world->hosts[host];
 
-	if (!h->ctx || h->stalled)
+	if (!context_of(world, h) || h->stalled)
 		return;
 	heap_remove(&world->due, &h->due);
 	heap_insert(&world->due, &h->due, sim_now_ns(world->sim));
 }
 
+void world_settle(struct world *world)
+{
+	bool worked = true;
+
+	while (worked) {
+		worked = false;
+		for (uint32_t i = 0; i < world->host_count; i++)
+			worked |= run(world, &world->hosts[i]);
+	}
+}
+
+uint64_t world_next_ns(const struct world *world)
+{
+	const struct heap_node *node = heap_min(&world->due);
+	uint64_t at = sim_next_ns(world->sim);
+
+	return node && node->key < at ? node->key : at;
+}
+
 bool world_step(struct world *world, uint64_t until_ns)
 {
-	struct heap_node *node = heap_min(&world->due);
-	uint64_t at = sim_next_ns(world->sim);
+	uint64_t at = world_next_ns(world);
+	struct heap_node *node;
 	int64_t woken;
 
-	if (node && node->key < at)
-		at = node->key;
 	if (at > until_ns) {
 		sim_run_until(world->sim, until_ns);
 		return false;
@@ -111,9 +169,10 @@ void world_kill(struct world *world, uint32_t host)
 {
 	struct world_host *h = &world->hosts[host];
 
-	if (!h->ctx)
+	if (!context_of(world, h))
 		return;
-	sim_kill(world->sim, host); /* first: a dead host says no farewell */
+	/* A host that is dead sends nothing, so that the peers hear of no close. */
+	sim_kill(world->sim, host);
 	gw_context_close(h->ctx);
 	h->ctx = NULL;
 	heap_remove(&world->due, &h->due);

@@ -1,20 +1,21 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The world's clockwork. Packets on a wire arrive in the order they entered, unless jitter or reordering says otherwise,
- * so each wire keeps a plain queue and only its first packet's time stands in the heap. The heap then has the size of
- * the network, not of the traffic, which is what makes millions of packets a second possible. The few that overtake go
- * into the heap themselves.
+ * Events and time. The packets on a link arrive in the order in which they entered it, except where jitter or reordering
+ * change that. So each link keeps its packets in a queue, and only the arrival time of the first is in the heap of events.
+ * The heap then grows with the number of links and not with the number of packets, which makes millions of packets a second
+ * possible. A packet that would arrive before the last one in the queue gets a place of its own in the heap.
  */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "fabric/sim/world.h"
+#include "fabric/sim/network.h"
 
 #define DEFAULT_PAYLOAD 4096
-#define CONTROL_MAX	1024 /* control carries its bytes in every run */
-#define PACKETS_TEST	(1u << 16)
-#define PACKETS_SCALE	(1u << 21)
+/* Largest control datagram. Control packets have content in scale runs, too. */
+#define CONTROL_MAX   1024
+#define PACKETS_TEST  (1u << 16)
+#define PACKETS_SCALE (1u << 21)
 
 int sim_create(const struct sim_attr *attr, struct sim **out)
 {
@@ -36,7 +37,7 @@ int sim_create(const struct sim_attr *attr, struct sim **out)
 	list_init(&sim->members);
 	if (pool_init(&sim->packets, sizeof(struct packet), packets) ||
 	    pool_init(&sim->payloads, payload, packets) ||
-	    pool_init(&sim->windows, sizeof(struct window), PACKETS_TEST)) {
+	    pool_init(&sim->windows, sizeof(struct sim_window), PACKETS_TEST)) {
 		sim_destroy(sim);
 		return -ENOMEM;
 	}
@@ -169,13 +170,12 @@ static struct wire *first_wire(struct sim *sim, struct packet *packet, uint32_t 
 	return wire ? wire : route(sim, node, packet->to, packet_entropy(packet));
 }
 
-/* Sends a packet out of a node: onto the wire towards its host, if the wire lets it. */
 void packet_launch(struct sim *sim, struct packet *packet, uint32_t node)
 {
 	packet_enter(sim, packet, first_wire(sim, packet, node));
 }
 
-void endpoint_wake(struct endpoint *endpoint)
+void endpoint_wake(struct sim_endpoint *endpoint)
 {
 	if (endpoint->woken || endpoint->dead)
 		return;
@@ -186,11 +186,11 @@ void endpoint_wake(struct endpoint *endpoint)
 int64_t sim_woken(struct sim *sim)
 {
 	struct list *item = list_first(&sim->woken);
-	struct endpoint *endpoint;
+	struct sim_endpoint *endpoint;
 
 	if (!item)
 		return -1;
-	endpoint = container_of(item, struct endpoint, wake);
+	endpoint = container_of(item, struct sim_endpoint, wake);
 	list_del(item);
 	endpoint->woken = false;
 	return endpoint->host;
@@ -218,7 +218,7 @@ static void arrive(struct sim *sim, struct packet *packet)
 		packet_launch(sim, packet, packet->node);
 }
 
-/* What the heap's node belongs to: told by where it lies. */
+/* Handles the first event of the heap. The address of its heap node tells what it belongs to: a link, a packet, a host. */
 static void fire(struct sim *sim, struct heap_node *node)
 {
 	char *at = (char *)node;
@@ -230,7 +230,7 @@ static void fire(struct sim *sim, struct heap_node *node)
 
 		wire->head = packet->next;
 		if (wire->head) {
-			/* Many packets later, when this wire's turn comes again, the next one lies ready. */
+			/* The next packet of this link is needed many events from now: it is in the cache by then. */
 			__builtin_prefetch(wire->head->next);
 			heap_update(&sim->due, &wire->due, wire->head->at_ns);
 		} else {
@@ -244,7 +244,7 @@ static void fire(struct sim *sim, struct heap_node *node)
 	if (pool_owns_live(&sim->packets, container_of(node, struct packet, loose))) {
 		arrive(sim, container_of(node, struct packet, loose));
 	} else {
-		endpoint_read(container_of(node, struct endpoint, read_due));
+		endpoint_read(container_of(node, struct sim_endpoint, read_due));
 	}
 }
 
@@ -316,9 +316,14 @@ uint32_t sim_packets(const struct sim *sim)
 	return pool_used(&sim->packets);
 }
 
+bool sim_closed(const struct sim *sim, uint32_t host)
+{
+	return sim->hosts[host]->closed;
+}
+
 void sim_kill(struct sim *sim, uint32_t host)
 {
-	struct endpoint *endpoint = sim->hosts[host];
+	struct sim_endpoint *endpoint = sim->hosts[host];
 
 	endpoint->dead = true;
 	endpoint_forget(endpoint);
