@@ -10,7 +10,7 @@
 #include <stdint.h>
 
 #include "options.h"
-#include "protocol.h"
+#include "tools/file/protocol.h"
 #include "rendezvous.h"
 
 struct report;

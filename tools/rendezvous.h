@@ -12,7 +12,7 @@
 #include <sys/socket.h>
 
 #include "options.h"
-#include "protocol.h"
+#include "tools/file/protocol.h"
 
 struct report;
 

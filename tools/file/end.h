@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * One end of a transfer: a context on the right address, one queue pair, and registered memory cut
+ * into pieces. A piece is one message's buffer; at most RING_PIECES of the file are under way at once,
+ * which bounds the memory whatever the file's size.
+ */
+#ifndef TOOLS_FILE_END_H
+#define TOOLS_FILE_END_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <godwit/flow.h>
+#include <godwit/scheme.h>
+
+#include "tools/options.h"
+
+struct report;
+
+#define RING_PIECES 16
+
+enum piece_state { PIECE_IDLE, PIECE_OPEN, PIECE_ENDED };
+
+struct piece {
+	enum piece_state state;
+	int status; /* how it ended */
+	uint8_t *memory;
+	uint64_t length;  /* of the message, once it ended */
+	uint32_t packets; /* that landed, when receiving */
+	struct gw_send *send;
+	struct gw_recv *recv;
+};
+
+struct file_end {
+	struct gw_context *ctx;
+	struct gw_qp *qp;
+	struct gw_flow *flow; /* that what is sent is held back by */
+	struct gw_mr *mr;
+	uint8_t *memory;
+	size_t memory_bytes;
+	int gone; /* the status the peer went with, or 0 */
+	struct piece ring[RING_PIECES];
+	struct piece trailer;
+	struct piece verdict;
+};
+
+/* `local` is an address of this host; the ring's pieces are `block` bytes each, `pieces` of them. */
+int file_end_open(struct file_end *end, struct report *report, const struct options *options,
+		  const char *local, uint32_t block, unsigned pieces);
+
+/* The end that sends a file puts a controller in front of its queue pair, once that is connected. */
+int file_end_govern(struct file_end *end, struct report *report, const struct options *options);
+
+/* Tells the peer and gives everything back. Harmless on one that is not open. */
+void file_end_close(struct file_end *end);
+
+/* The piece must be idle. 0 or -errno of the library. */
+int file_end_send(struct file_end *end, struct piece *piece, uint64_t length);
+int file_end_recv(struct file_end *end, struct piece *piece, uint64_t length);
+
+/* Makes an ended piece idle again. */
+void piece_reuse(struct piece *piece);
+
+/* Sleeps until something happens, a tenth of a second at most, and does it. -EINTR when a signal asks to stop. */
+int file_end_wait(struct file_end *end);
+
+/* Does what there is to do without sleeping: call it between slow things. */
+void file_end_poll(struct file_end *end);
+
+#endif

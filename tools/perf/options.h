@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What `godwit perf` is told on the command line. Without a host it is the server, and what to measure is not its choice. */
+#ifndef TOOLS_PERF_OPTIONS_H
+#define TOOLS_PERF_OPTIONS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "tools/options.h"
+#include "plan.h"
+
+struct report;
+
+#define PERF_SIZES_MAX 64
+
+struct perf_options {
+	struct options common;
+	uint64_t memory_bytes; /* the most that messages may take */
+	bool keep;	       /* the server goes on after a test */
+	/* the client's */
+	struct perf_plan plan; /* but for the size, and for the depth where that was not given */
+	bool depth_given;
+	unsigned size_count;
+	uint64_t sizes[PERF_SIZES_MAX];
+};
+
+/* What is wrong goes into the report, as a usage error, and -EINVAL comes back. */
+int perf_options_parse(int argc, char **argv, struct report *report, struct perf_options *out);
+
+/* The whole plan for one size. Depth is lowered to what fits unless it was given. */
+struct perf_plan perf_options_plan(const struct perf_options *options, uint64_t size);
+
+#endif

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What `godwit qualify` found: a table for whoever watches, and a JSON object to send in. The object names no host and
+ * no address unless it is asked to; it ends with what was not verified, so that nobody reads more into it than it says.
+ */
+#ifndef TOOLS_QUALIFY_REPORT_H
+#define TOOLS_QUALIFY_REPORT_H
+
+#include <jansson.h>
+#include <stdbool.h>
+
+#include "case.h"
+#include "exchange.h"
+
+enum qualify_outcome { QUALIFY_PASSED, QUALIFY_FAILED, QUALIFY_SKIPPED, QUALIFY_OUTCOMES };
+
+struct qualify_findings {
+	bool print;	     /* the table */
+	bool with_addresses; /* in the object */
+	unsigned counts[QUALIFY_OUTCOMES];
+	bool kind_passed[QUALIFY_KINDS]; /* at both ends of a case that passed */
+	bool family_passed[2];		 /* IPv4, IPv6, on a device */
+	uint64_t repeated, marked, cnps;
+	json_t *cases;
+	unsigned own_devices, peer_devices;
+};
+
+/* A case that ran, both ends' view; or one that did not, and why. */
+void qualify_report_case(struct qualify_findings *findings, const struct qualify_case *what,
+			 const char *label, const struct qualify_result *own,
+			 const struct qualify_result *peer, const char *found);
+void qualify_report_skip(struct qualify_findings *findings, const struct qualify_case *what,
+			 const char *label, const char *why);
+
+/* Lines that the other end sent, fit for the object. */
+json_t *qualify_report_lines(const struct qualify_findings *findings, const json_t *lines);
+
+/* What this run says nothing about. */
+json_t *qualify_report_unverified(const struct qualify_findings *findings);
+
+#endif
