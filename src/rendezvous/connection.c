@@ -57,7 +57,7 @@ struct gw_rendezvous *connection_new(const struct identity *identity, bool serve
 	r->server = server;
 	r->fd = -1;
 	r->own_watch = (struct watch){ -1, -1 };
-	r->answer_deadline = WATCH_NEVER;
+	r->answer_deadline = r->alarm = WATCH_NEVER;
 	return r;
 }
 
@@ -80,25 +80,13 @@ static int out_of_memory(struct gw_rendezvous *r)
 	return connection_fail(r, -ENOMEM, "no memory for TLS");
 }
 
-static void greet(struct gw_rendezvous *r, enum frame_kind kind)
-{
-	struct frame_hello hello = { .service_version = r->identity.service_version };
-	uint8_t body[FRAME_HELLO];
-
-	snprintf(hello.service, sizeof(hello.service), "%s", r->identity.service);
-	snprintf(hello.library, sizeof(hello.library), "%s", gw_version());
-	frame_encode_hello(&hello, body);
-	/* The first frame of this end: there is room. */
-	connection_queue(r, kind, body, sizeof(body));
-}
-
 static void opened(struct gw_rendezvous *r)
 {
 	r->state = OPEN;
 	if (r->server)
 		return;
 	r->answer_deadline = watch_now() + r->identity.timeout_ns;
-	greet(r, FRAME_KIND_HELLO);
+	greeting_send(r, FRAME_KIND_HELLO);
 }
 
 int connection_begin(struct gw_rendezvous *r)
@@ -271,133 +259,7 @@ static int receive(struct gw_rendezvous *r)
 	return rc;
 }
 
-/* Drops the message that was handed out last. */
-static void consume(struct gw_rendezvous *r)
-{
-	if (!r->consumed)
-		return;
-	r->in_used -= r->consumed;
-	memmove(r->in, r->in + r->consumed, r->in_used);
-	r->consumed = 0;
-}
-
-/* ---- frames ---------------------------------------------------------------------------------------------------- */
-
-static int fail_frame(struct gw_rendezvous *r, int error, const struct frame_header *header)
-{
-	char wanted[FRAME_SERVICE + 16];
-
-	identity_peer(&r->identity, wanted);
-	if (error == -EPROTONOSUPPORT) {
-		snprintf(r->reply, sizeof(r->reply),
-			 "the caller speaks version %u of the rendezvous, this end version %u",
-			 header->version, FRAME_VERSION);
-		return connection_fail(
-			r, error, "%s speaks version %u of the rendezvous, this end version %u",
-			r->server ? "it" : r->peer, header->version, FRAME_VERSION);
-	}
-	if (r->greeted)
-		return connection_fail(r, error, "%s sent something that is not a message",
-				       r->peer);
-	if (r->server)
-		return connection_fail(r, error, "it is not %s", wanted);
-	return connection_fail(r, error, "what answers on %s is not %s", r->peer, wanted);
-}
-
-static int fail_eof(struct gw_rendezvous *r)
-{
-	char wanted[FRAME_SERVICE + 16];
-
-	if (r->server && !r->greeted)
-		return connection_fail(r, -ECONNRESET, "it hung up");
-	if (r->greeted)
-		return connection_fail(r, -ECONNRESET, "%s closed the connection", r->peer);
-	return connection_fail(
-		r, -ECONNRESET,
-		"%s hung up without an answer: it may be serving another, or is not %s", r->peer,
-		identity_peer(&r->identity, wanted));
-}
-
-static int check_hello(struct gw_rendezvous *r, const struct frame_hello *hello)
-{
-	const struct identity *own = &r->identity;
-
-	if (strcmp(hello->service, own->peer_service) != 0) {
-		snprintf(r->reply, sizeof(r->reply),
-			 "`%s` waits here for `%s`, and the caller is `%s`", own->service,
-			 own->peer_service, hello->service);
-		if (r->server)
-			return connection_fail(r, -EPROTO, "it is `%s`, not `%s`", hello->service,
-					       own->peer_service);
-		return connection_fail(r, -EPROTO, "what answers on %s is `%s`, not `%s`", r->peer,
-				       hello->service, own->peer_service);
-	}
-	if (hello->service_version != own->service_version) {
-		snprintf(
-			r->reply, sizeof(r->reply),
-			"the caller has version %u of the protocol of `%s` (Godwit %s), this end version %u (Godwit %s)",
-			hello->service_version, hello->service, hello->library,
-			own->service_version, gw_version());
-		return connection_fail(
-			r, -EPROTONOSUPPORT,
-			"%s has version %u of the protocol of `%s` (Godwit %s), this end version %u (Godwit %s)",
-			r->server ? "it" : r->peer, hello->service_version, hello->service,
-			hello->library, own->service_version, gw_version());
-	}
-	return 0;
-}
-
-/* The other end's first frame. */
-static int meet(struct gw_rendezvous *r, const struct frame_header *header, const uint8_t *body)
-{
-	enum frame_kind wanted = r->server ? FRAME_KIND_HELLO : FRAME_KIND_WELCOME;
-	int rc;
-
-	if (r->refusal_only)
-		return connection_fail(
-			r, -EACCES,
-			"%s has no secret, and this end has one: give both ends the same secret file",
-			r->peer);
-	if (header->kind != wanted || frame_decode_hello(body, header->length, &r->peer_hello))
-		return fail_frame(r, -EPROTO, header);
-	rc = check_hello(r, &r->peer_hello);
-	if (rc)
-		return rc;
-	r->greeted = true;
-	r->answer_deadline = WATCH_NEVER;
-	if (r->server)
-		greet(r, FRAME_KIND_WELCOME);
-	return 0;
-}
-
-/* Handles frames of the rendezvous itself. 1: one of the application is next. 0: none is there yet. */
-static int digest(struct gw_rendezvous *r, struct frame_header *header)
-{
-	char text[FRAME_TEXT + 1];
-
-	for (;;) {
-		int rc = frame_decode(r->in, r->in_used, header);
-
-		if (rc < 0)
-			return fail_frame(r, rc, header);
-		if (rc == 0)
-			return 0;
-		if (header->kind == FRAME_KIND_REFUSE) {
-			frame_decode_refusal(r->in + FRAME_HEADER, header->length, text);
-			return connection_fail(r, -ECONNREFUSED, "%s refused: %s", r->peer, text);
-		}
-		if (r->greeted && header->kind != FRAME_KIND_DESCRIPTION &&
-		    header->kind < GW_RENDEZVOUS_KIND_MIN)
-			return fail_frame(r, -EPROTO, header);
-		if (r->greeted)
-			return 1;
-		rc = meet(r, header, r->in + FRAME_HEADER);
-		if (rc)
-			return rc;
-		r->consumed = FRAME_HEADER + header->length;
-		consume(r);
-	}
-}
+/* ---- both ------------------------------------------------------------------------------------------------------ */
 
 static int check_answer(struct gw_rendezvous *r)
 {
@@ -420,13 +282,13 @@ static int exchange_bytes(struct gw_rendezvous *r)
 
 	/* What the other end said before it went away counts more than that it went away. */
 	if (rc == 0 && r->state == OPEN) {
-		ready = digest(r, &header);
+		ready = greeting_digest(r, &header);
 		if (ready < 0)
 			return ready;
 		if (ready == 0 && (r->eof || lost))
-			return fail_eof(r);
+			return greeting_fail_eof(r);
 	} else if (rc == 0 && (r->eof || lost)) {
-		return fail_eof(r);
+		return greeting_fail_eof(r);
 	}
 	if (rc == 0)
 		connection_flush(r);
@@ -439,7 +301,7 @@ int connection_step(struct gw_rendezvous *r)
 
 	if (r->state == FAILED)
 		return error_set(r->status, "%s", r->why);
-	consume(r);
+	greeting_consume(r);
 	if (r->state == CONNECTING) {
 		rc = attempt_step(r);
 		if (rc > 0)
@@ -462,8 +324,8 @@ int connection_next(struct gw_rendezvous *r, struct gw_rendezvous_message *out)
 		return error_set(r->status, "%s", r->why);
 	if (r->state != OPEN)
 		return -EAGAIN;
-	consume(r);
-	rc = digest(r, &header);
+	greeting_consume(r);
+	rc = greeting_digest(r, &header);
 	if (rc <= 0)
 		return rc ? rc : -EAGAIN;
 	*out = (struct gw_rendezvous_message){ .kind = header.kind,
@@ -491,8 +353,10 @@ void connection_rewatch(struct gw_rendezvous *r)
 	}
 	if (r->fd >= 0 && watch_change(r->watch, r->fd, r->watched, events) == 0)
 		r->watched = events;
-	if (r->watch == &r->own_watch)
+	if (r->watch == &r->own_watch && r->alarm != deadline) {
+		r->alarm = deadline;
 		watch_until(r->watch, deadline);
+	}
 }
 
 int connection_export(struct gw_rendezvous *r, const char *label, uint8_t *out, size_t length)

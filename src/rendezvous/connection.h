@@ -63,6 +63,8 @@ struct gw_rendezvous {
 	struct watch *watch;
 	struct watch own_watch;
 	uint32_t watched;
+	/* deadline that the connection's own watch is set to */
+	uint64_t alarm;
 
 	struct attempt attempt;
 	/* when the other end must have answered */
@@ -137,6 +139,18 @@ void connection_rewatch(struct gw_rendezvous *r);
 
 /* Key material of a connection with a secret, for other transports. -ENOTCONN: there is none. */
 int connection_export(struct gw_rendezvous *r, const char *label, uint8_t *out, size_t length);
+
+/* greeting.c: queues this end's hello or welcome. */
+void greeting_send(struct gw_rendezvous *r, enum frame_kind kind);
+
+/* greeting.c: handles frames of the rendezvous itself. 1: one of the application is next. 0: none is there yet. */
+int greeting_digest(struct gw_rendezvous *r, struct frame_header *header);
+
+/* greeting.c: drops the message that was handed out last. */
+void greeting_consume(struct gw_rendezvous *r);
+
+/* greeting.c: fails because the other end closed. */
+int greeting_fail_eof(struct gw_rendezvous *r);
 
 /* connect.c: goes on with TCP. 1: connected. 0: not yet. -errno. */
 int attempt_step(struct gw_rendezvous *r);
