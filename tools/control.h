@@ -1,19 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the two ends of a measurement tell each other. The TCP connection of the rendezvous stays open for it, apart from
- * the packets that are measured; whoever dies hangs up, and the other knows at once.
+ * The control connection of `perf` and `qualify`: the rendezvous stays open while packets are measured, apart from them,
+ * and carries what the two ends agree on. An end that dies closes it, and the other knows at once. Either end may refuse
+ * at any time, with the reason why it gave up.
  *
- *	client -> server	plan			for each size
- *	server -> client	accept, or refuse	a sentence
- *	client -> server	queue pair, ...		one record each
- *	server -> client	queue pair, ...		it has receives posted by now
- *	both			ready			before warm-up and measurement: nothing of the last phase is open
- *	both			go			then the clock of the one that says it runs
- *	both			sent			under a scheme that repairs nothing: no packet is left to come
- *	both			counter, ..., result
- *	client -> server	the next plan, or end
- *
- * A refuse may come at any time, with the reason why its sender gave up.
+ * Every function explains in the report what goes wrong.
  */
 #ifndef TOOLS_CONTROL_H
 #define TOOLS_CONTROL_H
@@ -22,40 +13,49 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "options.h"
-#include "tools/file/protocol.h"
-#include "rendezvous.h"
+#include <godwit/rendezvous.h>
+
+#include "tools/options.h"
 
 struct gw_context;
 struct report;
 
-struct perf_talk {
-	struct connection connection;
-	struct report *report; /* knows the peer's name */
+struct control {
+	/* null when closed */
+	struct gw_rendezvous *rendezvous;
+	/* knows the peer's name */
+	struct report *report;
 	const struct options *options;
-	struct gw_context *ctx; /* to be kept going while we wait, or null */
-	bool pending;		/* a record came before it was waited for */
-	bool lost;		/* nobody is there to be told anything */
-	struct protocol_header header;
-	uint8_t body[PROTOCOL_BODY_MAX];
+	/* context to be kept going while this end waits, or null */
+	struct gw_context *ctx;
+	/* a message was received before it was waited for */
+	bool pending;
+	/* the connection is gone: the peer cannot be told anything */
+	bool lost;
+	/* the last message */
+	uint32_t kind;
+	uint32_t length;
+	uint8_t body[GW_RENDEZVOUS_MESSAGE_MAX];
 };
 
-/* Both explain what goes wrong. */
-int perf_talk_say(struct perf_talk *talk, enum protocol_kind kind, const void *body, size_t length);
+int control_send(struct control *control, uint32_t kind, const void *body, size_t length);
 
-/* Waits, --timeout at most, for the next record, which then lies in talk->header and talk->body. */
-int perf_talk_hear(struct perf_talk *talk);
+/* Waits, --timeout at most, for the next message, which is then in kind, length and body. */
+int control_recv(struct control *control);
 
-/* The same, for one of this kind. */
-int perf_talk_hear_kind(struct perf_talk *talk, enum protocol_kind kind);
+/* The same, for a message of this kind. */
+int control_expect(struct control *control, uint32_t kind);
 
-/* Whether all is well, without waiting: for the time between. */
-int perf_talk_watch(struct perf_talk *talk);
+/* Reads a message if one has come (`pending`), and fails if the peer is gone. Does not wait. */
+int control_poll(struct control *control);
 
-/* The queue pair is gone: a moment for the peer's own words on why, then ours. Returns `error`. */
-int perf_talk_explain_loss(struct perf_talk *talk, int error);
+/* The queue pair is gone: waits a moment for the peer's own reason, then reports ours. Returns `error`. */
+int control_explain_loss(struct control *control, int error);
 
-/* The last word when something failed here: the peer is told why. Closes. */
-void perf_talk_give_up(struct perf_talk *talk);
+/* Reports that a message makes no sense. */
+int control_explain_nonsense(struct control *control);
+
+/* Closes. If something failed here, the peer is told why. */
+void control_give_up(struct control *control);
 
 #endif

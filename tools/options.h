@@ -35,6 +35,7 @@ struct options {
 	uint16_t udp_port;
 	bool udp_port_given;
 	uint64_t timeout_ns;
+	const char *secret_file; /* NULL: no secret at the rendezvous */
 	/* send only */
 	uint32_t block;
 	char congestion[CONGESTION_BYTES]; /* the controller's name */
@@ -60,6 +61,7 @@ enum option_id {
 	OPTION_PORT,
 	OPTION_QUIET,
 	OPTION_REORDER,
+	OPTION_SECRET_FILE,
 	OPTION_SEED,
 	OPTION_TIMEOUT,
 	OPTION_TRAFFIC_CLASS,
@@ -79,6 +81,7 @@ enum option_id {
 		{ "port", required_argument, NULL, OPTION_PORT },                                  \
 		{ "quiet", no_argument, NULL, OPTION_QUIET },                                      \
 		{ "reorder", required_argument, NULL, OPTION_REORDER },                            \
+		{ "secret-file", required_argument, NULL, OPTION_SECRET_FILE },                    \
 		{ "seed", required_argument, NULL, OPTION_SEED },                                  \
 		{ "timeout", required_argument, NULL, OPTION_TIMEOUT },                            \
 		{ "traffic-class", required_argument, NULL, OPTION_TRAFFIC_CLASS },                \
@@ -114,15 +117,16 @@ int options_parse(int argc, char **argv, bool sending, struct report *report, st
 #define OPTIONS_USAGE_ICRC                                                                         \
 	"  --icrc on|off   off: no ICRC in the packets, if the other end says so too (default on)\n"
 
-#define OPTIONS_USAGE                                                                              \
-	"  --port P        TCP port of the rendezvous (default 4791)\n"                            \
-	"  --udp-port P    UDP port for this end's packets, 0 for any (default 4791)\n"            \
-	"  --timeout S     give up when the other end is silent for S seconds (default 10)\n"      \
-	"  --json          print one JSON object instead of the final line, also on failure\n"     \
-	"  --quiet         print nothing but errors\n"                                             \
-	"  --drop P        lose this share of the packets sent, 0.05 or 5%\n"                      \
-	"  --dup P         send this share twice\n"                                                \
-	"  --reorder P     hold this share back behind the next few\n"                             \
+#define OPTIONS_USAGE                                                                                    \
+	"  --port P        TCP port of the rendezvous (default 4791)\n"                                  \
+	"  --secret-file F refuse an end that does not hold the secret in file F; see `godwit secret`\n" \
+	"  --udp-port P    UDP port for this end's packets, 0 for any (default 4791)\n"                  \
+	"  --timeout S     give up when the other end is silent for S seconds (default 10)\n"            \
+	"  --json          print one JSON object instead of the final line, also on failure\n"           \
+	"  --quiet         print nothing but errors\n"                                                   \
+	"  --drop P        lose this share of the packets sent, 0.05 or 5%\n"                            \
+	"  --dup P         send this share twice\n"                                                      \
+	"  --reorder P     hold this share back behind the next few\n"                                   \
 	"  --seed N        where those faults begin (default 0)\n"
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What commands with two ends have in common beyond their endpoint. */
+/* What commands with two ends have in common. */
 #ifndef TOOLS_SESSION_H
 #define TOOLS_SESSION_H
 
@@ -16,6 +16,9 @@ struct report;
 /* A file is cut into blocks of equal size, but for the last one; an empty file has none. */
 uint64_t session_blocks(uint64_t size, uint32_t block);
 uint64_t session_block_length(uint64_t size, uint32_t block, uint64_t index);
+
+/* Nanoseconds of the monotonic clock. */
+uint64_t session_now(void);
 
 double session_seconds(uint64_t ns);
 

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- *	header	 0 magic 8 | 8 version 2 | 10 kind 2 | 12 length 4
  *	hello	 0 size 8 | 8 block 4 | 12 mode 4 | 16 queue pair 128
  *	trailer	 0 magic 8 | 8 size 8 | 16 crc32 4 | 20 zero 12
  *	verdict	 0 magic 8 | 8 status 4 | 12 crc32 4 | 16 text
@@ -15,32 +14,8 @@
 
 enum { MAGIC = 8, VERDICT_TEXT = 16 };
 
-/* A line break in the first one shows up a path that mangles bytes, as FTP's text mode did. */
-static const uint8_t header_magic[MAGIC] = { 'G', 'o', 'd', 'w', 'i', 't', '\r', '\n' };
 static const uint8_t trailer_magic[MAGIC] = { 'G', 'w', 'T', 'r', 'a', 'i', 'l', 0 };
 static const uint8_t verdict_magic[MAGIC] = { 'G', 'w', 'V', 'e', 'r', 'd', 'c', 't' };
-
-void protocol_encode_header(const struct protocol_header *header, uint8_t out[PROTOCOL_HEADER])
-{
-	memcpy(out, header_magic, MAGIC);
-	put16(out + 8, header->version);
-	put16(out + 10, header->kind);
-	put32(out + 12, header->length);
-}
-
-int protocol_decode_header(const uint8_t in[PROTOCOL_HEADER], struct protocol_header *out)
-{
-	struct protocol_header header = {
-		.version = get16(in + 8),
-		.kind = get16(in + 10),
-		.length = get32(in + 12),
-	};
-
-	if (memcmp(in, header_magic, MAGIC) != 0)
-		return -EPROTO;
-	*out = header;
-	return 0;
-}
 
 void protocol_encode_hello(const struct protocol_hello *hello, uint8_t out[PROTOCOL_HELLO])
 {

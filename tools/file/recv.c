@@ -18,7 +18,6 @@
 #include "tools/options.h"
 #include "tools/progress.h"
 #include "protocol.h"
-#include "tools/rendezvous.h"
 #include "tools/report.h"
 #include "tools/session.h"
 #include "target.h"
@@ -30,7 +29,7 @@
 struct receiver {
 	struct options options;
 	struct report report;
-	struct connection connection;
+	struct gw_rendezvous *rendezvous;
 	struct file_end end;
 	struct progress progress;
 	struct target target;
@@ -156,7 +155,7 @@ static int transfer(struct receiver *receiver)
 			rc = check_trailer(receiver);
 		if (rc == 0)
 			rc = end->gone;
-		progress_update(&receiver->progress, receiver->arrived, rendezvous_now());
+		progress_update(&receiver->progress, receiver->arrived, session_now());
 	}
 	if (rc == 1)
 		return 0;
@@ -200,17 +199,18 @@ static void send_verdict(struct receiver *receiver, int status)
 	if (file_end_send(end, piece, protocol_encode_verdict(&verdict, piece->memory)))
 		return;
 	/* The library gives up after --timeout, so this ends. Once delivered, the sender says goodbye. */
-	while (!end->gone && rendezvous_now() < deadline) {
+	while (!end->gone && session_now() < deadline) {
 		if (file_end_wait(end))
 			return;
 		if (piece->state == PIECE_ENDED && deadline == UINT64_MAX)
-			deadline = rendezvous_now() + LINGER_NS;
+			deadline = session_now() + LINGER_NS;
 	}
 }
 
 static int refuse(struct receiver *receiver, int error)
 {
-	rendezvous_refuse(&receiver->connection, receiver->report.error);
+	gw_rendezvous_refuse(receiver->rendezvous, receiver->report.error);
+	receiver->rendezvous = NULL;
 	return error;
 }
 
@@ -219,7 +219,6 @@ static int answer(struct receiver *receiver)
 {
 	struct report *report = &receiver->report;
 	struct file_end *end = &receiver->end;
-	uint64_t deadline = rendezvous_now() + receiver->options.timeout_ns;
 	unsigned pieces;
 	struct gw_qp_info info;
 	int rc;
@@ -229,8 +228,9 @@ static int answer(struct receiver *receiver)
 	rc = target_reserve(&receiver->target, report, receiver->hello.size);
 	if (rc)
 		return refuse(receiver, rc);
-	rc = file_end_open(end, report, &receiver->options, receiver->connection.local,
-			   receiver->hello.block, pieces);
+	rc = file_end_open(end, report, &receiver->options,
+			   gw_rendezvous_local(receiver->rendezvous), receiver->hello.block,
+			   pieces);
 	if (rc)
 		return refuse(receiver, rc);
 	rc = gw_qp_connect(end->qp, &receiver->hello.qp);
@@ -245,32 +245,53 @@ static int answer(struct receiver *receiver)
 		report_fail(report, rc, "cannot post receives: %s", strerror(-rc));
 		return refuse(receiver, rc);
 	}
-	rc = rendezvous_write(&receiver->connection, PROTOCOL_KIND_ACCEPT, info.bytes,
-			      sizeof(info.bytes), deadline);
-	rendezvous_close(&receiver->connection);
+	rc = gw_rendezvous_send(receiver->rendezvous, PROTOCOL_KIND_ACCEPT, info.bytes,
+				sizeof(info.bytes));
+	gw_rendezvous_close(receiver->rendezvous);
+	receiver->rendezvous = NULL;
 	if (rc && rc != -EINTR)
 		report_fail(report, rc, "lost %s before anything arrived: %s; %s was not written",
-			    report->peer, strerror(-rc), receiver->options.file);
+			    report->peer, gw_rendezvous_error(), receiver->options.file);
 	return rc;
 }
 
-static int decode_hello(const uint8_t *body, size_t length, void *out)
+/* -EAGAIN: it does not describe a file, and was told so. */
+static int read_hello(struct receiver *receiver)
 {
-	return protocol_decode_hello(body, length, out);
+	static const char why[] = "its first message does not describe a file";
+	struct gw_rendezvous_message message;
+	int rc;
+
+	rc = gw_rendezvous_recv(receiver->rendezvous, &message);
+	if (rc == 0 && message.kind != PROTOCOL_KIND_HELLO)
+		rc = -EPROTO;
+	if (rc == 0)
+		rc = protocol_decode_hello(message.data, message.length, &receiver->hello);
+	if (rc == 0 || rc == -EINTR)
+		return rc;
+	report_warn(&receiver->report, "ignored a connection from %s: %s",
+		    gw_rendezvous_remote(receiver->rendezvous), why);
+	gw_rendezvous_refuse(receiver->rendezvous, why);
+	receiver->rendezvous = NULL;
+	return -EAGAIN;
 }
 
-/* Waits for someone who says hello properly. */
+/* Waits for a sender that describes a file. */
 static int meet(struct receiver *receiver)
 {
-	int listener, rc;
+	struct gw_rendezvous_listener *listener;
+	int rc;
 
 	rc = meet_listen(&receiver->report, &receiver->options, &listener);
 	if (rc)
 		return rc;
-	rc = meet_caller(&receiver->report, &receiver->options, listener, PROTOCOL_KIND_HELLO,
-			 decode_hello, &receiver->hello, &receiver->connection);
-	/* One file, one sender: whoever else is waiting is told so by the reset. */
-	close(listener);
+	do {
+		rc = meet_accept(&receiver->report, listener, &receiver->rendezvous);
+		if (rc == 0)
+			rc = read_hello(receiver);
+	} while (rc == -EAGAIN);
+	/* One file, one sender: the others that wait are told so by a reset. */
+	gw_rendezvous_listener_close(listener);
 	return rc;
 }
 
@@ -286,19 +307,20 @@ static int run(struct receiver *receiver)
 	rc = meet(receiver);
 	if (rc)
 		return rc;
-	snprintf(report->peer, sizeof(report->peer), "%s", receiver->connection.remote);
+	snprintf(report->peer, sizeof(report->peer), "%s",
+		 gw_rendezvous_remote(receiver->rendezvous));
 	rc = answer(receiver);
 	if (rc)
 		return rc;
 
 	report->have_packets = true;
-	started = rendezvous_now();
+	started = session_now();
 	progress_start(&receiver->progress, receiver->options.quiet, receiver->hello.size, started);
 	rc = transfer(receiver);
 	if (rc == 0)
 		rc = commit(receiver);
 	progress_clear(&receiver->progress);
-	report->seconds = session_seconds(rendezvous_now() - started);
+	report->seconds = session_seconds(session_now() - started);
 	report->bytes = receiver->arrived;
 	if (rc != -EINTR)
 		send_verdict(receiver, rc);
@@ -319,7 +341,7 @@ static void conclude(struct receiver *receiver)
 
 static int recv_run(int argc, char **argv)
 {
-	struct receiver receiver = { .target = { .fd = -1 }, .connection = { .fd = -1 } };
+	struct receiver receiver = { .target = { .fd = -1 } };
 	struct report *report = &receiver.report;
 	int rc;
 
@@ -335,7 +357,7 @@ static int recv_run(int argc, char **argv)
 	else
 		session_explain_signal(report, rc);
 	file_end_close(&receiver.end);
-	rendezvous_close(&receiver.connection);
+	gw_rendezvous_close(receiver.rendezvous);
 	target_close(&receiver.target);
 	return report_finish(report);
 }

@@ -20,7 +20,6 @@
 #include "tools/options.h"
 #include "tools/progress.h"
 #include "protocol.h"
-#include "tools/rendezvous.h"
 #include "tools/report.h"
 #include "tools/session.h"
 #include "tools/text.h"
@@ -28,7 +27,7 @@
 struct sender {
 	struct options options;
 	struct report report;
-	struct connection connection;
+	struct gw_rendezvous *rendezvous;
 	struct file_end end;
 	struct progress progress;
 	int fd;
@@ -66,14 +65,14 @@ static int open_source(struct sender *sender)
 	return 0;
 }
 
+/* Sends what describes the file and this end, and connects to what comes back. */
 static int exchange(struct sender *sender)
 {
-	uint64_t deadline = rendezvous_now() + sender->options.timeout_ns;
 	struct protocol_hello hello = { .size = sender->size,
 					.block = sender->options.block,
 					.mode = sender->mode };
-	uint8_t body[PROTOCOL_BODY_MAX], encoded[PROTOCOL_HELLO];
-	struct protocol_header header = { 0 };
+	struct gw_rendezvous_message message;
+	uint8_t encoded[PROTOCOL_HELLO];
 	struct gw_qp_info info;
 	int rc;
 
@@ -82,18 +81,15 @@ static int exchange(struct sender *sender)
 		return report_fail(&sender->report, rc, "cannot describe the queue pair: %s",
 				   strerror(-rc));
 	protocol_encode_hello(&hello, encoded);
-	rc = rendezvous_write(&sender->connection, PROTOCOL_KIND_HELLO, encoded, sizeof(encoded),
-			      deadline);
+	rc = gw_rendezvous_send(sender->rendezvous, PROTOCOL_KIND_HELLO, encoded, sizeof(encoded));
 	if (rc == 0)
-		rc = rendezvous_read(&sender->connection, body, deadline, &header);
+		rc = gw_rendezvous_recv(sender->rendezvous, &message);
 	if (rc)
-		return meet_explain(&sender->report, &sender->options, rc, &header);
-	if (header.kind == PROTOCOL_KIND_REFUSE)
-		return report_fail(&sender->report, -ECONNREFUSED, "%s refused: %.*s",
-				   sender->options.host, (int)header.length, (const char *)body);
-	if (header.kind != PROTOCOL_KIND_ACCEPT || header.length != PROTOCOL_ACCEPT)
-		return meet_explain(&sender->report, &sender->options, -EPROTO, &header);
-	memcpy(info.bytes, body, sizeof(info.bytes));
+		return meet_explain(&sender->report, rc);
+	if (message.kind != PROTOCOL_KIND_ACCEPT || message.length != PROTOCOL_ACCEPT)
+		return report_fail(&sender->report, -EPROTO,
+				   "%s sent something that makes no sense", sender->options.host);
+	memcpy(info.bytes, message.data, sizeof(info.bytes));
 	rc = gw_qp_connect(sender->end.qp, &info);
 	if (rc)
 		return session_explain_connect(&sender->report, sender->options.host, rc);
@@ -238,7 +234,7 @@ static int transfer(struct sender *sender)
 			rc = end->gone;
 		if (rc == 0)
 			rc = reap(sender);
-		progress_update(&sender->progress, sender->delivered, rendezvous_now());
+		progress_update(&sender->progress, sender->delivered, session_now());
 	}
 	reap(sender);
 	return explain_loss(sender, end->gone ? end->gone : rc);
@@ -253,24 +249,25 @@ static int run(struct sender *sender)
 	rc = open_source(sender);
 	if (rc)
 		return rc;
-	rc = rendezvous_connect(&sender->report, &sender->options, &sender->connection);
+	rc = meet_connect(&sender->report, &sender->options, &sender->rendezvous);
 	if (rc)
 		return rc;
 	pieces = sender->blocks < RING_PIECES ? (unsigned)sender->blocks : RING_PIECES;
 	rc = file_end_open(&sender->end, &sender->report, &sender->options,
-			   sender->connection.local, sender->options.block, pieces);
+			   gw_rendezvous_local(sender->rendezvous), sender->options.block, pieces);
 	if (rc)
 		return rc;
 	rc = exchange(sender);
 	if (rc)
 		return rc;
-	rendezvous_close(&sender->connection);
+	gw_rendezvous_close(sender->rendezvous);
+	sender->rendezvous = NULL;
 
-	started = rendezvous_now();
+	started = session_now();
 	progress_start(&sender->progress, sender->options.quiet, sender->size, started);
 	rc = transfer(sender);
 	progress_clear(&sender->progress);
-	sender->report.seconds = session_seconds(rendezvous_now() - started);
+	sender->report.seconds = session_seconds(session_now() - started);
 	sender->report.bytes = sender->delivered;
 	return rc;
 }
@@ -291,7 +288,7 @@ static void conclude(struct sender *sender)
 
 static int send_run(int argc, char **argv)
 {
-	struct sender sender = { .fd = -1, .connection = { .fd = -1 } };
+	struct sender sender = { .fd = -1 };
 	struct report *report = &sender.report;
 	int rc;
 
@@ -309,7 +306,7 @@ static int send_run(int argc, char **argv)
 	else
 		session_explain_signal(report, rc);
 	file_end_close(&sender.end);
-	rendezvous_close(&sender.connection);
+	gw_rendezvous_close(sender.rendezvous);
 	if (sender.fd >= 0)
 		close(sender.fd);
 	return report_finish(report);

@@ -19,7 +19,7 @@
 #define NAP_NS	 UINT64_C(50000000)
 #define WATCH_NS UINT64_C(50000000)
 
-static int say_flows(struct perf_bench *bench, struct perf_talk *talk)
+static int send_flows(struct perf_bench *bench, struct control *control)
 {
 	uint8_t info[PERF_INFO_MAX];
 	size_t length;
@@ -28,58 +28,58 @@ static int say_flows(struct perf_bench *bench, struct perf_talk *talk)
 	for (uint32_t i = 0; rc == 0 && i < bench->plan.qps; i++) {
 		rc = perf_flow_info(&bench->flows[i], info, &length);
 		if (rc)
-			return report_fail(talk->report, rc, "cannot describe queue pair %u: %s", i,
-					   strerror(-rc));
-		rc = perf_talk_say(talk, PROTOCOL_KIND_PERF_QP, info, length);
+			return report_fail(control->report, rc, "cannot describe queue pair %u: %s",
+					   i, strerror(-rc));
+		rc = control_send(control, PERF_KIND_QP, info, length);
 	}
 	return rc;
 }
 
-static int hear_flows(struct perf_bench *bench, struct perf_talk *talk)
+static int recv_flows(struct perf_bench *bench, struct control *control)
 {
 	int rc = 0;
 
 	for (uint32_t i = 0; rc == 0 && i < bench->plan.qps; i++) {
-		rc = perf_talk_hear_kind(talk, PROTOCOL_KIND_PERF_QP);
+		rc = perf_expect(control, PERF_KIND_QP);
 		if (rc)
 			return rc;
-		rc = perf_flow_connect(&bench->flows[i], talk->body, talk->header.length);
+		rc = perf_flow_connect(&bench->flows[i], control->body, control->length);
 		if (rc == -EPROTO)
-			return report_fail(talk->report, -EPROTO,
+			return report_fail(control->report, -EPROTO,
 					   "%s described a queue pair in a way that makes no sense",
-					   talk->report->peer);
+					   control->report->peer);
 		if (rc)
-			return session_explain_connect(talk->report, talk->report->peer, rc);
+			return session_explain_connect(control->report, control->report->peer, rc);
 	}
 	return rc;
 }
 
-static int explain_post(struct perf_bench *bench, struct perf_talk *talk, int error)
+static int explain_post(struct perf_bench *bench, struct control *control, int error)
 {
 	char size[TEXT_SIZE];
 
 	if (error == -EMSGSIZE)
-		return report_fail(talk->report, error,
+		return report_fail(control->report, error,
 				   "a message of %s has more packets than can be counted",
 				   text_bytes(bench->plan.size, size));
-	return report_fail(talk->report, error, "cannot post receives: %s", strerror(-error));
+	return report_fail(control->report, error, "cannot post receives: %s", strerror(-error));
 }
 
 /* The server has receives posted before the client can send. */
-static int connect_all(struct perf_bench *bench, struct perf_talk *talk)
+static int connect_all(struct perf_bench *bench, struct control *control)
 {
 	int rc = 0;
 
 	if (bench->client)
-		rc = say_flows(bench, talk);
+		rc = send_flows(bench, control);
 	if (rc == 0)
-		rc = hear_flows(bench, talk);
+		rc = recv_flows(bench, control);
 	if (rc)
 		return rc;
 	rc = perf_bench_stock(bench);
 	if (rc)
-		return explain_post(bench, talk, rc);
-	return bench->client ? 0 : say_flows(bench, talk);
+		return explain_post(bench, control, rc);
+	return bench->client ? 0 : send_flows(bench, control);
 }
 
 static void show(const struct perf_bench *bench, struct progress *progress, uint64_t now)
@@ -107,22 +107,22 @@ static void show(const struct perf_bench *bench, struct progress *progress, uint
 }
 
 /* Looks what the peer says meanwhile, and tells it when all was sent that nobody repairs. */
-static int watch(struct perf_bench *bench, struct perf_talk *talk, uint64_t now, bool *told)
+static int watch(struct perf_bench *bench, struct control *control, uint64_t now, bool *told)
 {
-	int rc = perf_talk_watch(talk);
+	int rc = control_poll(control);
 
-	if (rc == 0 && talk->pending && talk->header.kind == PROTOCOL_KIND_PERF_SENT) {
-		talk->pending = false;
+	if (rc == 0 && control->pending && control->kind == PERF_KIND_SENT) {
+		control->pending = false;
 		perf_bench_peer_sent(bench, now);
 	}
 	if (rc || *told || bench->plan.scheme->exact || bench->phase.flows_sending)
 		return rc;
 	*told = true;
-	return perf_talk_say(talk, PROTOCOL_KIND_PERF_SENT, "", 0);
+	return control_send(control, PERF_KIND_SENT, "", 0);
 }
 
 /* Until nothing of the phase is open. */
-static int run(struct perf_bench *bench, struct perf_talk *talk, struct progress *progress)
+static int run(struct perf_bench *bench, struct control *control, struct progress *progress)
 {
 	uint64_t watched_ns = 0;
 	bool told = !bench->sends;
@@ -140,94 +140,94 @@ static int run(struct perf_bench *bench, struct perf_talk *talk, struct progress
 		if (now - watched_ns < WATCH_NS)
 			continue;
 		watched_ns = now;
-		rc = watch(bench, talk, now, &told);
+		rc = watch(bench, control, now, &told);
 		if (rc)
 			return rc;
 		show(bench, progress, now);
 	}
 	if (!told && !bench->plan.scheme->exact && perf_bench_idle(bench) && !bench->error)
-		return perf_talk_say(talk, PROTOCOL_KIND_PERF_SENT, "", 0);
+		return control_send(control, PERF_KIND_SENT, "", 0);
 	if (bench->why[0] != '\0')
-		return report_fail(talk->report, bench->error, "%s", bench->why);
+		return report_fail(control->report, bench->error, "%s", bench->why);
 	if (bench->gone || bench->error)
-		return perf_talk_explain_loss(talk, bench->gone ? bench->gone : bench->error);
+		return control_explain_loss(control, bench->gone ? bench->gone : bench->error);
 	return 0;
 }
 
-static int run_phase(struct perf_bench *bench, struct perf_talk *talk, struct progress *progress,
+static int run_phase(struct perf_bench *bench, struct control *control, struct progress *progress,
 		     bool measured, struct perf_mark *mark)
 {
 	int rc;
 
-	rc = perf_talk_say(talk, PROTOCOL_KIND_PERF_READY, "", 0);
+	rc = control_send(control, PERF_KIND_READY, "", 0);
 	if (rc == 0)
-		rc = perf_talk_hear_kind(talk, PROTOCOL_KIND_PERF_READY);
+		rc = perf_expect(control, PERF_KIND_READY);
 	if (rc)
 		return rc;
 	perf_mark_take(bench, mark);
 	perf_bench_phase(bench, measured, gw_now_ns(bench->ctx));
-	rc = perf_talk_say(talk, PROTOCOL_KIND_PERF_GO, "", 0);
+	rc = control_send(control, PERF_KIND_GO, "", 0);
 	if (rc == 0)
-		rc = perf_talk_hear_kind(talk, PROTOCOL_KIND_PERF_GO);
+		rc = perf_expect(control, PERF_KIND_GO);
 	if (rc)
 		return rc;
 	perf_bench_go(bench, gw_now_ns(bench->ctx));
-	return run(bench, talk, progress);
+	return run(bench, control, progress);
 }
 
-static int trade_results(struct perf_talk *talk, struct perf_measurement *out)
+static int trade_results(struct control *control, struct perf_measurement *out)
 {
 	uint8_t bytes[PERF_COUNTER_BYTES + PERF_RESULT_BYTES];
 	int rc = 0;
 
 	for (uint32_t i = 0; rc == 0 && i < out->here.counter_count; i++) {
 		perf_counter_encode(&out->here.counters[i], bytes);
-		rc = perf_talk_say(talk, PROTOCOL_KIND_PERF_COUNTER, bytes, PERF_COUNTER_BYTES);
+		rc = control_send(control, PERF_KIND_COUNTER, bytes, PERF_COUNTER_BYTES);
 	}
 	if (rc)
 		return rc;
 	perf_result_encode(&out->here, bytes);
-	rc = perf_talk_say(talk, PROTOCOL_KIND_PERF_RESULT, bytes, PERF_RESULT_BYTES);
+	rc = control_send(control, PERF_KIND_RESULT, bytes, PERF_RESULT_BYTES);
 	out->there = (struct perf_result){ 0 };
 	while (rc == 0) {
 		struct perf_result *there = &out->there;
 
-		rc = perf_talk_hear(talk);
+		rc = perf_recv(control);
 		if (rc)
 			break;
-		if (talk->header.kind == PROTOCOL_KIND_PERF_RESULT &&
-		    perf_result_decode(talk->body, talk->header.length, there) == 0)
+		if (control->kind == PERF_KIND_RESULT &&
+		    perf_result_decode(control->body, control->length, there) == 0)
 			return 0;
-		if (talk->header.kind != PROTOCOL_KIND_PERF_COUNTER ||
+		if (control->kind != PERF_KIND_COUNTER ||
 		    there->counter_count == PERF_COUNTERS_MAX ||
-		    perf_counter_decode(talk->body, talk->header.length,
+		    perf_counter_decode(control->body, control->length,
 					&there->counters[there->counter_count]))
-			return report_fail(talk->report, -EPROTO,
-					   "%s told a result that makes no sense",
-					   talk->report->peer);
+			return report_fail(control->report, -EPROTO,
+					   "%s sent a result that makes no sense",
+					   control->report->peer);
 		there->counter_count++;
 	}
 	return rc;
 }
 
-int perf_measure(struct perf_bench *bench, struct perf_talk *talk, struct progress *progress,
+int perf_measure(struct perf_bench *bench, struct control *control, struct progress *progress,
 		 struct perf_measurement *out)
 {
 	struct perf_mark mark;
 	int rc;
 
-	talk->ctx = bench->ctx;
-	rc = connect_all(bench, talk);
+	control->ctx = bench->ctx;
+	rc = connect_all(bench, control);
 	if (rc == 0)
-		rc = run_phase(bench, talk, progress, false, &mark);
+		rc = run_phase(bench, control, progress, false, &mark);
 	if (rc == 0)
-		rc = run_phase(bench, talk, progress, true, &mark);
+		rc = run_phase(bench, control, progress, true, &mark);
 	if (rc == 0) {
 		perf_result_take(bench, &mark, &out->here);
 		out->icrc = session_icrc(bench->ctx);
-		rc = trade_results(talk, out);
+		rc = trade_results(control, out);
 	}
-	talk->ctx = NULL;
+	control->ctx = NULL;
 	progress_clear(progress);
 	return rc;
 }

@@ -5,7 +5,7 @@
 
 #include "bench.h"
 #include "result.h"
-#include "tools/control.h"
+#include "records.h"
 #include "tools/progress.h"
 
 struct perf_measurement {
@@ -18,7 +18,7 @@ struct perf_measurement {
  * Connects the open bench, warms up, measures, and trades results with the peer. What goes wrong is explained in the
  * report; the bench stays the caller's to close.
  */
-int perf_measure(struct perf_bench *bench, struct perf_talk *talk, struct progress *progress,
+int perf_measure(struct perf_bench *bench, struct control *control, struct progress *progress,
 		 struct perf_measurement *out);
 
 #endif

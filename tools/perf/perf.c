@@ -13,7 +13,7 @@
 #include "measure.h"
 #include "options.h"
 #include "print.h"
-#include "tools/control.h"
+#include "records.h"
 #include "tools/progress.h"
 #include "tools/report.h"
 #include "tools/session.h"
@@ -22,7 +22,7 @@
 struct perf {
 	struct perf_options options;
 	struct report report;
-	struct perf_talk talk;
+	struct control control;
 	struct gw_context *ctx;
 	struct perf_plan ctx_plan; /* that it was opened for */
 	struct perf_bench bench;
@@ -32,18 +32,18 @@ struct perf {
 	json_t *rows;
 };
 
-/* A plan as it came, to be decoded when there is someone to refuse. */
+/* A plan as it came: what follows it on the control connection takes its place there. */
 struct raw_plan {
-	uint8_t body[PROTOCOL_BODY_MAX];
+	uint8_t body[GW_RENDEZVOUS_MESSAGE_MAX];
+	/* bytes in `body` */
 	size_t length;
 };
 
 static void start(struct perf *perf, const char *command)
 {
 	perf->report.command = command;
-	perf->talk = (struct perf_talk){ .connection = { .fd = -1 },
-					 .report = &perf->report,
-					 .options = &perf->options.common };
+	perf->control =
+		(struct control){ .report = &perf->report, .options = &perf->options.common };
 }
 
 static void show(struct perf *perf, const struct perf_plan *plan,
@@ -72,8 +72,8 @@ static int measure(struct perf *perf, const struct perf_plan *plan)
 		json_object_update_new(perf->report.body, perf_json_plan(plan, perf->client));
 		json_object_set(perf->report.body, "results", perf->rows);
 	}
-	progress_start(&perf->progress, perf->options.common.quiet, 0, rendezvous_now());
-	rc = perf_measure(&perf->bench, &perf->talk, &perf->progress, &what);
+	progress_start(&perf->progress, perf->options.common.quiet, 0, session_now());
+	rc = perf_measure(&perf->bench, &perf->control, &perf->progress, &what);
 	if (rc)
 		return rc;
 	json_object_set_new(perf->report.body, "icrc", json_boolean(what.icrc));
@@ -89,7 +89,7 @@ static int open_bench(struct perf *perf, const struct perf_plan *plan)
 
 	if (!perf->ctx)
 		rc = perf_context_open(&perf->report, &perf->options.common,
-				       perf->talk.connection.local, plan,
+				       gw_rendezvous_local(perf->control.rendezvous), plan,
 				       perf->options.memory_bytes, &perf->ctx);
 	else if (plan->qps > first->qps)
 		rc = report_fail(&perf->report, -EPROTO, "%s asks for more queue pairs than before",
@@ -116,13 +116,13 @@ static int run_size(struct perf *perf, uint64_t size)
 	if (rc)
 		return rc;
 	perf_plan_encode(&plan, encoded);
-	rc = perf_talk_say(&perf->talk, PROTOCOL_KIND_PERF_PLAN, encoded, sizeof(encoded));
+	rc = control_send(&perf->control, PERF_KIND_PLAN, encoded, sizeof(encoded));
 	if (rc == 0)
-		rc = perf_talk_hear_kind(&perf->talk, PROTOCOL_KIND_ACCEPT);
+		rc = perf_expect(&perf->control, PERF_KIND_ACCEPT);
 	if (rc == 0)
 		rc = measure(perf, &plan);
 	if (rc)
-		perf_talk_give_up(&perf->talk);
+		control_give_up(&perf->control);
 	perf_bench_close(&perf->bench);
 	return rc;
 }
@@ -132,21 +132,12 @@ static int run_client(struct perf *perf)
 	int rc;
 
 	snprintf(perf->report.peer, sizeof(perf->report.peer), "%s", perf->options.common.host);
-	rc = rendezvous_connect(&perf->report, &perf->options.common, &perf->talk.connection);
+	rc = meet_connect(&perf->report, &perf->options.common, &perf->control.rendezvous);
 	for (unsigned i = 0; rc == 0 && i < perf->options.size_count; i++)
 		rc = run_size(perf, perf->options.sizes[i]);
 	if (rc == 0)
-		rc = perf_talk_say(&perf->talk, PROTOCOL_KIND_PERF_END, "", 0);
+		rc = control_send(&perf->control, PERF_KIND_END, "", 0);
 	return rc;
-}
-
-static int keep_plan(const uint8_t *body, size_t length, void *out)
-{
-	struct raw_plan *raw = out;
-
-	memcpy(raw->body, body, length);
-	raw->length = length;
-	return 0;
 }
 
 static int serve_size(struct perf *perf, const struct raw_plan *raw)
@@ -164,38 +155,40 @@ static int serve_size(struct perf *perf, const struct raw_plan *raw)
 	rc = open_bench(perf, &plan);
 	if (rc)
 		return rc;
-	rc = perf_talk_say(&perf->talk, PROTOCOL_KIND_ACCEPT, "", 0);
+	rc = control_send(&perf->control, PERF_KIND_ACCEPT, "", 0);
 	return rc ? rc : measure(perf, &plan);
 }
 
 /* All sizes of one client. */
-static int serve(struct perf *perf, int listener)
+static int serve(struct perf *perf, struct gw_rendezvous_listener **listener)
 {
+	struct control *control = &perf->control;
 	struct raw_plan raw;
 	int rc;
 
-	rc = meet_caller(&perf->report, &perf->options.common, listener, PROTOCOL_KIND_PERF_PLAN,
-			 keep_plan, &raw, &perf->talk.connection);
-	/* One test, one client: whoever else is waiting is told so by the reset. */
-	if (!perf->options.keep)
-		close(listener);
+	rc = meet_accept(&perf->report, *listener, &control->rendezvous);
+	/* One test, one client: the others that wait are told so by a reset. */
+	if (!perf->options.keep) {
+		gw_rendezvous_listener_close(*listener);
+		*listener = NULL;
+	}
 	if (rc)
 		return rc;
-	snprintf(perf->report.peer, sizeof(perf->report.peer), "%s", perf->talk.connection.remote);
+	snprintf(perf->report.peer, sizeof(perf->report.peer), "%s",
+		 gw_rendezvous_remote(control->rendezvous));
 	for (;;) {
-		rc = serve_size(perf, &raw);
-		if (rc)
-			perf_talk_give_up(&perf->talk);
-		perf_bench_close(&perf->bench);
-		if (rc == 0)
-			rc = perf_talk_hear(&perf->talk);
-		if (rc || perf->talk.header.kind == PROTOCOL_KIND_PERF_END)
+		rc = perf_recv(control);
+		if (rc || control->kind == PERF_KIND_END)
 			return rc;
-		if (perf->talk.header.kind != PROTOCOL_KIND_PERF_PLAN)
-			return report_fail(&perf->report, -EPROTO,
-					   "%s said something that makes no sense",
-					   perf->report.peer);
-		keep_plan(perf->talk.body, perf->talk.header.length, &raw);
+		raw.length = control->length;
+		memcpy(raw.body, control->body, raw.length);
+		rc = control->kind == PERF_KIND_PLAN ? serve_size(perf, &raw)
+						     : control_explain_nonsense(control);
+		if (rc)
+			control_give_up(control);
+		perf_bench_close(&perf->bench);
+		if (rc)
+			return rc;
 	}
 }
 
@@ -204,7 +197,8 @@ static int finish(struct perf *perf, int rc)
 {
 	if (rc)
 		session_explain_signal(&perf->report, rc);
-	rendezvous_close(&perf->talk.connection);
+	gw_rendezvous_close(perf->control.rendezvous);
+	perf->control.rendezvous = NULL;
 	if (perf->ctx)
 		gw_context_close(perf->ctx);
 	json_decref(perf->rows);
@@ -215,22 +209,25 @@ static int run_server(struct perf *perf)
 {
 	const struct perf_options options = perf->options;
 	const char *command = perf->report.command;
-	int listener, status, rc;
+	struct gw_rendezvous_listener *listener;
+	int status, rc;
 
 	rc = meet_listen(&perf->report, &options.common, &listener);
 	if (rc)
 		return finish(perf, rc);
 	for (;;) {
-		rc = serve(perf, listener);
+		rc = serve(perf, &listener);
 		status = finish(perf, rc);
 		if (!options.keep || rc == -EINTR)
-			return status;
+			break;
 		*perf = (struct perf){ .options = options };
 		start(perf, command);
 		perf->report.json = options.common.json;
 		perf->report.quiet = options.common.quiet;
 		perf->report.body = json_object();
 	}
+	gw_rendezvous_listener_close(listener);
+	return status;
 }
 
 static int perf_run(int argc, char **argv)

@@ -34,7 +34,7 @@ struct qualify {
 	const char *device; /* the only one to use, or null */
 	const char *file;
 	struct report report;
-	struct perf_talk talk;
+	struct control control;
 	struct qualify_means means;
 	struct qualify_findings findings;
 	struct qualify_run run;
@@ -75,12 +75,11 @@ static int parse(int argc, char **argv, struct qualify *qualify)
 	return 0;
 }
 
-/* Before anybody is bothered. The address is known once the connection stands. */
+/* Before the other end is asked for anything. The address is known once the two have met. */
 static int look_around(struct qualify *qualify)
 {
 	struct qualify_means *means = &qualify->means;
 
-	means->address = qualify->talk.connection.local;
 	means->udp_port = qualify->options.udp_port_given ? qualify->options.udp_port : 0;
 	means->count = qualify_devices_find(qualify->device, means->devices);
 	if (qualify->device && !means->count)
@@ -131,7 +130,7 @@ static void open_case(struct qualify *qualify, const struct qualify_case *what, 
 static int run_case(struct qualify *qualify, const struct qualify_case *what)
 {
 	struct qualify_findings *findings = &qualify->findings;
-	struct perf_talk *talk = &qualify->talk;
+	struct control *control = &qualify->control;
 	uint8_t encoded[QUALIFY_CASE_BYTES];
 	struct qualify_offer theirs, ours;
 	struct qualify_result result;
@@ -140,13 +139,13 @@ static int run_case(struct qualify *qualify, const struct qualify_case *what)
 
 	qualify_case_label(what, &qualify->means, label);
 	qualify_case_encode(what, encoded);
-	rc = perf_talk_say(talk, PROTOCOL_KIND_QUALIFY_CASE, encoded, sizeof(encoded));
+	rc = control_send(control, QUALIFY_RECORD_CASE, encoded, sizeof(encoded));
 	if (rc == 0)
-		rc = qualify_hear_offer(talk, &theirs);
+		rc = qualify_recv_offer(control, &theirs);
 	if (rc)
 		return rc;
 	open_case(qualify, what, QUALIFY_CALLER, &ours);
-	rc = qualify_say_offer(talk, &ours);
+	rc = qualify_send_offer(control, &ours);
 	if (rc)
 		return rc;
 	if (ours.status || theirs.status) {
@@ -155,11 +154,11 @@ static int run_case(struct qualify *qualify, const struct qualify_case *what)
 		qualify_report_skip(findings, what, label, why);
 		return 0;
 	}
-	talk->ctx = qualify->run.ctx;
+	control->ctx = qualify->run.ctx;
 	rc = qualify_run_exchange(&qualify->run, &theirs.qp, case_timeout(qualify));
 	if (rc == -EINTR)
 		return rc;
-	rc = qualify_hear_result(talk, &result);
+	rc = qualify_recv_result(control, &result);
 	if (rc == 0)
 		qualify_report_case(findings, what, label, &qualify->run.result, &result,
 				    qualify->run.found);
@@ -168,7 +167,7 @@ static int run_case(struct qualify *qualify, const struct qualify_case *what)
 
 static void close_case(struct qualify *qualify)
 {
-	qualify->talk.ctx = NULL;
+	qualify->control.ctx = NULL;
 	qualify_run_close(&qualify->run);
 }
 
@@ -193,9 +192,9 @@ static int write_report(struct qualify *qualify)
 			    qualify_report_unverified(findings));
 	if (findings->with_addresses) {
 		json_object_set_new(qualify->report.body, "this_address",
-				    report_text(qualify->talk.connection.local));
+				    report_text(gw_rendezvous_local(qualify->control.rendezvous)));
 		json_object_set_new(qualify->report.body, "other_address",
-				    report_text(qualify->talk.connection.remote));
+				    report_text(gw_rendezvous_remote(qualify->control.rendezvous)));
 	}
 	out = fopen(file, "we");
 	if (!out || json_dumpf(qualify->report.body, out, JSON_INDENT(2)) ||
@@ -228,18 +227,20 @@ static int run_cases(struct qualify *qualify, const struct qualify_ready *ready)
 
 static int call(struct qualify *qualify)
 {
-	struct perf_talk *talk = &qualify->talk;
+	struct control *control = &qualify->control;
 	struct report *report = &qualify->report;
 	json_t *peer = NULL, *last = NULL;
 	struct qualify_ready ready;
 	int rc;
 
 	snprintf(report->peer, sizeof(report->peer), "%s", qualify->options.host);
-	rc = rendezvous_connect(report, &qualify->options, &talk->connection);
+	rc = meet_connect(report, &qualify->options, &control->rendezvous);
+	if (rc)
+		return rc;
+	qualify->means.address = gw_rendezvous_local(control->rendezvous);
+	rc = control_send(control, QUALIFY_RECORD_HELLO, "", 0);
 	if (rc == 0)
-		rc = perf_talk_say(talk, PROTOCOL_KIND_QUALIFY_HELLO, "", 0);
-	if (rc == 0)
-		rc = qualify_hear_json(talk, &peer, &ready);
+		rc = qualify_recv_json(control, &peer, &ready);
 	if (rc)
 		return rc;
 	qualify->findings.peer_devices = ready.devices;
@@ -247,9 +248,9 @@ static int call(struct qualify *qualify)
 	json_object_set_new(report->body, "other_end", peer ? peer : json_null());
 	rc = run_cases(qualify, &ready);
 	if (rc == 0)
-		rc = perf_talk_say(talk, PROTOCOL_KIND_QUALIFY_END, "", 0);
+		rc = control_send(control, QUALIFY_RECORD_END, "", 0);
 	if (rc == 0)
-		rc = qualify_hear_json(talk, &last, &ready);
+		rc = qualify_recv_json(control, &last, &ready);
 	if (rc)
 		return rc;
 	json_object_set_new(report->body, "this_device_counted", own_changes(qualify));
@@ -275,43 +276,40 @@ static void keep_line(struct qualify *qualify)
 /* One case as the one that waits. */
 static int serve_case(struct qualify *qualify, const struct qualify_case *what)
 {
-	struct perf_talk *talk = &qualify->talk;
+	struct control *control = &qualify->control;
 	struct qualify_offer ours, theirs;
 	int rc;
 
 	open_case(qualify, what, QUALIFY_WAITER, &ours);
 	keep_line(qualify);
-	talk->ctx = qualify->run.ctx;
-	rc = qualify_say_offer(talk, &ours);
+	control->ctx = qualify->run.ctx;
+	rc = qualify_send_offer(control, &ours);
 	if (rc == 0)
-		rc = qualify_hear_offer(talk, &theirs);
+		rc = qualify_recv_offer(control, &theirs);
 	if (rc || ours.status || theirs.status)
 		return rc;
 	rc = qualify_run_exchange(&qualify->run, &theirs.qp, case_timeout(qualify));
-	return rc == -EINTR ? rc : qualify_say_result(talk, &qualify->run.result);
-}
-
-static int no_body(const uint8_t *body, size_t length, void *out)
-{
-	(void)body;
-	(void)out;
-	return length ? -EPROTO : 0;
+	return rc == -EINTR ? rc : qualify_send_result(control, &qualify->run.result);
 }
 
 static int wait_for_caller(struct qualify *qualify)
 {
 	struct report *report = &qualify->report;
-	int listener, rc;
+	struct control *control = &qualify->control;
+	struct gw_rendezvous_listener *listener;
+	int rc;
 
 	rc = meet_listen(report, &qualify->options, &listener);
 	if (rc)
 		return rc;
-	rc = meet_caller(report, &qualify->options, listener, PROTOCOL_KIND_QUALIFY_HELLO, no_body,
-			 NULL, &qualify->talk.connection);
-	close(listener);
-	if (rc == 0)
-		snprintf(report->peer, sizeof(report->peer), "%s", qualify->talk.connection.remote);
-	return rc;
+	rc = meet_accept(report, listener, &control->rendezvous);
+	gw_rendezvous_listener_close(listener);
+	if (rc)
+		return rc;
+	qualify->means.address = gw_rendezvous_local(control->rendezvous);
+	snprintf(report->peer, sizeof(report->peer), "%s",
+		 gw_rendezvous_remote(control->rendezvous));
+	return control_expect(control, QUALIFY_RECORD_HELLO);
 }
 
 static int tell_about_us(struct qualify *qualify)
@@ -325,14 +323,14 @@ static int tell_about_us(struct qualify *qualify)
 		ready.ipv4 |= means->devices[i].gid_ipv4 >= 0;
 		ready.ipv6 |= means->devices[i].gid_ipv6 >= 0;
 	}
-	rc = qualify_say_json(&qualify->talk, own, &ready);
+	rc = qualify_send_json(&qualify->control, own, &ready);
 	json_decref(own);
 	return rc;
 }
 
 static int serve(struct qualify *qualify)
 {
-	struct perf_talk *talk = &qualify->talk;
+	struct control *control = &qualify->control;
 	struct qualify_ready ready = { 0 };
 	struct qualify_case what;
 	unsigned count = 0;
@@ -343,15 +341,13 @@ static int serve(struct qualify *qualify)
 		rc = tell_about_us(qualify);
 	while (rc == 0) {
 		/* The last case stays open until here: the caller may still need a word from it. */
-		rc = perf_talk_hear(talk);
+		rc = control_recv(control);
 		close_case(qualify);
-		if (rc || talk->header.kind == PROTOCOL_KIND_QUALIFY_END)
+		if (rc || control->kind == QUALIFY_RECORD_END)
 			break;
-		if (talk->header.kind != PROTOCOL_KIND_QUALIFY_CASE ||
-		    qualify_case_decode(talk->body, talk->header.length, &what))
-			rc = report_fail(&qualify->report, -EPROTO,
-					 "%s said something that makes no sense",
-					 qualify->report.peer);
+		if (control->kind != QUALIFY_RECORD_CASE ||
+		    qualify_case_decode(control->body, control->length, &what))
+			rc = control_explain_nonsense(control);
 		else
 			rc = serve_case(qualify, &what);
 		count++;
@@ -361,7 +357,7 @@ static int serve(struct qualify *qualify)
 	last = json_object();
 	json_object_set_new(last, "counted", own_changes(qualify));
 	json_object_set(last, "fabric_says", qualify->lines);
-	rc = qualify_say_json(talk, last, &ready);
+	rc = qualify_send_json(control, last, &ready);
 	json_decref(last);
 	snprintf(qualify->report.outcome, sizeof(qualify->report.outcome),
 		 "took part in %u cases; the report is at %s", count, qualify->report.peer);
@@ -378,9 +374,7 @@ static int run(int argc, char **argv)
 	report->body = json_object();
 	qualify.findings.cases = json_array();
 	qualify.lines = json_array();
-	qualify.talk = (struct perf_talk){ .connection = { .fd = -1 },
-					   .report = report,
-					   .options = &qualify.options };
+	qualify.control = (struct control){ .report = report, .options = &qualify.options };
 	rc = parse(argc, argv, &qualify);
 	if (rc == 0)
 		rc = session_prepare(report);
@@ -391,9 +385,9 @@ static int run(int argc, char **argv)
 	close_case(&qualify);
 	if (rc) {
 		session_explain_signal(report, rc);
-		perf_talk_give_up(&qualify.talk);
+		control_give_up(&qualify.control);
 	}
-	rendezvous_close(&qualify.talk.connection);
+	gw_rendezvous_close(qualify.control.rendezvous);
 	json_decref(qualify.before);
 	json_decref(qualify.lines);
 	json_decref(qualify.findings.cases);

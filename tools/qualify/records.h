@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the two ends of `godwit qualify` tell each other, over the connection of the rendezvous, beside packets:
+ * The messages of `godwit qualify` on its control connection:
  *
  *	caller -> waiter	hello
  *	waiter -> caller	text ... ready		what it is, as JSON; how many devices, which addresses
@@ -19,6 +19,16 @@
 #include "tools/control.h"
 #include "exchange.h"
 
+enum qualify_record {
+	QUALIFY_RECORD_HELLO = GW_RENDEZVOUS_KIND_MIN,
+	QUALIFY_RECORD_TEXT,
+	QUALIFY_RECORD_READY,
+	QUALIFY_RECORD_CASE,
+	QUALIFY_RECORD_QP,
+	QUALIFY_RECORD_RESULT,
+	QUALIFY_RECORD_END,
+};
+
 #define QUALIFY_READY_BYTES 4
 struct qualify_ready {
 	uint8_t devices, ipv4, ipv6;
@@ -31,14 +41,15 @@ struct qualify_offer {
 	char why[QUALIFY_WHY];
 };
 
-int qualify_say_json(struct perf_talk *talk, const json_t *what, const struct qualify_ready *ready);
+int qualify_send_json(struct control *control, const json_t *what,
+		      const struct qualify_ready *ready);
 /* `*out` is null when what came is no JSON; the caller's to give back. */
-int qualify_hear_json(struct perf_talk *talk, json_t **out, struct qualify_ready *ready);
+int qualify_recv_json(struct control *control, json_t **out, struct qualify_ready *ready);
 
-int qualify_say_offer(struct perf_talk *talk, const struct qualify_offer *offer);
-int qualify_hear_offer(struct perf_talk *talk, struct qualify_offer *out);
+int qualify_send_offer(struct control *control, const struct qualify_offer *offer);
+int qualify_recv_offer(struct control *control, struct qualify_offer *out);
 
-int qualify_say_result(struct perf_talk *talk, const struct qualify_result *result);
-int qualify_hear_result(struct perf_talk *talk, struct qualify_result *out);
+int qualify_send_result(struct control *control, const struct qualify_result *result);
+int qualify_recv_result(struct control *control, struct qualify_result *out);
 
 #endif
