@@ -2,9 +2,12 @@
 /* Secrets: the same at both ends, different, at one end only; and files that are none. */
 #include "duo.h"
 
+#include <arpa/inet.h>
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include "rendezvous/connection.h"
 
@@ -129,6 +132,48 @@ static void secret_at_the_connector_only(void **state)
 		      "it has a secret, and this end has none");
 }
 
+/* Somebody on the path answers in plain text: an end with a secret believes a refusal, and nothing else. */
+static void plain_answer(void **state)
+{
+	struct sockaddr_in at = { .sin_family = AF_INET };
+	socklen_t length = sizeof(at);
+	struct frame_hello hello = { .service = "test server", .library = "x" };
+	struct frame_header header = { FRAME_VERSION, FRAME_KIND_WELCOME, FRAME_HELLO };
+	struct gw_rendezvous_message message;
+	uint8_t bytes[FRAME_HEADER + FRAME_HELLO];
+	struct gw_rendezvous *r;
+	struct duo duo;
+	int fd, peer;
+
+	(void)state;
+	duo_prepare(&duo);
+	needs_openssl(&duo);
+	fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+	assert_int_equal(bind(fd, (struct sockaddr *)&at, sizeof(at)), 0);
+	assert_int_equal(listen(fd, 1), 0);
+	assert_int_equal(getsockname(fd, (struct sockaddr *)&at, &length), 0);
+	duo.connecting.port = ntohs(at.sin_port);
+	duo.connecting.secret_file = duo_file(&duo, "one", SECRET, 0600);
+	assert_int_equal(gw_rendezvous_start(&duo.connecting, &r), 0);
+	while (gw_rendezvous_try_recv(r, &message) == -EAGAIN && r->state == CONNECTING)
+		;
+	peer = accept(fd, NULL, NULL);
+	frame_encode_header(&header, bytes);
+	frame_encode_hello(&hello, bytes + FRAME_HEADER);
+	assert_int_equal(send(peer, bytes, sizeof(bytes), 0), sizeof(bytes));
+	/* A message behind the welcome must not be taken either. */
+	header = (struct frame_header){ FRAME_VERSION, 16, 0 };
+	frame_encode_header(&header, bytes);
+	assert_int_equal(send(peer, bytes, FRAME_HEADER, 0), FRAME_HEADER);
+	assert_int_equal(gw_rendezvous_recv(r, &message), -EACCES);
+	assert_non_null(strstr(gw_rendezvous_error(), "has no secret, and this end has one"));
+	gw_rendezvous_close(r);
+	close(peer);
+	close(fd);
+	duo_close(&duo);
+}
+
 static void not_a_secret_file(void **state)
 {
 	static const struct {
@@ -173,6 +218,7 @@ int main(void)
 		cmocka_unit_test(different_secrets),
 		cmocka_unit_test(secret_at_the_listener_only),
 		cmocka_unit_test(secret_at_the_connector_only),
+		cmocka_unit_test(plain_answer),
 		cmocka_unit_test(not_a_secret_file),
 	};
 
