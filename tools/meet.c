@@ -56,7 +56,7 @@ static int explain_options(struct report *report, const struct options *options,
 
 int meet_connect(struct report *report, const struct options *options, struct gw_rendezvous **out)
 {
-	struct names names;
+	struct names names = { "", "" };
 	struct gw_rendezvous_attr attr = describe(report, options, &names);
 	int rc;
 
@@ -73,7 +73,7 @@ static void warn(void *arg, const char *address, const char *why)
 int meet_listen(struct report *report, const struct options *options,
 		struct gw_rendezvous_listener **out)
 {
-	struct names names;
+	struct names names = { "", "" };
 	struct gw_rendezvous_attr attr = describe(report, options, &names);
 	int rc;
 

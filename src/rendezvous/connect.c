@@ -3,6 +3,7 @@
  * The connecting end's TCP: every address of the host in turn, each with its share of the time. If all refuse, it starts
  * over after a pause, for a listener that is just being started.
  */
+#include <assert.h>
 #include <errno.h>
 #include <netdb.h>
 #include <poll.h>
@@ -50,9 +51,9 @@ static int try_next(struct gw_rendezvous *r)
 {
 	struct attempt *attempt = &r->attempt;
 	uint64_t now = watch_now();
-	unsigned left = 0;
+	unsigned left = 1;
 
-	for (const struct addrinfo *a = attempt->at; a; a = a->ai_next)
+	for (const struct addrinfo *a = attempt->at->ai_next; a; a = a->ai_next)
 		left++;
 	attempt->deadline = now;
 	if (attempt->last_deadline > now)
@@ -183,11 +184,12 @@ int gw_rendezvous_start(const struct gw_rendezvous_attr *attr, struct gw_rendezv
 
 int gw_rendezvous_connect(const struct gw_rendezvous_attr *attr, struct gw_rendezvous **out)
 {
-	struct gw_rendezvous *r;
+	struct gw_rendezvous *r = NULL;
 	int rc = out ? gw_rendezvous_start(attr, &r) : error_set(-EINVAL, "nowhere to put it");
 
 	if (rc)
 		return rc;
+	assert(r);
 	while ((rc = connection_step(r)) == 0) {
 		rc = watch_wait(r->watch, r->identity.interrupt_fd, WATCH_NEVER);
 		if (rc) {

@@ -17,7 +17,7 @@
 
 #include <godwit/rendezvous.h>
 
-#define FRAME_VERSION 2
+#define FRAME_VERSION 2u
 
 enum {
 	FRAME_HEADER = 16,
