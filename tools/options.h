@@ -27,25 +27,33 @@ struct report;
 enum icrc_choice { ICRC_UNSAID, ICRC_ON, ICRC_OFF };
 
 struct options {
-	const char *counterpart; /* the command that runs at the other end */
+	/* command that runs at the other end */
+	const char *counterpart;
 	const char *file;
-	const char *host; /* of the one that calls */
-	const char *bind; /* NULL: any */
+	/* host to connect to; null at the end that waits */
+	const char *host;
+	/* address of this host to use; null: any */
+	const char *bind;
 	uint16_t port;
 	uint16_t udp_port;
 	bool udp_port_given;
 	uint64_t timeout_ns;
-	const char *secret_file; /* NULL: no secret at the rendezvous */
+	/* file with the secret of both ends; null: none */
+	const char *secret_file;
 	/* send only */
 	uint32_t block;
-	char congestion[CONGESTION_BYTES]; /* the controller's name */
-	uint64_t rate_bps;		   /* 0: no cap */
-	uint32_t lanes;			   /* source ports for data; 0: not said */
+	/* controller's name */
+	char congestion[CONGESTION_BYTES];
+	/* cap on the rate; 0: none */
+	uint64_t rate_bps;
+	/* source ports for data; 0: not given */
+	uint32_t lanes;
 	uint8_t traffic_class;
 	enum icrc_choice icrc;
 	bool json;
 	bool quiet;
-	bool faulty; /* some fault was asked for */
+	/* some fault was asked for */
+	bool faulty;
 	struct gw_faults faults;
 };
 

@@ -7,8 +7,10 @@
 #include <stdint.h>
 
 struct progress {
-	bool shown; /* there is someone to watch */
-	bool drawn; /* there is a bar on the line */
+	/* there is a terminal to draw on */
+	bool shown;
+	/* a bar is on the line */
+	bool drawn;
 	uint64_t total;
 	uint64_t started_ns;
 	uint64_t drawn_ns;

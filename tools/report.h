@@ -18,24 +18,33 @@ struct report {
 	const char *file;
 	bool json;
 	bool quiet;
-	bool usage; /* the failure is one of the command line */
+	/* the command line is at fault */
+	bool usage;
 	bool have_crc32;
 	bool have_packets;
-	bool icrc; /* the packets had one */
+	/* the packets had an ICRC */
+	bool icrc;
 	uint8_t traffic_class;
-	uint32_t lanes; /* that data left by */
-	int signal;	/* that ended it, or 0 */
+	/* source ports that data left by */
+	uint32_t lanes;
+	/* signal that ended the command, or 0 */
+	int signal;
 	uint32_t crc32;
-	uint64_t bytes; /* of the file, delivered so far */
+	/* bytes of the file delivered so far */
+	uint64_t bytes;
 	double seconds;
-	uint64_t packets; /* data packets: sent, or landed */
+	/* data packets sent, or landed */
+	uint64_t packets;
 	char peer[256];
-	char outcome[512]; /* the final line, without the command's name; "" when there is none */
-	char error[512];   /* "" as long as all is well */
+	/* final line without the name of the command; "" when there is none */
+	char outcome[512];
+	/* why it failed; "" as long as it has not */
+	char error[512];
 	struct gw_estimate estimate;
 	json_t *dropped;
 	json_t *counters;
-	json_t *body; /* instead of all that is about a file: what else there is to say in JSON */
+	/* members of the JSON object in place of those about a file; null for a file */
+	json_t *body;
 };
 
 /*

@@ -24,10 +24,13 @@ enum piece_state { PIECE_IDLE, PIECE_OPEN, PIECE_ENDED };
 
 struct piece {
 	enum piece_state state;
-	int status; /* how it ended */
+	/* result of the message: 0 or -errno */
+	int status;
 	uint8_t *memory;
-	uint64_t length;  /* of the message, once it ended */
-	uint32_t packets; /* that landed, when receiving */
+	/* bytes in the message, once it ended */
+	uint64_t length;
+	/* packets that landed, of a receive */
+	uint32_t packets;
 	struct gw_send *send;
 	struct gw_recv *recv;
 };
@@ -35,11 +38,13 @@ struct piece {
 struct file_end {
 	struct gw_context *ctx;
 	struct gw_qp *qp;
-	struct gw_flow *flow; /* that what is sent is held back by */
+	/* congestion control of what is sent; null at the receiver */
+	struct gw_flow *flow;
 	struct gw_mr *mr;
 	uint8_t *memory;
 	size_t memory_bytes;
-	int gone; /* the status the peer went with, or 0 */
+	/* status with which the peer was lost; 0 while it is there */
+	int gone;
 	struct piece ring[RING_PIECES];
 	struct piece trailer;
 	struct piece verdict;

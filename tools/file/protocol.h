@@ -24,8 +24,10 @@ enum {
 	PROTOCOL_HELLO = 144,
 	PROTOCOL_ACCEPT = 128,
 	PROTOCOL_TRAILER = 32,
-	PROTOCOL_VERDICT = 256, /* at most; the sentence may be shorter */
-	PROTOCOL_TEXT = 240,	/* the longest sentence, without its final zero */
+	/* at most: the sentence may be shorter */
+	PROTOCOL_VERDICT = 256,
+	/* the longest sentence, without its final zero */
+	PROTOCOL_TEXT = 240,
 };
 
 enum protocol_kind { PROTOCOL_KIND_HELLO = GW_RENDEZVOUS_KIND_MIN, PROTOCOL_KIND_ACCEPT };
@@ -33,7 +35,8 @@ enum protocol_kind { PROTOCOL_KIND_HELLO = GW_RENDEZVOUS_KIND_MIN, PROTOCOL_KIND
 struct protocol_hello {
 	uint64_t size;
 	uint32_t block;
-	uint32_t mode; /* the permission bits */
+	/* permission bits */
+	uint32_t mode;
 	struct gw_qp_info qp;
 };
 
@@ -43,7 +46,8 @@ struct protocol_trailer {
 };
 
 struct protocol_verdict {
-	int32_t status; /* 0: the file is in its place. Else it is not, and `text` says why. */
+	/* 0: the file is in its place; else it is not, and `text` says why */
+	int32_t status;
 	uint32_t crc32;
 	char text[PROTOCOL_TEXT + 1];
 };

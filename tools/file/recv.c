@@ -23,7 +23,8 @@
 #include "target.h"
 #include "tools/text.h"
 
-#define LINGER_NS     UINT64_C(1000000000) /* for the sender's farewell, which may be lost */
+/* wait for the sender's CLOSE, which may be lost */
+#define LINGER_NS     UINT64_C(1000000000)
 #define COMMIT_NAP_NS UINT64_C(2000000)
 
 struct receiver {
@@ -35,9 +36,12 @@ struct receiver {
 	struct target target;
 	struct protocol_hello hello;
 	uint64_t blocks;
-	uint64_t posted;  /* receives, the trailer's included */
-	uint64_t written; /* blocks */
-	uint64_t arrived; /* bytes */
+	/* receives posted, the trailer's included */
+	uint64_t posted;
+	/* blocks written */
+	uint64_t written;
+	/* bytes received and written */
+	uint64_t arrived;
 	uint32_t crc32;
 };
 
@@ -148,7 +152,7 @@ static int transfer(struct receiver *receiver)
 
 	while (rc == 0) {
 		rc = file_end_wait(end);
-		/* What is here counts, even if the peer is gone by now. */
+		/* Blocks that have arrived are written even if the peer is gone. */
 		if (rc == 0)
 			rc = drain(receiver);
 		if (rc == 0)
@@ -183,7 +187,7 @@ static int commit(struct receiver *receiver)
 	return 0;
 }
 
-/* Tells the sender how it went. Best effort: what it knows changes nothing here any more. */
+/* Sends the result to the sender. Whether it arrives changes nothing at this end. */
 static void send_verdict(struct receiver *receiver, int status)
 {
 	struct file_end *end = &receiver->end;
@@ -198,7 +202,7 @@ static void send_verdict(struct receiver *receiver, int status)
 			 receiver->report.error);
 	if (file_end_send(end, piece, protocol_encode_verdict(&verdict, piece->memory)))
 		return;
-	/* The library gives up after --timeout, so this ends. Once delivered, the sender says goodbye. */
+	/* The library gives up after --timeout, so this ends. The sender closes once it has the verdict. */
 	while (!end->gone && session_now() < deadline) {
 		if (file_end_wait(end))
 			return;

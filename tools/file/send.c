@@ -2,8 +2,8 @@
 /*
  * godwit send: reads the file block by block into the ring's pieces and sends each as one message.
  * Block i uses piece i mod RING_PIECES, so a piece is filled again only after its last message was
- * delivered. The trailer follows; the verdict's receive is posted before anything, for the receiver
- * may have bad news early.
+ * delivered. The trailer follows. The receive for the verdict is posted first, because the receiver
+ * may report a failure at any time.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -34,8 +34,10 @@ struct sender {
 	uint32_t mode;
 	uint64_t size;
 	uint64_t blocks;
-	uint64_t posted;    /* blocks read and under way */
-	uint64_t delivered; /* bytes */
+	/* blocks read and posted */
+	uint64_t posted;
+	/* bytes that the receiver has */
+	uint64_t delivered;
 	uint32_t crc32;
 	bool trailer_posted;
 };
@@ -45,7 +47,7 @@ static int open_source(struct sender *sender)
 	const char *path = sender->options.file;
 	struct stat st;
 
-	/* Not to be held up by a pipe that nobody writes to. */
+	/* O_NONBLOCK: opening a pipe without a writer would block. */
 	sender->fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 	if (sender->fd < 0)
 		return report_fail(&sender->report, -errno, "cannot read %s: %s", path,

@@ -18,11 +18,14 @@ struct report;
 struct target {
 	const char *path;
 	char directory[PATH_MAX];
-	char temporary[PATH_MAX]; /* "" while the file has no name at all */
-	int fd;			  /* -1 when there is none */
+	/* "" while the file has no name at all */
+	char temporary[PATH_MAX];
+	/* -1 when there is none */
+	int fd;
 	pthread_t committer;
 	bool committing;
-	atomic_int commit_status; /* -EINPROGRESS, 0 or another -errno */
+	/* -EINPROGRESS, 0 or another -errno */
+	atomic_int commit_status;
 };
 
 /* Makes the nameless file where `path` will be. Every error is explained in the report. */

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * One end of a measurement of one size: queue pairs, memory, and the messages under way. They are made anew for each
- * size, so that no size inherits anything from the one before it. The context stays: leaving a shared port and joining
- * it again would change who gets whose packets.
+ * One end of a measurement of one size: queue pairs, memory, and the messages in flight. They are made anew for each
+ * size, so that no size inherits anything from the one before it. The context is kept: if it left a shared port and joined
+ * it again, packets could go to another process.
  *
- * A flow is a queue pair, or a channel. It owns shots: places for one message each, with their share of the memory, through which the
- * shot cycles from use to use. So no two messages under way overlap, whatever the order they end in. What is posted
- * when is the engine's choice: a stream for bandwidth, ping-pong for latency.
+ * A flow is a queue pair or a channel. It owns shots. A shot is the state of one message in flight and the memory for it;
+ * from message to message it goes round the places in its share of the memory, so that messages in flight never overlap.
+ * An engine decides what is posted when: a stream for bandwidth, ping-pong for latency.
  *
  * The time is cut into phases (warm-up, measurement). A flow's last message of a phase says so in its immediate.
  */
@@ -33,32 +33,43 @@ struct perf_flow;
 #define PERF_IMM_HOLED	  0x40000000u /* the ping that this answers had not arrived whole */
 #define PERF_IMM_SEQUENCE 0x3fffffffu
 
-/* One message under way, or the place for one. */
+/* One message in flight, or the place for one. */
 struct perf_shot {
-	struct list link; /* idle, or among the flow's open receives in the order of posting */
+	/* in the list of idle shots, or of open receives in the order of posting */
+	struct list link;
 	struct perf_flow *flow;
-	uint8_t *memory; /* of its first piece */
+	/* first of its places in memory */
+	uint8_t *memory;
 	uint64_t uses;
-	uint64_t sequence; /* of the message in its direction of the queue pair */
-	/* for a scheme that watches packets arrive */
-	uint32_t landed;    /* packets, when last looked at */
-	uint64_t landed_ns; /* when the last one did, or 0 */
-	uint64_t heard_ns;  /* that, or when the message was announced */
+	/* number of the message in its direction of the flow */
+	uint64_t sequence;
+	/* under `raw`: packets that had landed when it was last looked at */
+	uint32_t landed;
+	/* time at which the last packet landed, or 0 */
+	uint64_t landed_ns;
+	/* time of the last packet or of the announcement */
+	uint64_t heard_ns;
 	bool announced;
 	bool completed;
-	uint64_t posted_ns; /* of a send */
+	/* time at which the send was posted */
+	uint64_t posted_ns;
 	struct gw_send *send;
 	struct gw_recv *recv;
-	struct gw_erasure *erasure; /* its parity, under a code */
-	struct gw_op *op;	    /* instead of either, over a channel */
+	/* parity, under a code */
+	struct gw_erasure *erasure;
+	/* operation of a channel, in place of send and recv */
+	struct gw_op *op;
 };
 
 struct perf_flow {
 	struct perf_bench *bench;
 	struct gw_qp *qp;
-	struct gw_pace pace;	    /* of bounded messages */
-	struct gw_flow *governed;   /* what holds it back, if anything does */
-	struct gw_channel *channel; /* instead of both, where the plan says so */
+	/* pace of bounded messages */
+	struct gw_pace pace;
+	/* congestion control of the queue pair, or null */
+	struct gw_flow *governed;
+	/* channel in place of the queue pair, where the plan says so */
+	struct gw_channel *channel;
 	uint32_t index;
 	struct list idle_sends;
 	struct list idle_recvs;
@@ -66,16 +77,24 @@ struct perf_flow {
 	uint32_t idle_recv_count;
 	uint32_t sends_open;
 	uint64_t send_sequence;
-	uint64_t recv_sequence; /* of the next receive to be posted */
-	uint64_t received;	/* messages that ended, from the first phase on */
-	uint64_t recv_end;	/* how many that will be when the phase is over, as far as known */
-	uint64_t newest;	/* for raw: one past the newest message of which anything landed */
-	uint64_t heard_ns;	/* and when anything was last heard */
-	/* in this phase */
-	uint64_t sent;	     /* messages posted */
-	uint64_t delivered;  /* of which ended */
-	uint64_t bytes;	     /* received */
-	uint64_t fair_bytes; /* received when the first flow was through */
+	/* number of the next receive to be posted */
+	uint64_t recv_sequence;
+	/* messages received since the first phase */
+	uint64_t received;
+	/* value of `received` at the end of the phase, as far as known */
+	uint64_t recv_end;
+	/* under `raw`: one past the newest message of which anything landed */
+	uint64_t newest;
+	/* time at which anything of a message was last received */
+	uint64_t heard_ns;
+	/* messages posted in this phase, and so on to last_sent */
+	uint64_t sent;
+	/* messages whose send has ended */
+	uint64_t delivered;
+	/* bytes received */
+	uint64_t bytes;
+	/* bytes received when the first flow had finished */
+	uint64_t fair_bytes;
 	bool last_sent;
 	bool send_finished;
 	/* ping-pong */
@@ -111,24 +130,32 @@ struct perf_area {
 	struct gw_mr *mr;
 	uint64_t pieces;
 	struct perf_shot *shots;
-	uint32_t shots_each; /* of a flow */
+	/* shots of each flow */
+	uint32_t shots_each;
 };
 
 /* What is counted in a phase. */
 struct perf_phase {
-	uint64_t count; /* messages on each flow, or 0 */
+	/* messages on each flow, or 0 */
+	uint64_t count;
 	uint64_t stop_ns;
-	uint64_t started_ns; /* when the peer was told to go */
-	uint64_t last_ns;    /* when the last byte came */
+	/* time at which the peer was told to start */
+	uint64_t started_ns;
+	/* time of the last byte received */
+	uint64_t last_ns;
 	uint64_t messages;
 	uint64_t bytes;
 	uint64_t missing_bytes;
 	uint64_t missing_packets;
 	uint64_t holed_messages;
-	uint32_t flows_sending;	  /* not through yet */
-	uint32_t flows_receiving; /* likewise */
-	bool measured;		  /* rather than to warm up */
-	bool peer_sent;		  /* the peer says that it has sent all of it */
+	/* flows that have not sent everything */
+	uint32_t flows_sending;
+	/* flows that have not received everything */
+	uint32_t flows_receiving;
+	/* measured, not to warm up */
+	bool measured;
+	/* the peer says that it has sent everything */
+	bool peer_sent;
 	bool fair_taken;
 };
 
@@ -137,7 +164,8 @@ struct perf_samples {
 	uint64_t *ns;
 	uint64_t count;
 	uint64_t room;
-	uint64_t lost; /* pings without a sample, for something of them was lost */
+	/* pings without a sample because a part of them was lost */
+	uint64_t lost;
 };
 
 struct perf_bench {
@@ -152,11 +180,15 @@ struct perf_bench {
 	struct perf_flow *flows;
 	struct perf_phase phase;
 	struct perf_samples samples;
-	bool restock_next; /* ping-pong: receives are to be posted after the next turn */
+	/* ping-pong: receives are posted after the next turn */
+	bool restock_next;
 	bool restock_now;
-	int error;	    /* the first one, or 0 */
-	char why[PERF_WHY]; /* and a sentence, where the errno is not enough */
-	int gone;	    /* the status the peer went with, or 0 */
+	/* first error, or 0 */
+	int error;
+	/* sentence about `error`, where the errno is not enough */
+	char why[PERF_WHY];
+	/* status with which the peer was lost; 0 while it is there */
+	int gone;
 };
 
 /* A context for this plan and any like it with at most as many queue pairs and so much memory. `options` may insist on
@@ -186,7 +218,7 @@ bool perf_bench_idle(const struct perf_bench *bench);
 /* The peer has sent all of this phase: what is not here soon is lost. */
 void perf_bench_peer_sent(struct perf_bench *bench, uint64_t now);
 
-/* One turn, asleep or polling as planned, `nap_ns` at most. */
+/* One turn of gw_wait() or gw_progress(), as planned; it sleeps `nap_ns` at most. */
 void perf_bench_turn(struct perf_bench *bench, uint64_t nap_ns);
 
 /* For engines. Messages are numbered here; `flags` are those of the immediate. */

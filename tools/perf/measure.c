@@ -106,7 +106,7 @@ static void show(const struct perf_bench *bench, struct progress *progress, uint
 	progress_note(progress, line, now);
 }
 
-/* Looks what the peer says meanwhile, and tells it when all was sent that nobody repairs. */
+/* Reads what the peer has sent on the control connection; under a scheme that repairs nothing, tells it when all was sent. */
 static int watch(struct perf_bench *bench, struct control *control, uint64_t now, bool *told)
 {
 	int rc = control_poll(control);

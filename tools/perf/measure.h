@@ -11,7 +11,8 @@
 struct perf_measurement {
 	struct perf_result here;
 	struct perf_result there;
-	bool icrc; /* the packets had one */
+	/* the packets had an ICRC */
+	bool icrc;
 };
 
 /*

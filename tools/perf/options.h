@@ -15,10 +15,13 @@ struct report;
 
 struct perf_options {
 	struct options common;
-	uint64_t memory_bytes; /* the most that messages may take */
-	bool keep;	       /* the server goes on after a test */
+	/* most memory that messages may take */
+	uint64_t memory_bytes;
+	/* the server goes on after a test */
+	bool keep;
 	/* the client's */
-	struct perf_plan plan; /* but for the size, and for the depth where that was not given */
+	/* without the size, and without the depth unless that was given */
+	struct perf_plan plan;
 	bool depth_given;
 	unsigned size_count;
 	uint64_t sizes[PERF_SIZES_MAX];

@@ -24,11 +24,13 @@ struct perf {
 	struct report report;
 	struct control control;
 	struct gw_context *ctx;
-	struct perf_plan ctx_plan; /* that it was opened for */
+	/* plan that the context was opened for */
+	struct perf_plan ctx_plan;
 	struct perf_bench bench;
 	struct progress progress;
 	bool client;
-	bool headed; /* the table has its head */
+	/* the head of the table was printed */
+	bool headed;
 	json_t *rows;
 };
 

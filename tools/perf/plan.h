@@ -33,21 +33,31 @@ enum perf_test { PERF_BANDWIDTH, PERF_LATENCY };
 struct perf_plan {
 	enum perf_test test;
 	const struct perf_scheme *scheme;
-	uint64_t size;	      /* bytes in a message */
-	uint64_t count;	      /* messages on each queue pair; 0: until the time is up */
-	uint64_t duration_ns; /* 0: until they are counted. With both, whichever comes first */
-	uint64_t
-		working_set; /* bytes that each direction's messages cycle through, or less than they need */
+	/* bytes in a message */
+	uint64_t size;
+	/* messages on each queue pair; 0: until the time is up */
+	uint64_t count;
+	/* 0: until `count` messages; with both, whichever comes first */
+	uint64_t duration_ns;
+	/* bytes that the messages of each direction cycle through; no less than they need */
+	uint64_t working_set;
 	uint32_t qps;
-	uint32_t depth; /* messages under way on each queue pair */
-	uint32_t lanes; /* source ports that data leaves by, at either end */
+	/* messages in flight on each queue pair */
+	uint32_t depth;
+	/* source ports that data leaves by, at either end */
+	uint32_t lanes;
 	uint8_t traffic_class;
-	bool skip_icrc; /* the client would have none; the server may insist */
-	bool both;	/* directions at once */
+	/* the client asks for no ICRC; the server may insist on one */
+	bool skip_icrc;
+	/* both directions at once */
+	bool both;
 	bool verify;
-	bool poll;	   /* rather than sleep */
-	bool channel;	   /* one each, instead of bare queue pairs */
-	uint64_t rate_bps; /* no faster than this; 0: no cap */
+	/* poll without sleeping */
+	bool poll;
+	/* channels in place of queue pairs */
+	bool channel;
+	/* cap on the rate; 0: none */
+	uint64_t rate_bps;
 	/* the controller; empty: a channel's own choice, and none for a queue pair */
 	char congestion[PERF_NAME_BYTES + 1];
 };

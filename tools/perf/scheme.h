@@ -14,10 +14,14 @@ struct perf_flow;
 struct perf_shot;
 
 struct perf_scheme {
-	const char *name;		 /* at most 16 characters */
-	bool exact;			 /* whatever is lost is repaired */
-	bool coded;			 /* a message is two, with memory for parity */
-	const struct gw_scheme *library; /* that it is; null: none of its schemes */
+	/* at most 16 characters */
+	const char *name;
+	/* everything that is lost is repaired */
+	bool exact;
+	/* each message is two of the library, with memory for parity */
+	bool coded;
+	/* the library's scheme; null: none of them */
+	const struct gw_scheme *library;
 	/* Set shot->send or shot->recv. 0 or -errno of the library. */
 	int (*send)(struct perf_shot *shot, const void *addr, uint64_t length, uint32_t imm);
 	int (*recv)(struct perf_shot *shot, void *addr, uint64_t length);

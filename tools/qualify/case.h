@@ -20,18 +20,24 @@ enum { QUALIFY_CALLER, QUALIFY_WAITER };
 #define QUALIFY_LABEL	   96
 
 struct qualify_case {
-	uint8_t kind[2];  /* of the caller, of the waiter */
-	uint8_t family;	  /* 4 or 6 */
-	uint8_t device;	  /* the caller's */
-	uint32_t payload; /* bytes in a packet; 0: the most that fits */
+	/* of the caller and of the waiter */
+	uint8_t kind[2];
+	/* 4 or 6 */
+	uint8_t family;
+	/* index of the caller's device */
+	uint8_t device;
+	/* bytes in a packet; 0: the most that fits */
+	uint32_t payload;
 };
 
 /* What an end has. */
 struct qualify_means {
 	struct qualify_device devices[QUALIFY_DEVICES_MAX];
 	unsigned count;
-	const char *address; /* of user space; whether it holds a ':' tells its family */
-	uint16_t udp_port;   /* between two sockets; 0: any */
+	/* address for user space; it holds a colon if it is IPv6 */
+	const char *address;
+	/* port between two sockets; 0: any */
+	uint16_t udp_port;
 };
 
 /* Of the other end only its devices' addresses matter. Returns how many. */

@@ -14,8 +14,10 @@
 
 struct qualify_device {
 	char name[QUALIFY_DEVICE_NAME];
-	unsigned port; /* the first that is up */
-	int gid_ipv4;  /* index of a routable RoCE v2 address, or -1 */
+	/* first port that is up */
+	unsigned port;
+	/* index of a routable RoCE v2 address, or -1 */
+	int gid_ipv4;
 	int gid_ipv6;
 };
 

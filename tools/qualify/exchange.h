@@ -16,17 +16,25 @@
 
 /* What one end found. */
 struct qualify_result {
-	int32_t status;	   /* 0, or why it did not come to its end */
-	uint32_t payload;  /* that was agreed on */
-	uint32_t received; /* messages, all bytes right */
-	uint32_t wrong;	   /* messages with a byte that is not, or with one outside their memory */
+	/* 0, or why the exchange did not end */
+	int32_t status;
+	/* bytes in a packet, as agreed */
+	uint32_t payload;
+	/* messages with every byte right */
+	uint32_t received;
+	/* messages with a wrong byte, or with one outside their memory */
+	uint32_t wrong;
 	uint64_t bytes;
-	uint64_t sent; /* packets */
+	/* packets sent */
+	uint64_t sent;
 	uint64_t repeated;
-	uint64_t dropped; /* packets thrown away, for whatever reason */
-	uint32_t marked;  /* of ours, as the peer saw it */
+	/* packets thrown away, for any reason */
+	uint64_t dropped;
+	/* packets sent that arrived with a congestion mark */
+	uint32_t marked;
 	uint32_t cnps;
-	char why[QUALIFY_WHY]; /* "" when there is nothing to add */
+	/* "" when there is nothing to add */
+	char why[QUALIFY_WHY];
 };
 
 struct qualify_message {
@@ -44,12 +52,16 @@ struct qualify_run {
 	struct gw_mr *mr;
 	uint8_t *memory;
 	bool caller;
-	uint32_t unit;	/* that sizes are odd multiples of; the same at both ends */
-	uint32_t ended; /* messages, of both directions */
-	int failed;	/* the first status that was not 0 */
+	/* bytes of which message sizes are odd multiples; the same at both ends */
+	uint32_t unit;
+	/* messages of both directions that ended */
+	uint32_t ended;
+	/* first status that was not 0 */
+	int failed;
 	struct qualify_message out[QUALIFY_MESSAGES], in[QUALIFY_MESSAGES];
 	struct qualify_result result;
-	char found[512]; /* what the fabric said when it was opened, "" if nothing */
+	/* what the fabric logged when it was opened; "" if nothing */
+	char found[512];
 };
 
 /* Opens the fabric with one queue pair on it. A failure is told in run->result, too. */

@@ -31,15 +31,18 @@ static const struct option long_options[] = {
 
 struct qualify {
 	struct options options;
-	const char *device; /* the only one to use, or null */
+	/* name of the only device to use, or null */
+	const char *device;
 	const char *file;
 	struct report report;
 	struct control control;
 	struct qualify_means means;
 	struct qualify_findings findings;
 	struct qualify_run run;
-	json_t *before; /* the devices' counters */
-	json_t *lines;	/* what the library said of them, each line once */
+	/* counters of the devices before the first case */
+	json_t *before;
+	/* what the library logged about the devices, each line once */
+	json_t *lines;
 };
 
 static int parse(int argc, char **argv, struct qualify *qualify)

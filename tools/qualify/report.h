@@ -15,11 +15,15 @@
 enum qualify_outcome { QUALIFY_PASSED, QUALIFY_FAILED, QUALIFY_SKIPPED, QUALIFY_OUTCOMES };
 
 struct qualify_findings {
-	bool print;	     /* the table */
-	bool with_addresses; /* in the object */
+	/* print the table */
+	bool print;
+	/* the object may hold addresses */
+	bool with_addresses;
 	unsigned counts[QUALIFY_OUTCOMES];
-	bool kind_passed[QUALIFY_KINDS]; /* at both ends of a case that passed */
-	bool family_passed[2];		 /* IPv4, IPv6, on a device */
+	/* kinds at both ends of a case that passed */
+	bool kind_passed[QUALIFY_KINDS];
+	/* IPv4 and IPv6, on a device */
+	bool family_passed[2];
 	uint64_t repeated, marked, cnps;
 	json_t *cases;
 	unsigned own_devices, peer_devices;
