@@ -9,7 +9,7 @@
 #include "tools/interrupt.h"
 #include "tools/report.h"
 
-/* Of what the commands say to each other; the same for all of them. */
+/* Version of the messages between commands; the same for all commands. */
 #define PROTOCOL_VERSION 2
 
 /* The names of both ends, as attributes point to them. */
@@ -40,7 +40,7 @@ int meet_explain(struct report *report, int error)
 	return error == -EINTR ? error : report_fail(report, error, "%s", gw_rendezvous_error());
 }
 
-/* What the options are called is known here only. */
+/* Names the options, which the library does not know. */
 static int explain_options(struct report *report, const struct options *options, int error)
 {
 	if (error == -EADDRINUSE)

@@ -189,7 +189,7 @@ int options_read(int id, char **argv, struct report *report, struct options *opt
 	}
 }
 
-/* What only `send` has a say in. */
+/* Options of `send` only. */
 static int read_senders(int id, const char *name, bool sending, struct report *report,
 			struct options *options)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What is said on the command line to every command that meets another end: where it is, how long to wait, which faults
- * to make. `send` and `recv` are read here whole; a command with options of its own takes the shared ones from here.
+ * The options that commands with two ends share: where the other end is, how long to wait, which faults to inject. The
+ * command lines of `send` and `recv` are parsed here; other commands parse their own and call this for the shared ones.
  */
 #ifndef TOOLS_OPTIONS_H
 #define TOOLS_OPTIONS_H
@@ -23,7 +23,7 @@ struct report;
 
 #define LANES_MAX 8 /* the library's own bound */
 
-/* Packets go without an ICRC only where both ends would have it so. */
+/* Packets have no ICRC only if both ends say so. */
 enum icrc_choice { ICRC_UNSAID, ICRC_ON, ICRC_OFF };
 
 struct options {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What a command came to, gathered while it runs and said once at the end: one line, or one JSON
+ * The result of a command, collected while it runs and printed once at the end: one line, or one JSON
  * object, on stdout, and one line on stderr for what went wrong.
  */
 #ifndef TOOLS_REPORT_H
@@ -56,11 +56,11 @@ int report_fail(struct report *report, int error, const char *format, ...)
 int report_usage(struct report *report, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
 
-/* A line on stderr that ends nothing. */
+/* Prints a warning on stderr. */
 void report_warn(const struct report *report, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
 
-/* Reads counters and estimates while there is a context to ask. Null is nothing to ask. */
+/* Reads counters and estimates, as long as the context is open. Either may be null. */
 void report_sample(struct report *report, const struct gw_context *ctx, const struct gw_qp *qp);
 
 /* A JSON string of any text. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Small things that all commands with two ends need said or computed in the same way. */
+/* What several commands report or compute in the same way. */
 #include "session.h"
 
 #include <errno.h>

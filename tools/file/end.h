@@ -54,7 +54,7 @@ struct file_end {
 int file_end_open(struct file_end *end, struct report *report, const struct options *options,
 		  const char *local, uint32_t block, unsigned pieces);
 
-/* The end that sends a file puts a controller in front of its queue pair, once that is connected. */
+/* Puts a congestion controller in front of the connected queue pair. For the end that sends the file. */
 int file_end_govern(struct file_end *end, struct report *report, const struct options *options);
 
 /* Tells the peer and gives everything back. Harmless on one that is not open. */

@@ -110,7 +110,7 @@ static int drain(struct receiver *receiver)
 	return 0;
 }
 
-/* 1 once the trailer is here and says what was received. */
+/* 1 once the trailer has arrived and agrees with what was received. */
 static int check_trailer(struct receiver *receiver)
 {
 	struct piece *piece = &receiver->end.trailer;

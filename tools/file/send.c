@@ -155,7 +155,7 @@ static int fill(struct sender *sender)
 	return file_end_send(end, &end->trailer, PROTOCOL_TRAILER);
 }
 
-/* Takes back what was delivered. The first message that failed decides. */
+/* Frees the pieces that were delivered. Returns the status of a message that failed, or 0. */
 static int reap(struct sender *sender)
 {
 	int status = 0;
@@ -216,7 +216,7 @@ static int explain_loss(struct sender *sender, int error)
 			   text_share(sender->delivered, sender->size, share));
 }
 
-/* Until the verdict is here. */
+/* Sends until the verdict has arrived. */
 static int transfer(struct sender *sender)
 {
 	struct file_end *end = &sender->end;

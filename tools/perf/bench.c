@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Messages in motion: posting them, taking their ends, and knowing when a phase is over.
+ * Posts messages, handles their completions, and decides when a phase is over.
  *
- * A flow is through with sending when its last message was posted and nothing of it is open, and through with receiving
- * when a message arrived that said it was the last, and all before it: a loss may hold up any of them. The peer starts
- * no new phase before both ends have said that they are through, so a message always belongs to the phase in which it
- * arrives.
+ * A flow has finished sending when its last message was posted and no send is open. It has finished receiving when the
+ * message marked as the last, and all before it, have arrived: a loss may delay any of them. No end starts a new phase
+ * before both have finished, so a message always belongs to the phase in which it arrives.
  */
 #include "bench.h"
 
@@ -205,8 +204,7 @@ static const uint8_t *memory_of(const struct perf_shot *shot)
 	       (shot->uses - 1) % bench->recv_area.pieces * perf_plan_stride(&bench->plan);
 }
 
-/* What the message says of itself. The library promises length and immediate; a measurement that counted otherwise would
- * be worth nothing. */
+/* Checks the length and the immediate of a message, both of which the library guarantees. */
 static int read_head(const struct perf_shot *shot, struct perf_arrival *arrival)
 {
 	struct gw_recv_status what = { 0 };
@@ -261,7 +259,7 @@ static int examine(struct perf_shot *shot, struct perf_arrival *arrival)
 	}
 }
 
-/* What every flow had when the first one was through: after that they no longer compete with all the others. */
+/* Notes the bytes of every flow when the first one has finished: from then on fewer flows compete. */
 static void take_shares(struct perf_bench *bench)
 {
 	if (bench->phase.fair_taken)

@@ -2,7 +2,7 @@
 /*
  * What is behind a flow: a queue pair, on which a scheme posts, or a channel, with a controller and a pacer.
  *
- * A channel's messages have no immediate. What it would say stands in their first four bytes instead.
+ * A channel's messages have no immediate: their first four bytes carry its contents.
  */
 #include "flow.h"
 
@@ -96,7 +96,7 @@ int perf_flow_info(const struct perf_flow *flow, uint8_t out[PERF_INFO_MAX], siz
 	return rc;
 }
 
-/* A bare queue pair that is to be held back has a controller and a pacer put in front of it. */
+/* Puts a congestion controller and a pacer in front of a queue pair, if the plan asks for one. */
 static int govern(struct perf_flow *flow)
 {
 	const struct perf_plan *plan = &flow->bench->plan;

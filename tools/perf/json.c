@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Both ends print the same object, but for `role`: figures go by client and server, not by here and there. */
+/* Both ends print the same object except for `role`: figures are named after client and server. */
 #include <string.h>
 
 #include "print.h"

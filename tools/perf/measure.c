@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The clock of a receiver runs from the moment at which it tells the sender to go until its last byte is there. So a
- * round trip, and whatever the sender takes to get going, counts against the result and never for it.
+ * A receiver measures from the moment at which it tells the sender to start until its last byte has arrived. So half a
+ * round trip and the sender's start-up time make the result worse, never better.
  */
 #include "measure.h"
 
@@ -121,7 +121,7 @@ static int watch(struct perf_bench *bench, struct control *control, uint64_t now
 	return control_send(control, PERF_KIND_SENT, "", 0);
 }
 
-/* Until nothing of the phase is open. */
+/* Makes progress until every message of the phase has ended. */
 static int run(struct perf_bench *bench, struct control *control, struct progress *progress)
 {
 	uint64_t watched_ns = 0;

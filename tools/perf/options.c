@@ -248,7 +248,7 @@ struct perf_plan perf_options_plan(const struct perf_options *options, uint64_t 
 	return plan;
 }
 
-/* What was left open, once it is known which test it is. */
+/* Fills in the defaults that depend on the test. */
 static void fill_in(struct parser *parser)
 {
 	struct perf_options *options = &parser->options;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * godwit perf: bandwidth and latency between two hosts. The client goes through the sizes; the server does as it is
- * told, within its means, and each prints what both found.
+ * godwit perf: bandwidth and latency between two hosts. The client decides what is measured, size by size; the server
+ * takes part as far as its own limits allow. Both print the results of both.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -83,7 +83,7 @@ static int measure(struct perf *perf, const struct perf_plan *plan)
 	return 0;
 }
 
-/* All sizes have as many queue pairs and travel in the same way, so that one context does for them. */
+/* One context serves all sizes: they have the same number of queue pairs and the same kind of packets. */
 static int open_bench(struct perf *perf, const struct perf_plan *plan)
 {
 	const struct perf_plan *first = &perf->ctx_plan;

@@ -2,9 +2,9 @@
 /*
  * Latency: the client sends a ping and the server answers it, one at a time on each queue pair.
  *
- * Nothing but the answer may stand between a ping and its pong. Both go out of receives that were posted long before,
- * and receives are posted again in batches, and only once the turn in which the answer leaves is over: posting sends a
- * grant, which would go first. A ping does not wait for the fate of the one before it, for its answer has told that.
+ * Nothing else may delay an answer. So receives are posted well before they are needed, and posted again in batches after
+ * the turn in which the answer leaves: posting sends a grant, which would leave before the answer. A ping does not wait for
+ * the result of the ping before it: the answer to that one has shown that it arrived.
  */
 #include "bench.h"
 
@@ -46,7 +46,7 @@ static void begin(struct perf_bench *bench, uint64_t now)
 		ping(&bench->flows[i]);
 }
 
-/* A place came free for what could not be sent at once. */
+/* A send ended: sends the answer that had to wait for a free shot. */
 static void sent(struct perf_flow *flow, uint64_t now)
 {
 	(void)now;

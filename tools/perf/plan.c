@@ -113,7 +113,7 @@ static int refuse(char why[PERF_WHY], const char *what)
 	return -EINVAL;
 }
 
-/* What no end could do. Products are only formed of what was found to be within bounds. */
+/* Checks what is the same at every end. Only numbers within bounds are multiplied. */
 static int check_bounds(const struct perf_plan *plan, char why[PERF_WHY])
 {
 	if (plan->size < 1 || plan->size > PERF_SIZE_MAX)

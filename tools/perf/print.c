@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A table: one line for each size and direction, and under it what is worth a line only when it is there. */
+/* A table: one line for each size and direction, and further lines for what is not zero. */
 #include "print.h"
 
 #include <inttypes.h>

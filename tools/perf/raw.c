@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The scheme `raw`: every packet is sent once and nothing is repaired. A send has ended when its last packet was handed
- * over, so nobody says what was lost; the receiver has to conclude it.
+ * The scheme `raw`: every packet is sent once and nothing is repaired. A send ends when its last packet was handed to the
+ * fabric, so the sender does not know what was lost; the receiver has to infer it.
  *
  * Messages of a queue pair leave in order. So when packets of a later one have landed, all of this one were sent, and
- * what does not come within a patience is lost. A message with none after it is given up when nothing at all was heard
- * for a while: some patiences when the sender has said that it sent everything, or when it sends one message at a time;
- * otherwise longer, for a sender whose window is full may be silent for a second, and giving up what it has yet to send
- * would make a loss of nothing. Only the oldest open receive needs a timer for that.
+ * what does not arrive within one patience (gw_qp_patience_ns()) is lost. A message without a later one is given up when
+ * nothing was received for a while: for some patiences if the sender has said that it sent everything, or if it sends one
+ * message at a time; otherwise for longer, because a sender whose window is full may be silent for a second, and its
+ * unsent messages would be counted as lost. Only the oldest open receive needs a timer for that.
  */
 #include <stddef.h>
 
@@ -49,7 +49,7 @@ static struct perf_shot *oldest_open(struct perf_flow *flow)
 	return NULL;
 }
 
-/* Gives up what has proved lost, oldest first, and has the oldest of the rest watched. */
+/* Completes receives whose missing packets are known to be lost, oldest first, and sets the timer of the next. */
 static void give_up(struct perf_flow *flow, uint64_t now)
 {
 	uint64_t patience = gw_qp_patience_ns(flow->qp);

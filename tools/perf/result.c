@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The numbers are all of one width and travel in the order of a table, so that no place has to be counted by hand. */
+/* All numbers have 8 bytes and are encoded in the order of one table. */
 #include "result.h"
 
 #include <ctype.h>

@@ -62,8 +62,8 @@ static int transfer_recv(struct perf_shot *shot, void *addr, uint64_t length)
 }
 
 /*
- * In as much time as messages of this size took of late, but not before an announcement that was lost has been repeated:
- * of unknown length, a message tells nothing. What is missing is counted, and need not be made zeros.
+ * The deadline follows the time that messages of this size took recently, and leaves room for one repeat of a lost
+ * announcement, without which the length of a message is unknown. Missing bytes are counted and not filled with zeros.
  */
 static int bounded_recv(struct perf_shot *shot, void *addr, uint64_t length)
 {

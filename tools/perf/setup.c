@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Making a bench and taking it apart: limits of the context, memory that is there before it is needed, queue pairs. */
+/* Opens and closes a bench: limits of the context, memory whose pages are touched in advance, queue pairs. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,8 +24,8 @@
 #define PAYLOAD_MAX	 9000 /* more than a packet can hold */
 
 /*
- * Enough for any plan with as many queue pairs and so much memory. A request that ended keeps its place until the peer
- * knows, which is up to a place a slot. Pools and bitmaps are touched as they are used.
+ * Limits that suffice for any plan with as many queue pairs and so much memory. A request that ended keeps its place until
+ * the peer has acknowledged that, which is at most one place a slot. Pools and bitmaps take memory only as they are used.
  */
 int perf_context_open(struct report *report, const struct options *options, const char *local,
 		      const struct perf_plan *plan, uint64_t memory_bytes, struct gw_context **out)
@@ -167,7 +167,7 @@ int perf_bench_open(struct perf_bench *bench, struct report *report, const struc
 	return rc;
 }
 
-/* After their queue pair: only then are receives that nothing came for released. A channel takes its own along. */
+/* After the queue pairs were closed: receives that are still open are released only then. A channel closes its own. */
 static void close_requests(const struct perf_bench *bench, const struct perf_area *area)
 {
 	size_t shots = bench->plan.channel ? 0 : (size_t)area->shots_each * bench->plan.qps;

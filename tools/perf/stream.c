@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Bandwidth: as many messages under way as the depth allows, at all times. */
+/* Bandwidth: as many messages in flight as the depth allows, at all times. */
 #include "bench.h"
 
 static void fill(struct perf_flow *flow, uint64_t now)

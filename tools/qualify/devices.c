@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Reads sysfs: a directory a device, a directory a port, a file a fact. A file that is not there is a fact not known. */
+/* Reads sysfs: one directory for each device and port, one file for each attribute, any of which may be missing. */
 #include "devices.h"
 
 #include <dirent.h>
@@ -58,7 +58,7 @@ static void read_port_fact(const char *device, unsigned port, const char *name, 
 	read_fact(device, path, out);
 }
 
-/* Devices come in no order; names in a report should. */
+/* sysfs lists devices in no order; a report lists them by name. */
 static int list(const char *directory, struct dirent ***out)
 {
 	return scandir(directory, out, NULL, alphasort);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Memory is one area: for each message a guard, the message, a guard. Both ends know every length and every byte, so
- * nothing about the data has to be told.
+ * neither travels.
  */
 #include "exchange.h"
 
@@ -42,7 +42,7 @@ static uint8_t byte_of(bool from_caller, uint32_t number, uint32_t at)
 	return (uint8_t)(x >> 13 ^ x >> 24);
 }
 
-/* The library tells in its log what it made of a device. */
+/* The library logs how it uses a device. */
 static void keep_line(void *arg, enum gw_log_level level, const char *line)
 {
 	struct qualify_run *run = arg;

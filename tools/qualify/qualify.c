@@ -95,13 +95,13 @@ static int look_around(struct qualify *qualify)
 	return 0;
 }
 
-/* A case may take most of what either end waits for the other. */
+/* A case may take four fifths of the time that an end waits for the other. */
 static uint64_t case_timeout(const struct qualify *qualify)
 {
 	return qualify->options.timeout_ns / 5 * 4;
 }
 
-/* Opens this end of a case. 0: there is something to offer, or the reason why not. */
+/* Opens this end of a case. The offer holds its queue pair, or the reason why there is none. */
 static void open_case(struct qualify *qualify, const struct qualify_case *what, int end,
 		      struct qualify_offer *offer)
 {

@@ -17,7 +17,7 @@ static bool in_address(char c)
 	return isxdigit((unsigned char)c) || c == ':' || c == '.';
 }
 
-/* Words made of digits with three dots or two colons in them are addresses, and nobody else's business. */
+/* Words of digits with three dots or two colons are addresses, which the report leaves out. */
 static void hide_addresses(const char *text, char *out, size_t size)
 {
 	size_t used = 0;

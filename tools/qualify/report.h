@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What `godwit qualify` found: a table for whoever watches, and a JSON object to send in. The object names no host and
- * no address unless it is asked to; it ends with what was not verified, so that nobody reads more into it than it says.
+ * What `godwit qualify` found: a table on stdout, and a JSON object to send in. The object names no host and no address
+ * unless it is asked to, and it lists what was not verified.
  */
 #ifndef TOOLS_QUALIFY_REPORT_H
 #define TOOLS_QUALIFY_REPORT_H
