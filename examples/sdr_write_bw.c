@@ -1,28 +1,31 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * sdr_write_bw: how fast one-shot sends arrive, in the manner of ib_write_bw, written to <sdr.h> and <sdr_mr.h> only.
+ * sdr_write_bw: how fast one-shot sends arrive, in the manner of ib_write_bw, written to <sdr.h> and <sdr_mr.h>. The two
+ * ends meet through <godwit/rendezvous.h>.
  *
- *	cc sdr_write_bw.c tcp.c $(pkg-config --cflags --libs godwit-sdr) -o sdr_write_bw
+ *	cc sdr_write_bw.c $(pkg-config --cflags --libs godwit-sdr godwit) -o sdr_write_bw
  *	sdr_write_bw			on one host: waits for one caller
  *	sdr_write_bw [OPTION...] HOST	on the other: says what to measure, and sends
  *
  * Each queue pair has a window of receives posted. The receiver watches their bitmaps, looks at the data of every chunk
  * that arrived, completes the oldest and posts it again. Nothing is repaired: a receive that stands still for too long
- * is completed as it is, and the chunks it lacks are counted. One TCP connection carries the queue pairs' descriptions,
- * the start and the result.
+ * is completed as it is, and the chunks it lacks are counted. The rendezvous carries the queue pairs' descriptions, the
+ * start and the result.
  */
+#include <arpa/inet.h>
+#include <err.h>
+#include <errno.h>
 #include <getopt.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
-#include <unistd.h>
 
 #include <sdr.h>
 #include <sdr_mr.h>
 
-#include "tcp.h"
+#include <godwit/rendezvous.h>
 
 enum { SIZES_MAX = 16, QPS_MAX = 64, WINDOW_MAX = 512, INFO_MAX = 1024 };
 
@@ -57,8 +60,73 @@ struct end {
 	uint32_t size_max;
 	uint8_t *memory; /* a place of size_max for each receive, or send, of each queue pair */
 	struct sdr_qp *qp[QPS_MAX];
-	int fd;
+	struct gw_rendezvous *peer;
 };
+
+__attribute__((noreturn)) static void die(const char *what)
+{
+	errx(1, "%s", what);
+}
+
+/* ---- the other end -------------------------------------------------------------------------------------------- */
+
+/* Connects to the host, giving it a little time to be started; or, without one, waits for one caller. */
+static struct gw_rendezvous *meet(const char *host, uint16_t port)
+{
+	struct gw_rendezvous_attr attr = { .host = host,
+					   .port = port,
+					   .service = "sdr_write_bw",
+					   .retry_ns = UINT64_C(10000000000) };
+	struct gw_rendezvous_listener *listener;
+	struct gw_rendezvous *peer;
+	int rc;
+
+	if (host) {
+		rc = gw_rendezvous_connect(&attr, &peer);
+	} else {
+		rc = gw_rendezvous_listen(&attr, &listener);
+		if (rc == 0) {
+			rc = gw_rendezvous_accept(listener, UINT64_MAX, &peer);
+			gw_rendezvous_listener_close(listener);
+		}
+	}
+	if (rc)
+		die(gw_rendezvous_error());
+	return peer;
+}
+
+static void tell(const struct end *end, const void *data, size_t length)
+{
+	if (gw_rendezvous_send(end->peer, GW_RENDEZVOUS_DESCRIPTION, data, length))
+		die(gw_rendezvous_error());
+}
+
+static void hear(const struct end *end, void *data, size_t length)
+{
+	struct gw_rendezvous_message message;
+	int rc;
+
+	/* A measurement may take longer than the rendezvous waits; an end that dies closes the connection. */
+	do {
+		rc = gw_rendezvous_recv(end->peer, &message);
+	} while (rc == -ETIMEDOUT && gw_rendezvous_peer_version(end->peer)[0]);
+	if (rc)
+		die(gw_rendezvous_error());
+	if (message.length != length)
+		die("the other end is no sdr_write_bw of this version");
+	memcpy(data, message.data, length);
+}
+
+/* 32-bit numbers between this host's order and the wire's. */
+static void swap(void *numbers, size_t length)
+{
+	uint32_t *at = numbers;
+
+	for (size_t i = 0; i < length / sizeof(*at); i++)
+		at[i] = htonl(at[i]);
+}
+
+/* ---- time ----------------------------------------------------------------------------------------------------- */
 
 static double now(void)
 {
@@ -115,10 +183,10 @@ static void open_end(struct end *end, const char *device)
 		if (!end->qp[i] || sdr_qp_info_size_get(end->qp[i], &size) || size > INFO_MAX ||
 		    sdr_qp_info_get(end->qp[i], info))
 			die("cannot make a queue pair");
-		tcp_tell(end->fd, info, size);
+		tell(end, info, size);
 	}
 	for (uint32_t i = 0; i < plan->qps; i++) {
-		tcp_hear(end->fd, info, size);
+		hear(end, info, size);
 		if (sdr_qp_connect(end->qp[i], info))
 			die("cannot connect a queue pair");
 	}
@@ -131,7 +199,7 @@ static void close_end(struct end *end)
 	sdr_mr_dereg(end->mr);
 	sdr_context_destroy(end->ctx);
 	free(end->memory);
-	close(end->fd);
+	gw_rendezvous_close(end->peer);
 }
 
 static uint8_t *place(const struct end *end, uint32_t qp, uint32_t message)
@@ -250,7 +318,7 @@ static struct result receive(struct end *end, uint32_t size)
 	for (uint32_t qp = 0; qp < plan->qps; qp++)
 		while (lanes[qp].posted < plan->window && lanes[qp].posted < plan->messages)
 			post_recv(end, &lanes[qp], qp, size);
-	tcp_tell(end->fd, "go", 2);
+	tell(end, "go", 2);
 	start = now();
 	while (result.messages < plan->qps * plan->messages) {
 		int busy = 0;
@@ -276,7 +344,7 @@ static void send_all(struct end *end, uint32_t size)
 	uint32_t posted[QPS_MAX] = { 0 }, done[QPS_MAX] = { 0 }, left = plan->qps * plan->messages;
 	char go[2];
 
-	tcp_hear(end->fd, go, sizeof(go));
+	hear(end, go, sizeof(go));
 	while (left) {
 		uint32_t before = left;
 
@@ -390,9 +458,10 @@ int main(int argc, char **argv)
 	struct end end = {
 		.plan = { PLAN_MAGIC, 1, 16, 100, 1, 16, SDR_MTU_4096, 1, 1000, 1, { 8 << 20 } }
 	};
-	const char *device = NULL, *port = "18515", *host;
+	const char *device = NULL, *host;
 	struct plan *plan = &end.plan;
 	struct result result;
+	uint16_t port = 18515;
 	int option, json = 0, bad = 0;
 
 	while ((option = getopt_long(argc, argv, "s:n:w:q:c:k:m:t:d:p:h", longs, NULL)) != -1) {
@@ -425,7 +494,7 @@ int main(int argc, char **argv)
 			device = optarg;
 			break;
 		case 'p':
-			port = optarg;
+			port = (uint16_t)number(optarg, 1, 65535);
 			break;
 		case 'j':
 			json = 1;
@@ -446,26 +515,26 @@ int main(int argc, char **argv)
 		return 2;
 	}
 	host = argv[optind];
-	end.fd = tcp_meet(host, port);
-	tcp_swap(plan, sizeof(*plan));
+	end.peer = meet(host, port);
+	swap(plan, sizeof(*plan));
 	if (host)
-		tcp_tell(end.fd, plan, sizeof(*plan));
+		tell(&end, plan, sizeof(*plan));
 	else
-		tcp_hear(end.fd, plan, sizeof(*plan));
-	tcp_swap(plan, sizeof(*plan));
+		hear(&end, plan, sizeof(*plan));
+	swap(plan, sizeof(*plan));
 	if (!sound(plan))
 		die("the caller is no sdr_write_bw of this version");
 	open_end(&end, device);
 	for (uint32_t i = 0; i < plan->sizes; i++) {
 		if (host) {
 			send_all(&end, plan->size[i]);
-			tcp_hear(end.fd, &result, sizeof(result));
-			tcp_swap(&result, sizeof(result));
+			hear(&end, &result, sizeof(result));
+			swap(&result, sizeof(result));
 		} else {
 			result = receive(&end, plan->size[i]);
-			tcp_swap(&result, sizeof(result));
-			tcp_tell(end.fd, &result, sizeof(result));
-			tcp_swap(&result, sizeof(result));
+			swap(&result, sizeof(result));
+			tell(&end, &result, sizeof(result));
+			swap(&result, sizeof(result));
 		}
 		print(plan, plan->size[i], &result, json);
 		bad |= result.wrong_chunks != 0;

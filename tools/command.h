@@ -19,6 +19,7 @@ extern const struct command command_perf;
 extern const struct command command_plan;
 extern const struct command command_qualify;
 extern const struct command command_recv;
+extern const struct command command_secret;
 extern const struct command command_send;
 
 #endif

@@ -15,7 +15,7 @@ int interrupt_signal(void);
 /* Readable once one came: for poll(), which would otherwise sleep through a signal that comes just before it. */
 int interrupt_fd(void);
 
-/* A file that must not stay behind even then; NULL when it is gone or wanted. */
+/* Names a file that the second signal removes; NULL: none any more. */
 void interrupt_doom(const char *path);
 
 #endif

@@ -12,7 +12,8 @@
 #include "command.h"
 
 static const struct command *const commands[] = { &command_lab,	    &command_perf, &command_plan,
-						  &command_qualify, &command_recv, &command_send };
+						  &command_qualify, &command_recv, &command_secret,
+						  &command_send };
 
 #define COMMAND_COUNT (sizeof(commands) / sizeof(commands[0]))
 

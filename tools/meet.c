@@ -1,104 +1,97 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Waiting for a caller, and being one: what is said when the other end is not what it should be. */
+/* The attributes of a rendezvous, from the options. */
 #include "meet.h"
 
 #include <errno.h>
 #include <stdio.h>
-#include <string.h>
 #include <unistd.h>
 
-#include "report.h"
-#include "session.h"
+#include "tools/interrupt.h"
+#include "tools/report.h"
 
-/* A stranger who says nothing holds others up no longer. */
-#define HELLO_PATIENCE_NS UINT64_C(3000000000)
+/* Version of the messages between commands; the same for all commands. */
+#define PROTOCOL_VERSION 2
 
-int meet_listen(struct report *report, const struct options *options, int *out)
+/* The names of both ends, as attributes point to them. */
+struct names {
+	char own[GW_RENDEZVOUS_SERVICE_MAX + 1];
+	char peer[GW_RENDEZVOUS_SERVICE_MAX + 1];
+};
+
+static struct gw_rendezvous_attr describe(const struct report *report,
+					  const struct options *options, struct names *names)
 {
-	int rc = rendezvous_listen(report, options, out);
+	snprintf(names->own, sizeof(names->own), "godwit %s", report->command);
+	snprintf(names->peer, sizeof(names->peer), "godwit %s", options->counterpart);
+	return (struct gw_rendezvous_attr){
+		.bind = options->bind,
+		.port = options->port,
+		.service = names->own,
+		.peer_service = names->peer,
+		.service_version = PROTOCOL_VERSION,
+		.interrupt_fd = interrupt_fd(),
+		.secret_file = options->secret_file,
+		.timeout_ns = options->timeout_ns,
+	};
+}
 
+int meet_explain(struct report *report, int error)
+{
+	return error == -EINTR ? error : report_fail(report, error, "%s", gw_rendezvous_error());
+}
+
+/* Names the options, which the library does not know. */
+static int explain_options(struct report *report, const struct options *options, int error)
+{
+	if (error == -EADDRINUSE)
+		return report_fail(
+			report, error,
+			"TCP port %u is in use by another program; choose another with --port at both ends",
+			options->port);
+	if (error == -EADDRNOTAVAIL && options->bind)
+		return report_fail(report, error, "--bind %s is not an address of this host",
+				   options->bind);
+	return meet_explain(report, error);
+}
+
+int meet_connect(struct report *report, const struct options *options, struct gw_rendezvous **out)
+{
+	struct names names = { "", "" };
+	struct gw_rendezvous_attr attr = describe(report, options, &names);
+	int rc;
+
+	attr.host = options->host;
+	rc = gw_rendezvous_connect(&attr, out);
+	return rc ? explain_options(report, options, rc) : 0;
+}
+
+static void warn(void *arg, const char *address, const char *why)
+{
+	report_warn(arg, "ignored a connection from %s: %s", address, why);
+}
+
+int meet_listen(struct report *report, const struct options *options,
+		struct gw_rendezvous_listener **out)
+{
+	struct names names = { "", "" };
+	struct gw_rendezvous_attr attr = describe(report, options, &names);
+	int rc;
+
+	attr.ignored = warn;
+	attr.arg = report;
+	rc = gw_rendezvous_listen(&attr, out);
 	if (rc)
-		return rc;
+		return explain_options(report, options, rc);
 	if (!options->quiet && isatty(STDERR_FILENO))
 		fprintf(stderr, "waiting on [%s]:%u\n",
 			options->bind ? options->bind : "::", options->port);
 	return 0;
 }
 
-/* -EAGAIN: this was a stranger, wait for the next. */
-static int read_hello(struct report *report, const struct options *options, enum protocol_kind kind,
-		      meet_decode *decode, void *hello, struct connection *connection)
+int meet_accept(struct report *report, struct gw_rendezvous_listener *listener,
+		struct gw_rendezvous **out)
 {
-	uint64_t patience =
-		options->timeout_ns < HELLO_PATIENCE_NS ? options->timeout_ns : HELLO_PATIENCE_NS;
-	uint8_t body[PROTOCOL_BODY_MAX];
-	struct protocol_header header = { 0 };
-	char text[PROTOCOL_TEXT];
-	int rc;
+	int rc = gw_rendezvous_accept(listener, UINT64_MAX, out);
 
-	rc = rendezvous_read(connection, body, rendezvous_now() + patience, &header);
-	if (rc == 0 && header.kind != kind)
-		rc = -EPROTO;
-	if (rc == 0)
-		rc = decode(body, header.length, hello);
-	if (rc == 0 || rc == -EINTR)
-		return rc;
-	snprintf(text, sizeof(text), "not `godwit %s`", options->counterpart);
-	if (rc == -EPROTONOSUPPORT) {
-		snprintf(text, sizeof(text),
-			 "this end speaks version %d of the protocol, the caller version %u",
-			 PROTOCOL_VERSION, header.version);
-		rendezvous_refuse(connection, text);
-	} else if (rc == -ETIMEDOUT) {
-		snprintf(text, sizeof(text), "it said nothing");
-	} else if (rc == -ECONNRESET) {
-		snprintf(text, sizeof(text), "it hung up");
-	}
-	report_warn(report, "ignored a connection from %s: %s", connection->remote, text);
-	rendezvous_close(connection);
-	return -EAGAIN;
-}
-
-int meet_caller(struct report *report, const struct options *options, int listener,
-		enum protocol_kind kind, meet_decode *decode, void *hello, struct connection *out)
-{
-	int rc;
-
-	do {
-		rc = rendezvous_accept(listener, out);
-		if (rc && rc != -EINTR)
-			report_fail(report, rc, "cannot accept a connection: %s", strerror(-rc));
-		if (rc == 0)
-			rc = read_hello(report, options, kind, decode, hello, out);
-	} while (rc == -EAGAIN);
-	return rc;
-}
-
-int meet_explain(struct report *report, const struct options *options, int error,
-		 const struct protocol_header *header)
-{
-	const char *host = options->host;
-
-	switch (error) {
-	case -EINTR:
-		return error;
-	case -EPROTO:
-		return report_fail(report, error, "what answers on %s port %u is not `godwit %s`",
-				   host, options->port, options->counterpart);
-	case -EPROTONOSUPPORT:
-		return report_fail(report, error,
-				   "%s speaks version %u of the protocol, this end version %u",
-				   host, header->version, PROTOCOL_VERSION);
-	case -ETIMEDOUT:
-		return report_fail(report, error, "%s did not answer within %g s; nothing was sent",
-				   host, session_seconds(options->timeout_ns));
-	case -ECONNRESET:
-		return report_fail(
-			report, error,
-			"%s hung up without an answer; it may be serving another, or run something other than `godwit %s`",
-			host, options->counterpart);
-	default:
-		return report_fail(report, error, "lost %s before anything was sent: %s", host,
-				   strerror(-error));
-	}
+	return rc ? meet_explain(report, rc) : 0;
 }

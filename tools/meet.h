@@ -1,32 +1,29 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The first words between two ends. The one that waits puts up with strangers: it says so and waits for the next. The
- * one that calls gets one line on why it was not answered.
+ * How the two ends of a command find each other: <godwit/rendezvous.h> with the command's own options, its own names and
+ * its own error lines.
  */
 #ifndef TOOLS_MEET_H
 #define TOOLS_MEET_H
 
-#include <stddef.h>
-#include <stdint.h>
+#include <godwit/rendezvous.h>
 
-#include "options.h"
-#include "protocol.h"
-#include "rendezvous.h"
+#include "tools/options.h"
 
 struct report;
 
-/* Takes a hello apart. -EPROTO: that is none. */
-typedef int meet_decode(const uint8_t *body, size_t length, void *out);
+/* Connects to options->host. Waits a little for an end that is just being started. */
+int meet_connect(struct report *report, const struct options *options, struct gw_rendezvous **out);
 
-/* Listens as options say, and tells a person who watches. The socket is the caller's to close. */
-int meet_listen(struct report *report, const struct options *options, int *out);
+/* Listens as options say, and tells a person who watches. */
+int meet_listen(struct report *report, const struct options *options,
+		struct gw_rendezvous_listener **out);
 
-/* Waits for someone whose first record is of this kind and decodes. -EINTR when a signal came. */
-int meet_caller(struct report *report, const struct options *options, int listener,
-		enum protocol_kind kind, meet_decode *decode, void *hello, struct connection *out);
+/* Waits for a connection from the right command. Others are warned about. -EINTR when a signal came. */
+int meet_accept(struct report *report, struct gw_rendezvous_listener *listener,
+		struct gw_rendezvous **out);
 
-/* Why the answer to our hello could not be read, as rendezvous_read() had it. Returns `error`. */
-int meet_explain(struct report *report, const struct options *options, int error,
-		 const struct protocol_header *header);
+/* Reports what gw_rendezvous_error() says, unless a signal is the reason. Returns `error`. */
+int meet_explain(struct report *report, int error);
 
 #endif

@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <godwit/flow.h>
@@ -167,6 +168,9 @@ int options_read(int id, char **argv, struct report *report, struct options *opt
 		return 0;
 	case OPTION_REORDER:
 		return read_probability(report, "--reorder", options, &options->faults.reorder);
+	case OPTION_SECRET_FILE:
+		options->secret_file = optarg;
+		return 0;
 	case OPTION_SEED:
 		if (units_count(optarg, 0, UINT64_MAX, &options->faults.seed))
 			return options_bad_value(report, "--seed", "a whole number");
@@ -185,7 +189,7 @@ int options_read(int id, char **argv, struct report *report, struct options *opt
 	}
 }
 
-/* What only `send` has a say in. */
+/* Options of `send` only. */
 static int read_senders(int id, const char *name, bool sending, struct report *report,
 			struct options *options)
 {
@@ -206,9 +210,12 @@ static int read_senders(int id, const char *name, bool sending, struct report *r
 
 void options_begin(int argc, char **argv, struct report *report, struct options *out)
 {
+	const char *secret_file = getenv("GODWIT_SECRET_FILE");
+
 	*out = (struct options){
 		.port = PORT_DEFAULT,
 		.timeout_ns = (uint64_t)(TIMEOUT_DEFAULT_S * NS_PER_SECOND),
+		.secret_file = secret_file && secret_file[0] ? secret_file : NULL,
 	};
 	/* Even a command line that cannot be read is answered in JSON if it asked for that. */
 	for (int i = 1; i < argc && strcmp(argv[i], "--") != 0; i++)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What is said on the command line to every command that meets another end: where it is, how long to wait, which faults
- * to make. `send` and `recv` are read here whole; a command with options of its own takes the shared ones from here.
+ * The options that commands with two ends share: where the other end is, how long to wait, which faults to inject. The
+ * command lines of `send` and `recv` are parsed here; other commands parse their own and call this for the shared ones.
  */
 #ifndef TOOLS_OPTIONS_H
 #define TOOLS_OPTIONS_H
@@ -23,28 +23,37 @@ struct report;
 
 #define LANES_MAX 8 /* the library's own bound */
 
-/* Packets go without an ICRC only where both ends would have it so. */
+/* Packets have no ICRC only if both ends say so. */
 enum icrc_choice { ICRC_UNSAID, ICRC_ON, ICRC_OFF };
 
 struct options {
-	const char *counterpart; /* the command that runs at the other end */
+	/* command that runs at the other end */
+	const char *counterpart;
 	const char *file;
-	const char *host; /* of the one that calls */
-	const char *bind; /* NULL: any */
+	/* host to connect to; null at the end that waits */
+	const char *host;
+	/* address of this host to use; null: any */
+	const char *bind;
 	uint16_t port;
 	uint16_t udp_port;
 	bool udp_port_given;
 	uint64_t timeout_ns;
+	/* file with the secret of both ends; null: none */
+	const char *secret_file;
 	/* send only */
 	uint32_t block;
-	char congestion[CONGESTION_BYTES]; /* the controller's name */
-	uint64_t rate_bps;		   /* 0: no cap */
-	uint32_t lanes;			   /* source ports for data; 0: not said */
+	/* controller's name */
+	char congestion[CONGESTION_BYTES];
+	/* cap on the rate; 0: none */
+	uint64_t rate_bps;
+	/* source ports for data; 0: not given */
+	uint32_t lanes;
 	uint8_t traffic_class;
 	enum icrc_choice icrc;
 	bool json;
 	bool quiet;
-	bool faulty; /* some fault was asked for */
+	/* some fault was asked for */
+	bool faulty;
 	struct gw_faults faults;
 };
 
@@ -60,6 +69,7 @@ enum option_id {
 	OPTION_PORT,
 	OPTION_QUIET,
 	OPTION_REORDER,
+	OPTION_SECRET_FILE,
 	OPTION_SEED,
 	OPTION_TIMEOUT,
 	OPTION_TRAFFIC_CLASS,
@@ -79,6 +89,7 @@ enum option_id {
 		{ "port", required_argument, NULL, OPTION_PORT },                                  \
 		{ "quiet", no_argument, NULL, OPTION_QUIET },                                      \
 		{ "reorder", required_argument, NULL, OPTION_REORDER },                            \
+		{ "secret-file", required_argument, NULL, OPTION_SECRET_FILE },                    \
 		{ "seed", required_argument, NULL, OPTION_SEED },                                  \
 		{ "timeout", required_argument, NULL, OPTION_TIMEOUT },                            \
 		{ "traffic-class", required_argument, NULL, OPTION_TRAFFIC_CLASS },                \
@@ -114,15 +125,16 @@ int options_parse(int argc, char **argv, bool sending, struct report *report, st
 #define OPTIONS_USAGE_ICRC                                                                         \
 	"  --icrc on|off   off: no ICRC in the packets, if the other end says so too (default on)\n"
 
-#define OPTIONS_USAGE                                                                              \
-	"  --port P        TCP port of the rendezvous (default 4791)\n"                            \
-	"  --udp-port P    UDP port for this end's packets, 0 for any (default 4791)\n"            \
-	"  --timeout S     give up when the other end is silent for S seconds (default 10)\n"      \
-	"  --json          print one JSON object instead of the final line, also on failure\n"     \
-	"  --quiet         print nothing but errors\n"                                             \
-	"  --drop P        lose this share of the packets sent, 0.05 or 5%\n"                      \
-	"  --dup P         send this share twice\n"                                                \
-	"  --reorder P     hold this share back behind the next few\n"                             \
+#define OPTIONS_USAGE                                                                                    \
+	"  --port P        TCP port of the rendezvous (default 4791)\n"                                  \
+	"  --secret-file F refuse an end that does not hold the secret in file F; see `godwit secret`\n" \
+	"  --udp-port P    UDP port for this end's packets, 0 for any (default 4791)\n"                  \
+	"  --timeout S     give up when the other end is silent for S seconds (default 10)\n"            \
+	"  --json          print one JSON object instead of the final line, also on failure\n"           \
+	"  --quiet         print nothing but errors\n"                                                   \
+	"  --drop P        lose this share of the packets sent, 0.05 or 5%\n"                            \
+	"  --dup P         send this share twice\n"                                                      \
+	"  --reorder P     hold this share back behind the next few\n"                                   \
 	"  --seed N        where those faults begin (default 0)\n"
 
 #endif

@@ -7,8 +7,10 @@
 #include <stdint.h>
 
 struct progress {
-	bool shown; /* there is someone to watch */
-	bool drawn; /* there is a bar on the line */
+	/* there is a terminal to draw on */
+	bool shown;
+	/* a bar is on the line */
+	bool drawn;
 	uint64_t total;
 	uint64_t started_ns;
 	uint64_t drawn_ns;
@@ -23,7 +25,7 @@ void progress_update(struct progress *progress, uint64_t done, uint64_t now_ns);
 /* The same for work of no known size: a line of text in place of the bar. */
 void progress_note(struct progress *progress, const char *text, uint64_t now_ns);
 
-/* Whether a redraw would show anything now, for those to whom the text is dear. */
+/* Whether a redraw would show anything now, for callers whose text takes time to make. */
 bool progress_due(const struct progress *progress, uint64_t now_ns);
 
 /* Wipes the bar away, so that what is printed next starts on an empty line. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What a command came to, gathered while it runs and said once at the end: one line, or one JSON
+ * The result of a command, collected while it runs and printed once at the end: one line, or one JSON
  * object, on stdout, and one line on stderr for what went wrong.
  */
 #ifndef TOOLS_REPORT_H
@@ -18,24 +18,33 @@ struct report {
 	const char *file;
 	bool json;
 	bool quiet;
-	bool usage; /* the failure is one of the command line */
+	/* the command line is at fault */
+	bool usage;
 	bool have_crc32;
 	bool have_packets;
-	bool icrc; /* the packets had one */
+	/* the packets had an ICRC */
+	bool icrc;
 	uint8_t traffic_class;
-	uint32_t lanes; /* that data left by */
-	int signal;	/* that ended it, or 0 */
+	/* source ports that data left by */
+	uint32_t lanes;
+	/* signal that ended the command, or 0 */
+	int signal;
 	uint32_t crc32;
-	uint64_t bytes; /* of the file, delivered so far */
+	/* bytes of the file delivered so far */
+	uint64_t bytes;
 	double seconds;
-	uint64_t packets; /* data packets: sent, or landed */
+	/* data packets sent, or landed */
+	uint64_t packets;
 	char peer[256];
-	char outcome[512]; /* the final line, without the command's name; "" when there is none */
-	char error[512];   /* "" as long as all is well */
+	/* final line without the name of the command; "" when there is none */
+	char outcome[512];
+	/* why it failed; "" as long as it has not */
+	char error[512];
 	struct gw_estimate estimate;
 	json_t *dropped;
 	json_t *counters;
-	json_t *body; /* instead of all that is about a file: what else there is to say in JSON */
+	/* members of the JSON object in place of those about a file; null for a file */
+	json_t *body;
 };
 
 /*
@@ -47,11 +56,11 @@ int report_fail(struct report *report, int error, const char *format, ...)
 int report_usage(struct report *report, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
 
-/* A line on stderr that ends nothing. */
+/* Prints a warning on stderr. */
 void report_warn(const struct report *report, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
 
-/* Reads counters and estimates while there is a context to ask. Null is nothing to ask. */
+/* Reads counters and estimates, as long as the context is open. Either may be null. */
 void report_sample(struct report *report, const struct gw_context *ctx, const struct gw_qp *qp);
 
 /* A JSON string of any text. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Small things that all commands with two ends need said or computed in the same way. */
+/* What several commands report or compute in the same way. */
 #include "session.h"
 
 #include <errno.h>
@@ -7,10 +7,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/log.h"
 #include "interrupt.h"
-#include "rendezvous.h"
 #include "report.h"
+
+/* Bytes of a fabric string: an IPv6 address with a scope, a prefix and a port. */
+#define FABRIC_TEXT 128
 
 uint64_t session_blocks(uint64_t size, uint32_t block)
 {
@@ -22,6 +25,11 @@ uint64_t session_block_length(uint64_t size, uint32_t block, uint64_t index)
 	uint64_t left = size - index * block;
 
 	return left < block ? left : block;
+}
+
+uint64_t session_now(void)
+{
+	return clock_now_ns();
 }
 
 double session_seconds(uint64_t ns)
@@ -71,7 +79,7 @@ int session_open_context(struct report *report, const struct options *options, c
 			 const struct gw_context_attr *limits, struct gw_context **out)
 {
 	struct gw_context_attr attr = *limits;
-	char fabric[ADDRESS_TEXT + 16];
+	char fabric[FABRIC_TEXT];
 	int rc;
 
 	if (options->udp_port_given)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What commands with two ends have in common beyond their endpoint. */
+/* What commands with two ends have in common. */
 #ifndef TOOLS_SESSION_H
 #define TOOLS_SESSION_H
 
@@ -17,26 +17,29 @@ struct report;
 uint64_t session_blocks(uint64_t size, uint32_t block);
 uint64_t session_block_length(uint64_t size, uint32_t block, uint64_t index);
 
+/* Nanoseconds of the monotonic clock. */
+uint64_t session_now(void);
+
 double session_seconds(uint64_t ns);
 
 /* Signals, and the library's own log: $GODWIT_LOG names the level, `error` unless set. */
 int session_prepare(struct report *report);
 
-/* A context on this address of ours, with the faults, lanes and marks that were asked for. `limits` may set pool sizes. */
+/* Opens a context on `local`, an address of this host, with the faults, lanes and marks of the options. `limits` may set pool sizes. */
 int session_open_context(struct report *report, const struct options *options, const char *local,
 			 const struct gw_context_attr *limits, struct gw_context **out);
 
-/* Whether what its queue pairs send and take has an ICRC: known when they are connected. */
+/* Whether the packets of its queue pairs carry an ICRC: known when they are connected. */
 bool session_icrc(const struct gw_context *ctx);
 
-/* Says why gw_qp_connect() would not have the peer. */
+/* Reports why gw_qp_connect() failed. */
 int session_explain_connect(struct report *report, const char *peer, int error);
 
 /* "HOST went silent for 10 s", "HOST gave up", or what else ended the queue pair. */
 void session_describe_loss(char *out, size_t size, const char *peer, int error,
 			   const struct options *options, const struct gw_context *ctx);
 
-/* If a signal is why it ended, says so. Called with what the command ended with. */
+/* Reports a signal if `error`, with which the command ended, is its doing. */
 void session_explain_signal(struct report *report, int error);
 
 #endif

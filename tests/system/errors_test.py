@@ -15,6 +15,7 @@ import time
 from harness import (GODWIT, Command, Directory, check, finish, free_port, kill, listening, one_line, same,
                      seed_from_environment, start_recv, start_send, transfer, wait_until, write_random,
                      write_sparse)
+from rendezvous_peer import KIND_FIRST, KIND_REFUSE, KIND_WELCOME, frame, hello, read_frame
 
 MIB = 1 << 20
 BIG = 256 * MIB
@@ -118,9 +119,9 @@ def sending_nothing(directory):
         expect(run("send", source, "127.0.0.1", "--port", port, user=NOBODY), 1, "source", "Permission denied")
     expect(run("send", source, "no.such.host.invalid"), 1, "unknown host no.such.host.invalid")
     refused = run("send", source, "127.0.0.1", "--port", port)
-    expect(refused, 1, f"cannot reach 127.0.0.1 port {port}", "connection refused", "is `godwit recv` running there?")
+    expect(refused, 1, f"cannot reach 127.0.0.1:{port}: connection refused", "is `godwit recv` running there?")
     check(0.8 < refused.seconds < 5, f"about a second of patience expected: {refused}")
-    expect(run("send", source, "::1", "--port", port, "--json"), 1, f"cannot reach ::1 port {port}", "refused")
+    expect(run("send", source, "::1", "--port", port, "--json"), 1, f"cannot reach [::1]:{port}", "refused")
     expect(run("send", source, "127.0.0.1", "--port", port, "--bind", "192.0.2.1"), 1, "192.0.2.1", "not an address")
 
 
@@ -129,47 +130,50 @@ def odd_callers(directory):
     source, target = os.path.join(directory, "source"), os.path.join(directory, "target")
     port = free_port()
     receiver = start_recv(target, port, "--timeout", 1)
-    header = struct.Struct(">8sHHI")
+    greeting = hello("godwit send")
     strangers = [
         b"GET / HTTP/1.1\r\nHost: x\r\n\r\n",
         b"",
         b"Godw",
         os.urandom(4096),
-        header.pack(b"Godwit\r\n", 1, 1, 0xFFFFFFFF),
-        header.pack(b"Godwit\r\n", 1, 2, 128) + bytes(128),
-        header.pack(b"Godwit\r\n", 1, 1, 144) + bytes(100),
-        header.pack(b"Godwit\r\n", 1, 1, 144) + struct.pack(">QII", 1 << 63, MIB, 0) + bytes(128),
-        header.pack(b"Godwit\r\n", 1, 1, 144) + struct.pack(">QII", 5, 1, 0) + bytes(128),
-        header.pack(b"Godwit\r\n", 1, 1, 144) + struct.pack(">QII", 5, 0xFFFFFFFF, 0) + bytes(128),
+        frame(1, length=0xFFFFFFFF),
+        frame(2, bytes(128)),
+        greeting[:40],
+        greeting + frame(KIND_FIRST, bytes(100)),
+        greeting + frame(KIND_FIRST + 1, struct.pack(">QII", 5, MIB, 0) + bytes(128)),
+        greeting + frame(KIND_FIRST, struct.pack(">QII", 1 << 63, MIB, 0) + bytes(128)),
+        greeting + frame(KIND_FIRST, struct.pack(">QII", 5, 1, 0) + bytes(128)),
+        greeting + frame(KIND_FIRST, struct.pack(">QII", 5, 0xFFFFFFFF, 0) + bytes(128)),
     ]
     for data in strangers:
         with socket.create_connection(("127.0.0.1", port)) as caller:
             caller.sendall(data)
     # One of a later version is told so.
     with socket.create_connection(("127.0.0.1", port)) as caller:
-        caller.sendall(header.pack(b"Godwit\r\n", 9, 1, 144) + bytes(144))
+        caller.sendall(frame(1, bytes(64), version=9))
         caller.settimeout(5)
-        answer = b""
-        while True:
-            part = caller.recv(4096)
-            if not part:
-                break
-            answer += part
-    check(answer[8:12] == b"\0\1\0\3" and b"version 9" in answer, f"answer to another version: {answer!r}")
-    # One that says nothing at all holds the others up only for a while.
+        kind, text, _ = read_frame(caller)
+    check(kind == KIND_REFUSE and b"version 9" in text and b"this end version 2" in text, f"another version: {text!r}")
+    # One that says nothing at all does not hold the others up.
     silent = socket.create_connection(("127.0.0.1", port))
     sender = start_send(source, "127.0.0.1", port).wait(20)
     silent.close()
     receiver.wait(20)
     check(sender.status == 0 and receiver.status == 0 and same(source, target), f"after strangers: {sender} {receiver}")
     lines = receiver.stderr.splitlines()
-    check(len(lines) == len(strangers) + 2 and all("warning" in line and "127.0.0.1" in line for line in lines),
+    check(sender.seconds < 0.9, f"held up by a silent stranger: {sender}")
+    check(len(lines) == len(strangers) + 1 and all("warning" in line and "127.0.0.1" in line for line in lines),
           f"one warning for each stranger expected: {receiver}")
     os.unlink(target)
 
+    welcome = hello("godwit recv", kind=KIND_WELCOME)
     for answer, words in ((b"SSH-2.0-OpenSSH_9\r\n", "not `godwit recv`"), (b"", "hung up"),
-                          (header.pack(b"Godwit\r\n", 7, 2, 128), "version 7"),
-                          (header.pack(b"Godwit\r\n", 1, 2, 128) + bytes(128), "127.0.0.1")):
+                          (frame(KIND_WELCOME, bytes(64), version=7), "version 7"),
+                          (hello("godwit perf", kind=KIND_WELCOME), "is `godwit perf`, not `godwit recv`"),
+                          (hello("godwit recv", version=9, kind=KIND_WELCOME), "has version 9"),
+                          (frame(KIND_REFUSE, b"not\nnow"), "refused: not?now"),
+                          (welcome, "closed the connection"), (welcome + frame(KIND_FIRST), "makes no sense"),
+                          (welcome + frame(KIND_FIRST + 1, bytes(128)), "127.0.0.1")):
         with socket.create_server(("127.0.0.1", 0)) as server:
             sender = start_send(source, "127.0.0.1", server.getsockname()[1], "--timeout", 2)
             connection, _ = server.accept()
@@ -179,7 +183,7 @@ def odd_callers(directory):
             expect(sender.wait(20), 1, words)
     with socket.create_server(("127.0.0.1", 0)) as server:
         sender = start_send(source, "127.0.0.1", server.getsockname()[1], "--timeout", 1, "--json").wait(20)
-        expect(sender, 1, "127.0.0.1", "did not answer within 1 s")
+        expect(sender, 1, f"no answer from 127.0.0.1:{server.getsockname()[1]} within 1 s", "is the port open?")
         check(sender.seconds < 2.5, f"took too long: {sender}")
 
 
@@ -323,7 +327,7 @@ def disk_full_inside(mount, source):
     sender = start_send(source, "127.0.0.1", port, "--json").wait(20)
     receiver.wait(20)
     expect(receiver, 1, f"no space for {target}", "needs 256.0 MiB", f"{mount} has 4.0 MiB free")
-    expect(sender, 1, "127.0.0.1 refused: no space for", "needs 256.0 MiB")
+    expect(sender, 1, "refused: no space for", "needs 256.0 MiB")
     check(sender.json() and sender.json()["bytes"] == 0, f"something was sent: {sender}")
     check(os.listdir(mount) == [], f"left behind: {os.listdir(mount)}")
     nameless_impossible(mount)

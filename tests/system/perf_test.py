@@ -9,16 +9,14 @@ import threading
 import time
 
 from harness import (Command, check, finish, free_port, kill, listening, one_line, seed_from_environment, wait_until)
+from rendezvous_peer import KIND_FIRST, KIND_REFUSE, KIND_WELCOME, connect, frame, hello, read_frame
 
 MIB = 1 << 20
 SMALLEST_PACKET = 64
 LARGEST_PACKET = 8936
 TIMEOUT = 5
 ROUNDS = int(os.environ.get("GODWIT_KILLS") or 8)
-HEADER = struct.Struct(">8sHHI")
-MAGIC = b"Godwit\r\n"
-PLAN_KIND = 16
-REFUSE_KIND = 3
+QP_KIND, ACCEPT_KIND = 17, 24
 PLAN = struct.Struct(">IIIIIHBBQQQQ16sQ16s")
 PLAN_VERSION = 2
 
@@ -320,19 +318,12 @@ def plan(version=PLAN_VERSION, test=0, flags=0, qps=1, depth=1, zero=0, marks=0,
                      rate, controller)
 
 
-def answer_to(port, body, kind=PLAN_KIND):
-    with socket.create_connection(("127.0.0.1", port), timeout=10) as connection:
-        connection.sendall(HEADER.pack(MAGIC, 1, kind, len(body)) + body)
-        answer = b""
-        while len(answer) < HEADER.size:
-            part = connection.recv(4096)
-            if not part:
-                return None, ""
-            answer += part
-        _, _, kind, length = HEADER.unpack(answer[:HEADER.size])
-        while len(answer) < HEADER.size + length:
-            answer += connection.recv(4096)
-        return kind, answer[HEADER.size:].decode()
+def answer_to(port, body, kind=KIND_FIRST):
+    with connect(port, hello("godwit perf") + frame(kind, body)) as connection:
+        first, text, _ = read_frame(connection)
+        if first == KIND_WELCOME:
+            first, text, _ = read_frame(connection)
+        return first, text.decode()
 
 
 def hostile():
@@ -354,14 +345,15 @@ def hostile():
              (plan(test=1, flags=1), "--both"), (plan() + b"x", "no plan"), (plan()[:40], "no plan"), (b"", "no plan"))
     for body, words in plans:
         kind, text = answer_to(port, body)
-        check(kind == REFUSE_KIND and any(w in text for w in words.split("|")), f"{words}: answered {kind} {text!r}")
-    check(answer_to(port, b"hello", kind=1)[0] is None, "a stranger was answered")
+        check(kind == KIND_REFUSE and any(w in text for w in words.split("|")), f"{words}: answered {kind} {text!r}")
+    kind, text = answer_to(port, b"hello", kind=KIND_FIRST + 30)
+    check(kind == KIND_REFUSE and "makes no sense" in text, f"a message of no kind: {kind} {text!r}")
     # One who agrees and then talks nonsense.
-    with socket.create_connection(("127.0.0.1", port), timeout=10) as connection:
-        connection.sendall(HEADER.pack(MAGIC, 1, PLAN_KIND, PLAN.size) + plan())
-        check(connection.recv(4096)[10:12] == b"\0\2", "a sane plan was not accepted")
-        connection.sendall(HEADER.pack(MAGIC, 1, 17, 128) + os.urandom(128))
-        check(b"cannot connect" in connection.recv(4096), "a queue pair of noise")
+    with connect(port, hello("godwit perf") + frame(KIND_FIRST, plan())) as connection:
+        check(read_frame(connection)[0] == KIND_WELCOME, "no welcome")
+        check(read_frame(connection)[0] == ACCEPT_KIND, "a sane plan was not accepted")
+        connection.sendall(frame(QP_KIND, os.urandom(128)))
+        check(b"cannot connect" in read_frame(connection)[1], "a queue pair of noise")
     client = start_client("127.0.0.1", port, "--count", 3, "--size", "4K").wait(30)
     check(client.status == 0, f"after all of them: {client}")
     if check(server.alive(), "the server did not live through it"):
@@ -384,7 +376,7 @@ def refused():
     check(client.status == 1 and server.status == 1, f"{client} {server}")
     one_line(client, "127.0.0.1", "refused", "--memory allows 8.0 MiB")
     one_line(server, "127.0.0.1", "--memory allows 8.0 MiB")
-    for answer, words in ((b"SSH-2.0-OpenSSH_9\r\n", "makes no sense"), (b"", "hung up")):
+    for answer, words in ((b"SSH-2.0-OpenSSH_9\r\n", "is not `godwit perf`"), (b"", "hung up")):
         with socket.create_server(("127.0.0.1", 0)) as fake:
             client = start_client("127.0.0.1", fake.getsockname()[1])
             connection, _ = fake.accept()

@@ -138,6 +138,7 @@ def errors(directory):
     waiter, port = start_waiter("--timeout", "2")
     stranger = Command("perf", "127.0.0.1", "--port", port, "--timeout", "1").wait()
     check(stranger.status == 1, f"perf calls qualify: {stranger}")
+    one_line(stranger, "`godwit qualify` waits here", "the caller is `godwit perf`")
     waiter.signal(15)
     check(waiter.wait(10).status == 143, f"ended by a signal: {waiter}")
 

@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "socket.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netinet/tcp.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "error.h"
+
+/* Connections that the kernel completes before they are accepted. */
+#define BACKLOG 64
+
+int socket_resolve(const char *name, uint16_t port, bool passive, int family, struct addrinfo **out)
+{
+	struct addrinfo hints = { .ai_family = family,
+				  .ai_socktype = SOCK_STREAM,
+				  .ai_flags = AI_NUMERICSERV | (passive ? AI_PASSIVE : 0) };
+	char service[8];
+	int rc;
+
+	snprintf(service, sizeof(service), "%u", port);
+	rc = getaddrinfo(name, service, &hints, out);
+	if (rc == 0)
+		return 0;
+	if (passive)
+		return error_set(-EADDRNOTAVAIL, "%s is not an address of this host: %s", name,
+				 gai_strerror(rc));
+	return error_set(-ENOENT, "unknown host %s: %s", name,
+			 rc == EAI_SYSTEM ? strerror(errno) : gai_strerror(rc));
+}
+
+/* Messages are small, and what follows waits for them. */
+static void send_at_once(int fd)
+{
+	int on = 1;
+
+	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+}
+
+int socket_connect(const struct addrinfo *to, const struct addrinfo *from, int *out)
+{
+	int fd = socket(to->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	int rc;
+
+	if (fd < 0)
+		return -errno;
+	send_at_once(fd);
+	if ((from && bind(fd, from->ai_addr, from->ai_addrlen)) ||
+	    (connect(fd, to->ai_addr, to->ai_addrlen) && errno != EINPROGRESS)) {
+		rc = -errno;
+		close(fd);
+		return rc;
+	}
+	*out = fd;
+	return 0;
+}
+
+int socket_connected(int fd)
+{
+	socklen_t length = sizeof(int);
+	int error = 0;
+
+	return getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &length) ? -errno : -error;
+}
+
+static int listen_on(const struct sockaddr *address, socklen_t length, int *out)
+{
+	int fd = socket(address->sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	int on = 1, off = 0;
+	int rc;
+
+	if (fd < 0)
+		return -errno;
+	/* A port whose last connection still lingers is free. */
+	setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
+	if (address->sa_family == AF_INET6)
+		setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof(off));
+	/* Accepted sockets inherit it. */
+	send_at_once(fd);
+	if (bind(fd, address, length) || listen(fd, BACKLOG)) {
+		rc = -errno;
+		close(fd);
+		return rc;
+	}
+	*out = fd;
+	return 0;
+}
+
+static int listen_anywhere(uint16_t port, int *out)
+{
+	struct sockaddr_in6 any6 = { .sin6_family = AF_INET6, .sin6_port = htons(port) };
+	struct sockaddr_in any4 = { .sin_family = AF_INET, .sin_port = htons(port) };
+	int rc = listen_on((const struct sockaddr *)&any6, sizeof(any6), out);
+
+	/* A host without IPv6. */
+	if (rc == -EAFNOSUPPORT || rc == -EADDRNOTAVAIL)
+		rc = listen_on((const struct sockaddr *)&any4, sizeof(any4), out);
+	return rc;
+}
+
+static int explain_listen(const char *bind, uint16_t port, int error)
+{
+	if (error == -EADDRINUSE)
+		return error_set(
+			error,
+			"TCP port %u is in use by another program: choose another at both ends",
+			port);
+	if (error == -EACCES)
+		return error_set(
+			error,
+			"TCP port %u is not for ordinary users: choose one above 1023 at both ends",
+			port);
+	if (error == -EADDRNOTAVAIL && bind)
+		return error_set(error, "%s is not an address of this host", bind);
+	return error_set(error, "cannot listen on TCP port %u: %s", port, strerror(-error));
+}
+
+int socket_listen(const char *bind, uint16_t port, int *out, uint16_t *bound)
+{
+	struct sockaddr_storage address = { 0 };
+	socklen_t length = sizeof(address);
+	struct addrinfo *addresses;
+	int rc;
+
+	if (!bind) {
+		rc = listen_anywhere(port, out);
+	} else {
+		rc = socket_resolve(bind, port, true, AF_UNSPEC, &addresses);
+		if (rc)
+			return rc;
+		rc = listen_on(addresses->ai_addr, addresses->ai_addrlen, out);
+		freeaddrinfo(addresses);
+	}
+	if (rc)
+		return explain_listen(bind, port, rc);
+	getsockname(*out, (struct sockaddr *)&address, &length);
+	/* The port lies at the same place in both families. */
+	*bound = ntohs(((const struct sockaddr_in *)&address)->sin_port);
+	return 0;
+}
+
+static void name_address(const struct sockaddr_storage *address, char out[ADDRESS_TEXT])
+{
+	const struct sockaddr_in6 *in6 = (const struct sockaddr_in6 *)address;
+	socklen_t length = address->ss_family == AF_INET6 ? sizeof(struct sockaddr_in6)
+							  : sizeof(struct sockaddr_in);
+
+	out[0] = '\0';
+	/* An IPv4 peer on an IPv6 socket: the fabric must use IPv4 as well. */
+	if (address->ss_family == AF_INET6 && IN6_IS_ADDR_V4MAPPED(&in6->sin6_addr))
+		inet_ntop(AF_INET, in6->sin6_addr.s6_addr + 12, out, ADDRESS_TEXT);
+	else
+		getnameinfo((const struct sockaddr *)address, length, out, ADDRESS_TEXT, NULL, 0,
+			    NI_NUMERICHOST);
+}
+
+int socket_name(int fd, char local[ADDRESS_TEXT], char remote[ADDRESS_TEXT])
+{
+	struct sockaddr_storage address = { 0 };
+	socklen_t length = sizeof(address);
+
+	if (getsockname(fd, (struct sockaddr *)&address, &length))
+		return -errno;
+	name_address(&address, local);
+	length = sizeof(address);
+	if (getpeername(fd, (struct sockaddr *)&address, &length))
+		return -errno;
+	name_address(&address, remote);
+	return 0;
+}

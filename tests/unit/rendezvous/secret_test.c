@@ -1,0 +1,226 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Secrets: the same at both ends, different, at one end only; and files that are none. */
+#include "duo.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "rendezvous/connection.h"
+
+#define SECRET "00112233445566778899aabbccddeeff00112233445566778899AABBCCDDEEFF"
+#define OTHER  "ff112233445566778899aabbccddeeff00112233445566778899AABBCCDDEEFF"
+
+static void needs_openssl(struct duo *duo)
+{
+	struct gw_rendezvous_attr attr = { .flags = GW_RENDEZVOUS_ANY_PORT };
+	struct gw_rendezvous_listener *listener;
+	int rc;
+
+	attr.secret_file = duo_file(duo, "probe", SECRET, 0600);
+	rc = gw_rendezvous_listen(&attr, &listener);
+	if (rc == -ENOTSUP) {
+		assert_non_null(strstr(gw_rendezvous_error(), "built without OpenSSL"));
+		duo_close(duo);
+		skip();
+	}
+	assert_int_equal(rc, 0);
+	gw_rendezvous_listener_close(listener);
+}
+
+static void same_secret(void **state)
+{
+	uint8_t ours[32], theirs[32], big[GW_RENDEZVOUS_MESSAGE_MAX];
+	struct duo duo;
+
+	(void)state;
+	duo_prepare(&duo);
+	needs_openssl(&duo);
+	duo.listening.secret_file = duo_file(&duo, "one", SECRET "\n", 0600);
+	duo_listen(&duo);
+	duo.connecting.secret_file = duo_file(&duo, "two", SECRET, 0400);
+	duo_meet(&duo, "first words");
+	assert_non_null(duo.server);
+	assert_int_equal(duo.ignored, 0);
+	/* The listener is not needed any more. */
+	gw_rendezvous_listener_close(duo.listener);
+	duo.listener = NULL;
+	memset(big, 0xa5, sizeof(big));
+	assert_int_equal(gw_rendezvous_try_send(duo.server, 99, big, sizeof(big)), 0);
+	assert_int_equal(gw_rendezvous_try_send(duo.server, 100, "x", 1), 0);
+	duo_expect(&duo, duo.client, 99, big, sizeof(big));
+	duo_expect(&duo, duo.client, 100, "x", 1);
+	assert_int_equal(gw_rendezvous_try_send(duo.client, 98, big, sizeof(big)), 0);
+	duo_expect(&duo, duo.server, 98, big, sizeof(big));
+	assert_int_equal(connection_export(duo.client, "godwit test", ours, sizeof(ours)), 0);
+	assert_int_equal(connection_export(duo.server, "godwit test", theirs, sizeof(theirs)), 0);
+	assert_memory_equal(ours, theirs, sizeof(ours));
+	assert_int_equal(connection_export(duo.server, "another", theirs, sizeof(theirs)), 0);
+	assert_memory_not_equal(ours, theirs, sizeof(ours));
+	duo_close(&duo);
+}
+
+/* A refusal of the application travels under the secret, too. */
+static void refused_with_secret(void **state)
+{
+	struct duo duo;
+
+	(void)state;
+	duo_prepare(&duo);
+	needs_openssl(&duo);
+	duo.listening.secret_file = duo_file(&duo, "one", SECRET, 0600);
+	duo.listening.peer_service = "somebody else";
+	duo_listen(&duo);
+	duo.connecting.secret_file = duo_file(&duo, "two", SECRET, 0600);
+	duo_meet(&duo, "x");
+	assert_null(duo.server);
+	assert_int_equal(duo.client_error, -ECONNREFUSED);
+	assert_non_null(strstr(duo.client_why, "`test client`"));
+	duo_close(&duo);
+}
+
+static void expect_parted(struct duo *duo, int error, const char *client, const char *listener)
+{
+	duo_listen(duo);
+	duo_meet(duo, "x");
+	assert_null(duo->server);
+	print_message("client: %s; listener: %s\n", duo->client_why, duo->ignored_why);
+	assert_int_equal(duo->client_error, error);
+	assert_non_null(strstr(duo->client_why, client));
+	assert_int_equal(duo->ignored, 1);
+	assert_non_null(strstr(duo->ignored_why, listener));
+	duo_close(duo);
+}
+
+static void different_secrets(void **state)
+{
+	struct duo duo;
+
+	(void)state;
+	duo_prepare(&duo);
+	needs_openssl(&duo);
+	duo.listening.secret_file = duo_file(&duo, "one", SECRET, 0600);
+	duo.connecting.secret_file = duo_file(&duo, "two", OTHER, 0600);
+	expect_parted(&duo, -EACCES, "does not hold this end's secret",
+		      "does not hold this end's secret");
+}
+
+static void secret_at_the_listener_only(void **state)
+{
+	struct duo duo;
+
+	(void)state;
+	duo_prepare(&duo);
+	needs_openssl(&duo);
+	duo.listening.secret_file = duo_file(&duo, "one", SECRET, 0600);
+	expect_parted(&duo, -ECONNREFUSED, "a secret is needed here and the caller has none",
+		      "it has no secret, and this end has one");
+}
+
+static void secret_at_the_connector_only(void **state)
+{
+	struct duo duo;
+
+	(void)state;
+	duo_prepare(&duo);
+	needs_openssl(&duo);
+	duo.connecting.secret_file = duo_file(&duo, "two", SECRET, 0600);
+	expect_parted(&duo, -ECONNREFUSED, "the caller has a secret and this end has none",
+		      "it has a secret, and this end has none");
+}
+
+/* Somebody on the path answers in plain text: an end with a secret believes a refusal, and nothing else. */
+static void plain_answer(void **state)
+{
+	struct sockaddr_in at = { .sin_family = AF_INET };
+	socklen_t length = sizeof(at);
+	struct frame_hello hello = { .service = "test server", .library = "x" };
+	struct frame_header header = { FRAME_VERSION, FRAME_KIND_WELCOME, FRAME_HELLO };
+	struct gw_rendezvous_message message;
+	uint8_t bytes[FRAME_HEADER + FRAME_HELLO];
+	struct gw_rendezvous *r;
+	struct duo duo;
+	int fd, peer;
+
+	(void)state;
+	duo_prepare(&duo);
+	needs_openssl(&duo);
+	fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+	assert_int_equal(bind(fd, (struct sockaddr *)&at, sizeof(at)), 0);
+	assert_int_equal(listen(fd, 1), 0);
+	assert_int_equal(getsockname(fd, (struct sockaddr *)&at, &length), 0);
+	duo.connecting.port = ntohs(at.sin_port);
+	duo.connecting.secret_file = duo_file(&duo, "one", SECRET, 0600);
+	assert_int_equal(gw_rendezvous_start(&duo.connecting, &r), 0);
+	while (gw_rendezvous_try_recv(r, &message) == -EAGAIN && r->state == CONNECTING)
+		;
+	peer = accept(fd, NULL, NULL);
+	frame_encode_header(&header, bytes);
+	frame_encode_hello(&hello, bytes + FRAME_HEADER);
+	assert_int_equal(send(peer, bytes, sizeof(bytes), 0), sizeof(bytes));
+	/* A message behind the welcome must not be taken either. */
+	header = (struct frame_header){ FRAME_VERSION, 16, 0 };
+	frame_encode_header(&header, bytes);
+	assert_int_equal(send(peer, bytes, FRAME_HEADER, 0), FRAME_HEADER);
+	assert_int_equal(gw_rendezvous_recv(r, &message), -EACCES);
+	assert_non_null(strstr(gw_rendezvous_error(), "has no secret, and this end has one"));
+	gw_rendezvous_close(r);
+	close(peer);
+	close(fd);
+	duo_close(&duo);
+}
+
+static void not_a_secret_file(void **state)
+{
+	static const struct {
+		const char *text;
+		unsigned mode;
+		int error;
+		const char *why;
+	} cases[] = {
+		{ SECRET, 0644, -EACCES, "chmod 600" },
+		{ SECRET, 0620, -EACCES, "chmod 600" },
+		{ "", 0600, -EINVAL, "64 to 128 hexadecimal digits" },
+		{ "0011", 0600, -EINVAL, "godwit secret" },
+		{ SECRET "0", 0600, -EINVAL, "hexadecimal" },
+		{ "x0" SECRET, 0600, -EINVAL, "hexadecimal" },
+		{ SECRET SECRET "00", 0600, -EINVAL, "hexadecimal" },
+	};
+	struct gw_rendezvous_listener *listener;
+	struct gw_rendezvous *r;
+	struct duo duo;
+
+	(void)state;
+	duo_prepare(&duo);
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		duo.listening.secret_file = duo.connecting.secret_file =
+			duo_file(&duo, "bad", cases[i].text, cases[i].mode);
+		assert_int_equal(gw_rendezvous_listen(&duo.listening, &listener), cases[i].error);
+		assert_non_null(strstr(gw_rendezvous_error(), cases[i].why));
+		assert_int_equal(gw_rendezvous_start(&duo.connecting, &r), cases[i].error);
+	}
+	duo.listening.secret_file = "/nonexistent/secret";
+	assert_int_equal(gw_rendezvous_listen(&duo.listening, &listener), -ENOENT);
+	duo.listening.secret_file = duo.directory;
+	assert_int_equal(gw_rendezvous_listen(&duo.listening, &listener), -EINVAL);
+	duo_close(&duo);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(same_secret),
+		cmocka_unit_test(refused_with_secret),
+		cmocka_unit_test(different_secrets),
+		cmocka_unit_test(secret_at_the_listener_only),
+		cmocka_unit_test(secret_at_the_connector_only),
+		cmocka_unit_test(plain_answer),
+		cmocka_unit_test(not_a_secret_file),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What the two ends of a file transfer tell each other, as bytes. Pure functions.
+ *
+ * At the rendezvous, one message each; the receiver may also refuse there:
+ *	sender -> receiver	hello	size, block, mode, queue pair
+ *	receiver -> sender	accept	queue pair
+ * Over Godwit, after the blocks of the file:
+ *	sender -> receiver	trailer	size, crc32
+ *	receiver -> sender	verdict	status, crc32, a sentence
+ *
+ * Numbers are big-endian.
+ */
+#ifndef TOOLS_FILE_PROTOCOL_H
+#define TOOLS_FILE_PROTOCOL_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include <godwit/message.h>
+#include <godwit/rendezvous.h>
+
+enum {
+	PROTOCOL_HELLO = 144,
+	PROTOCOL_ACCEPT = 128,
+	PROTOCOL_TRAILER = 32,
+	/* at most: the sentence may be shorter */
+	PROTOCOL_VERDICT = 256,
+	/* the longest sentence, without its final zero */
+	PROTOCOL_TEXT = 240,
+};
+
+enum protocol_kind { PROTOCOL_KIND_HELLO = GW_RENDEZVOUS_KIND_MIN, PROTOCOL_KIND_ACCEPT };
+
+struct protocol_hello {
+	uint64_t size;
+	uint32_t block;
+	/* permission bits */
+	uint32_t mode;
+	struct gw_qp_info qp;
+};
+
+struct protocol_trailer {
+	uint64_t size;
+	uint32_t crc32;
+};
+
+struct protocol_verdict {
+	/* 0: the file is in its place; else it is not, and `text` says why */
+	int32_t status;
+	uint32_t crc32;
+	char text[PROTOCOL_TEXT + 1];
+};
+
+void protocol_encode_hello(const struct protocol_hello *hello, uint8_t out[PROTOCOL_HELLO]);
+void protocol_encode_trailer(const struct protocol_trailer *trailer, uint8_t out[PROTOCOL_TRAILER]);
+/* Returns the length. */
+size_t protocol_encode_verdict(const struct protocol_verdict *verdict,
+			       uint8_t out[PROTOCOL_VERDICT]);
+
+/* -EPROTO: not such a record. */
+int protocol_decode_hello(const uint8_t *in, size_t length, struct protocol_hello *out);
+int protocol_decode_trailer(const uint8_t *in, size_t length, struct protocol_trailer *out);
+int protocol_decode_verdict(const uint8_t *in, size_t length, struct protocol_verdict *out);
+
+#endif

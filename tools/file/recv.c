@@ -1,0 +1,381 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * godwit recv: waits for one sender and writes its file. Blocks may end in any order; they are
+ * checked and written in the file's order, so that the checksum runs along, and a piece is posted
+ * for block i + RING_PIECES once block i was written. The receive after the last block's is the
+ * trailer's.
+ */
+#include <errno.h>
+#include <isa-l.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "tools/command.h"
+#include "end.h"
+#include "tools/interrupt.h"
+#include "tools/meet.h"
+#include "tools/options.h"
+#include "tools/progress.h"
+#include "protocol.h"
+#include "tools/report.h"
+#include "tools/session.h"
+#include "target.h"
+#include "tools/text.h"
+
+/* wait for the sender's CLOSE, which may be lost */
+#define LINGER_NS     UINT64_C(1000000000)
+#define COMMIT_NAP_NS UINT64_C(2000000)
+
+struct receiver {
+	struct options options;
+	struct report report;
+	struct gw_rendezvous *rendezvous;
+	struct file_end end;
+	struct progress progress;
+	struct target target;
+	struct protocol_hello hello;
+	uint64_t blocks;
+	/* receives posted, the trailer's included */
+	uint64_t posted;
+	/* blocks written */
+	uint64_t written;
+	/* bytes received and written */
+	uint64_t arrived;
+	uint32_t crc32;
+};
+
+static int post(struct receiver *receiver)
+{
+	struct file_end *end = &receiver->end;
+	uint32_t block = receiver->hello.block;
+	int rc;
+
+	while (receiver->posted < receiver->blocks) {
+		struct piece *piece = &end->ring[receiver->posted % RING_PIECES];
+		uint64_t length =
+			session_block_length(receiver->hello.size, block, receiver->posted);
+
+		if (piece->state != PIECE_IDLE)
+			return 0;
+		rc = file_end_recv(end, piece, length);
+		if (rc)
+			return rc;
+		receiver->posted++;
+	}
+	if (receiver->posted > receiver->blocks)
+		return 0;
+	rc = file_end_recv(end, &end->trailer, PROTOCOL_TRAILER);
+	if (rc == 0)
+		receiver->posted++;
+	return rc;
+}
+
+/* Writes the blocks that are next in order. */
+static int drain(struct receiver *receiver)
+{
+	struct report *report = &receiver->report;
+	int rc;
+
+	while (receiver->written < receiver->blocks) {
+		struct piece *piece = &receiver->end.ring[receiver->written % RING_PIECES];
+		uint64_t offset = receiver->written * receiver->hello.block;
+		uint64_t length = session_block_length(receiver->hello.size, receiver->hello.block,
+						       receiver->written);
+
+		if (piece->state != PIECE_ENDED)
+			return 0;
+		if (piece->status)
+			return piece->status;
+		if (piece->length != length)
+			return report_fail(report, -EPROTO,
+					   "%s sent a block of %llu bytes where %llu were due",
+					   report->peer, (unsigned long long)piece->length,
+					   (unsigned long long)length);
+		receiver->crc32 = crc32_gzip_refl(receiver->crc32, piece->memory, length);
+		rc = target_write(&receiver->target, piece->memory, length, offset);
+		if (rc)
+			return report_fail(report, rc, "cannot write %s: %s",
+					   receiver->options.file, strerror(-rc));
+		report->packets += piece->packets;
+		receiver->arrived += length;
+		receiver->written++;
+		piece_reuse(piece);
+		rc = post(receiver);
+		if (rc)
+			return rc;
+		/* Writing may be slow: keep acknowledging meanwhile. */
+		file_end_poll(&receiver->end);
+	}
+	return 0;
+}
+
+/* 1 once the trailer has arrived and agrees with what was received. */
+static int check_trailer(struct receiver *receiver)
+{
+	struct piece *piece = &receiver->end.trailer;
+	struct report *report = &receiver->report;
+	struct protocol_trailer trailer;
+
+	if (receiver->written < receiver->blocks || piece->state != PIECE_ENDED)
+		return 0;
+	if (piece->status)
+		return piece->status;
+	if (protocol_decode_trailer(piece->memory, piece->length, &trailer) ||
+	    trailer.size != receiver->hello.size)
+		return report_fail(report, -EPROTO, "%s ended with a trailer that makes no sense",
+				   report->peer);
+	if (trailer.crc32 != receiver->crc32)
+		return report_fail(
+			report, -EILSEQ, "%s sent crc32 %08x, but %08x arrived; %s was not written",
+			report->peer, trailer.crc32, receiver->crc32, receiver->options.file);
+	return 1;
+}
+
+static int explain_loss(struct receiver *receiver, int error)
+{
+	char share[2 * TEXT_SIZE], reason[128];
+
+	if (error == -EINTR)
+		return error;
+	session_describe_loss(reason, sizeof(reason), receiver->report.peer, error,
+			      &receiver->options, receiver->end.ctx);
+	return report_fail(&receiver->report, error, "%s; %s had arrived; %s was not written",
+			   reason, text_share(receiver->arrived, receiver->hello.size, share),
+			   receiver->options.file);
+}
+
+static int transfer(struct receiver *receiver)
+{
+	struct file_end *end = &receiver->end;
+	int rc = 0;
+
+	while (rc == 0) {
+		rc = file_end_wait(end);
+		/* Blocks that have arrived are written even if the peer is gone. */
+		if (rc == 0)
+			rc = drain(receiver);
+		if (rc == 0)
+			rc = check_trailer(receiver);
+		if (rc == 0)
+			rc = end->gone;
+		progress_update(&receiver->progress, receiver->arrived, session_now());
+	}
+	if (rc == 1)
+		return 0;
+	return explain_loss(receiver, end->gone ? end->gone : rc);
+}
+
+static int commit(struct receiver *receiver)
+{
+	const char *file = receiver->options.file;
+	struct report *report = &receiver->report;
+	int rc;
+
+	rc = target_commit_start(&receiver->target, receiver->hello.mode);
+	if (rc == 0) {
+		/* The peer may go meanwhile; the file is whole all the same. */
+		while ((rc = target_commit_status(&receiver->target)) == -EINPROGRESS)
+			gw_wait(receiver->end.ctx, COMMIT_NAP_NS);
+	}
+	if (rc == -EINTR)
+		return rc;
+	if (rc)
+		return report_fail(report, rc, "cannot finish %s: %s", file, strerror(-rc));
+	report->have_crc32 = true;
+	report->crc32 = receiver->crc32;
+	return 0;
+}
+
+/* Sends the result to the sender. Whether it arrives changes nothing at this end. */
+static void send_verdict(struct receiver *receiver, int status)
+{
+	struct file_end *end = &receiver->end;
+	struct piece *piece = &end->verdict;
+	struct protocol_verdict verdict = { .status = status, .crc32 = receiver->crc32 };
+	uint64_t deadline = UINT64_MAX;
+
+	if (end->gone)
+		return;
+	if (status)
+		snprintf(verdict.text, sizeof(verdict.text), "%.*s", PROTOCOL_TEXT,
+			 receiver->report.error);
+	if (file_end_send(end, piece, protocol_encode_verdict(&verdict, piece->memory)))
+		return;
+	/* The library gives up after --timeout, so this ends. The sender closes once it has the verdict. */
+	while (!end->gone && session_now() < deadline) {
+		if (file_end_wait(end))
+			return;
+		if (piece->state == PIECE_ENDED && deadline == UINT64_MAX)
+			deadline = session_now() + LINGER_NS;
+	}
+}
+
+static int refuse(struct receiver *receiver, int error)
+{
+	gw_rendezvous_refuse(receiver->rendezvous, receiver->report.error);
+	receiver->rendezvous = NULL;
+	return error;
+}
+
+/* Everything is ready for the first packet before the sender is told to go. */
+static int answer(struct receiver *receiver)
+{
+	struct report *report = &receiver->report;
+	struct file_end *end = &receiver->end;
+	unsigned pieces;
+	struct gw_qp_info info;
+	int rc;
+
+	receiver->blocks = session_blocks(receiver->hello.size, receiver->hello.block);
+	pieces = receiver->blocks < RING_PIECES ? (unsigned)receiver->blocks : RING_PIECES;
+	rc = target_reserve(&receiver->target, report, receiver->hello.size);
+	if (rc)
+		return refuse(receiver, rc);
+	rc = file_end_open(end, report, &receiver->options,
+			   gw_rendezvous_local(receiver->rendezvous), receiver->hello.block,
+			   pieces);
+	if (rc)
+		return refuse(receiver, rc);
+	rc = gw_qp_connect(end->qp, &receiver->hello.qp);
+	if (rc) {
+		session_explain_connect(report, report->peer, rc);
+		return refuse(receiver, rc);
+	}
+	rc = post(receiver);
+	if (rc == 0)
+		rc = gw_qp_info(end->qp, &info);
+	if (rc) {
+		report_fail(report, rc, "cannot post receives: %s", strerror(-rc));
+		return refuse(receiver, rc);
+	}
+	rc = gw_rendezvous_send(receiver->rendezvous, PROTOCOL_KIND_ACCEPT, info.bytes,
+				sizeof(info.bytes));
+	gw_rendezvous_close(receiver->rendezvous);
+	receiver->rendezvous = NULL;
+	if (rc && rc != -EINTR)
+		report_fail(report, rc, "lost %s before anything arrived: %s; %s was not written",
+			    report->peer, gw_rendezvous_error(), receiver->options.file);
+	return rc;
+}
+
+/* -EAGAIN: it does not describe a file, and was told so. */
+static int read_hello(struct receiver *receiver)
+{
+	static const char why[] = "its first message does not describe a file";
+	struct gw_rendezvous_message message;
+	int rc;
+
+	rc = gw_rendezvous_recv(receiver->rendezvous, &message);
+	if (rc == 0 && message.kind != PROTOCOL_KIND_HELLO)
+		rc = -EPROTO;
+	if (rc == 0)
+		rc = protocol_decode_hello(message.data, message.length, &receiver->hello);
+	if (rc == 0 || rc == -EINTR)
+		return rc;
+	report_warn(&receiver->report, "ignored a connection from %s: %s",
+		    gw_rendezvous_remote(receiver->rendezvous), why);
+	gw_rendezvous_refuse(receiver->rendezvous, why);
+	receiver->rendezvous = NULL;
+	return -EAGAIN;
+}
+
+/* Waits for a sender that describes a file. */
+static int meet(struct receiver *receiver)
+{
+	struct gw_rendezvous_listener *listener;
+	int rc;
+
+	rc = meet_listen(&receiver->report, &receiver->options, &listener);
+	if (rc)
+		return rc;
+	do {
+		rc = meet_accept(&receiver->report, listener, &receiver->rendezvous);
+		if (rc == 0)
+			rc = read_hello(receiver);
+	} while (rc == -EAGAIN);
+	/* One file, one sender: the others that wait are told so by a reset. */
+	gw_rendezvous_listener_close(listener);
+	return rc;
+}
+
+static int run(struct receiver *receiver)
+{
+	struct report *report = &receiver->report;
+	uint64_t started;
+	int rc;
+
+	rc = target_open(&receiver->target, report, receiver->options.file);
+	if (rc)
+		return rc;
+	rc = meet(receiver);
+	if (rc)
+		return rc;
+	snprintf(report->peer, sizeof(report->peer), "%s",
+		 gw_rendezvous_remote(receiver->rendezvous));
+	rc = answer(receiver);
+	if (rc)
+		return rc;
+
+	report->have_packets = true;
+	started = session_now();
+	progress_start(&receiver->progress, receiver->options.quiet, receiver->hello.size, started);
+	rc = transfer(receiver);
+	if (rc == 0)
+		rc = commit(receiver);
+	progress_clear(&receiver->progress);
+	report->seconds = session_seconds(session_now() - started);
+	report->bytes = receiver->arrived;
+	if (rc != -EINTR)
+		send_verdict(receiver, rc);
+	return rc;
+}
+
+static void conclude(struct receiver *receiver)
+{
+	struct report *report = &receiver->report;
+	char size[TEXT_SIZE], rate[TEXT_SIZE];
+
+	snprintf(report->outcome, sizeof(report->outcome),
+		 "received %s from %s in %.2f s (%s), crc32 %08x, written to %s%s",
+		 text_bytes(receiver->hello.size, size), report->peer, report->seconds,
+		 text_rate((double)receiver->hello.size * 8 / report->seconds, rate),
+		 receiver->crc32, receiver->options.file, report->icrc ? "" : ", ICRC off");
+}
+
+static int recv_run(int argc, char **argv)
+{
+	struct receiver receiver = { .target = { .fd = -1 } };
+	struct report *report = &receiver.report;
+	int rc;
+
+	report->command = argv[0];
+	rc = options_parse(argc, argv, false, report, &receiver.options);
+	if (rc == 0)
+		rc = session_prepare(report);
+	if (rc == 0)
+		rc = run(&receiver);
+	report_sample(report, receiver.end.ctx, receiver.end.qp);
+	if (rc == 0)
+		conclude(&receiver);
+	else
+		session_explain_signal(report, rc);
+	file_end_close(&receiver.end);
+	gw_rendezvous_close(receiver.rendezvous);
+	target_close(&receiver.target);
+	return report_finish(report);
+}
+
+const struct command command_recv = {
+	.name = "recv",
+	.summary = "wait for one file and write it",
+	.usage =
+		"usage: godwit recv FILE [OPTION ...]\n"
+		"\n"
+		"Waits for one `godwit send` and writes what it sends to FILE. FILE appears, or is\n"
+		"replaced, only when everything arrived and its checksum is right.\n"
+		"\n"
+		"  --bind ADDR     wait on this address only (default: all of this host's)\n" OPTIONS_USAGE_WIRE
+			OPTIONS_USAGE_ICRC OPTIONS_USAGE,
+	.run = recv_run,
+};

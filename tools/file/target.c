@@ -1,0 +1,321 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * O_TMPFILE gives a file without a name, which even SIGKILL cannot leave behind. linkat() names it,
+ * but never over an existing file; then it gets a temporary name first and is renamed. Where the
+ * file system has no O_TMPFILE the temporary name is there from the start.
+ */
+#include "target.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <libgen.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include "base/entropy.h"
+#include "tools/interrupt.h"
+#include "tools/report.h"
+#include "tools/text.h"
+
+#define NAME_ATTEMPTS 100
+
+/* A fresh ".NAME.godwit-XXXXXXXX" beside the final name. */
+static int make_temporary_name(const struct target *target, char out[PATH_MAX])
+{
+	char copy[PATH_MAX];
+	uint32_t random;
+	int length, rc;
+
+	rc = entropy_fill(&random, sizeof(random));
+	if (rc)
+		return rc;
+	snprintf(copy, sizeof(copy), "%s", target->path);
+	/* The name is cut so that the whole fits in NAME_MAX. */
+	length = snprintf(out, PATH_MAX, "%s/.%.200s.godwit-%08x", target->directory,
+			  basename(copy), random);
+	return length < PATH_MAX ? 0 : -ENAMETOOLONG;
+}
+
+static void note_temporary(struct target *target, const char name[PATH_MAX])
+{
+	memcpy(target->temporary, name, PATH_MAX);
+	interrupt_doom(target->temporary);
+}
+
+static int explain_open(struct report *report, const struct target *target, int error)
+{
+	const char *dir = target->directory;
+
+	switch (error) {
+	case -ENOENT:
+		return report_fail(report, error, "cannot write %s: there is no directory %s",
+				   target->path, dir);
+	case -ENOTDIR:
+		return report_fail(report, error, "cannot write %s: %s is not a directory",
+				   target->path, dir);
+	case -EACCES:
+	case -EPERM:
+		return report_fail(report, error, "cannot write %s: no permission to write in %s",
+				   target->path, dir);
+	case -EROFS:
+		return report_fail(report, error,
+				   "cannot write %s: %s is on a read-only file system",
+				   target->path, dir);
+	default:
+		return report_fail(report, error, "cannot write %s: %s", target->path,
+				   strerror(-error));
+	}
+}
+
+static int open_nameless(const char *directory)
+{
+	int fd;
+
+	/* Naming it goes through /proc. Without that, better know now. */
+	if (access("/proc/self/fd", X_OK))
+		return -EOPNOTSUPP;
+	fd = open(directory, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+	return fd < 0 ? -errno : fd;
+}
+
+static int open_named(struct target *target)
+{
+	char name[PATH_MAX];
+	int fd, rc;
+
+	for (int i = 0; i < NAME_ATTEMPTS; i++) {
+		rc = make_temporary_name(target, name);
+		if (rc)
+			return rc;
+		fd = open(name, O_CREAT | O_EXCL | O_RDWR | O_CLOEXEC, 0600);
+		if (fd >= 0) {
+			note_temporary(target, name);
+			return fd;
+		}
+		if (errno != EEXIST)
+			return -errno;
+	}
+	return -EEXIST;
+}
+
+int target_open(struct target *target, struct report *report, const char *path)
+{
+	char copy[PATH_MAX];
+	struct stat there;
+	size_t length = strlen(path);
+	int fd;
+
+	*target = (struct target){ .path = path, .fd = -1 };
+	if (length >= sizeof(copy))
+		return report_fail(report, -ENAMETOOLONG, "the name of the file is too long");
+	memcpy(copy, path, length + 1);
+	snprintf(target->directory, sizeof(target->directory), "%s", dirname(copy));
+	if (stat(path, &there) == 0) {
+		if (S_ISDIR(there.st_mode))
+			return report_fail(report, -EISDIR,
+					   "%s is a directory; name the file to write", path);
+		if (!S_ISREG(there.st_mode))
+			return report_fail(
+				report, -EINVAL,
+				"%s exists and is not a regular file; it would be replaced", path);
+	} else if (path[length - 1] == '/') {
+		return report_fail(report, -EISDIR, "%s is the name of a directory", path);
+	} else if (errno == ENAMETOOLONG) {
+		return report_fail(report, -errno, "cannot write %s: %s", path, strerror(errno));
+	}
+
+	fd = open_nameless(target->directory);
+	/* Old kernels answer EISDIR where O_TMPFILE means nothing to them. */
+	if (fd == -EOPNOTSUPP || fd == -EISDIR || fd == -EINVAL)
+		fd = open_named(target);
+	if (fd < 0)
+		return explain_open(report, target, fd);
+	target->fd = fd;
+	return 0;
+}
+
+static int explain_space(struct report *report, const struct target *target, uint64_t size,
+			 uint64_t available)
+{
+	char needs[TEXT_SIZE], has[TEXT_SIZE];
+
+	return report_fail(report, -ENOSPC, "no space for %s: needs %s, %s has %s free",
+			   target->path, text_bytes(size, needs), target->directory,
+			   text_bytes(available, has));
+}
+
+int target_reserve(struct target *target, struct report *report, uint64_t size)
+{
+	struct statvfs fs;
+	uint64_t available = UINT64_MAX;
+
+	if (size == 0)
+		return 0;
+	if (fstatvfs(target->fd, &fs) == 0)
+		available = (uint64_t)fs.f_bavail * fs.f_frsize;
+	/* Some file systems fill what they can before they say no: ask the figures first. */
+	if (size > available)
+		return explain_space(report, target, size, available);
+	if (fallocate(target->fd, 0, 0, (off_t)size) == 0)
+		return 0;
+	switch (errno) {
+	case ENOSPC:
+		return explain_space(report, target, size, available);
+	case EDQUOT:
+		return report_fail(report, -EDQUOT, "no space for %s: the disk quota is used up",
+				   target->path);
+	case EFBIG:
+		return report_fail(report, -EFBIG, "%s would be larger than a file may be in %s",
+				   target->path, target->directory);
+	case EOPNOTSUPP:
+	case ENOSYS:
+	case EINTR:
+		return 0;
+	default:
+		return report_fail(report, -errno, "cannot take space for %s: %s", target->path,
+				   strerror(errno));
+	}
+}
+
+int target_write(struct target *target, const void *data, uint64_t length, uint64_t offset)
+{
+	const uint8_t *bytes = data;
+
+	while (length > 0) {
+		ssize_t n = pwrite(target->fd, bytes, length, (off_t)offset);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n <= 0)
+			return n < 0 ? -errno : -EIO;
+		bytes += n;
+		offset += (uint64_t)n;
+		length -= (uint64_t)n;
+	}
+	return 0;
+}
+
+/* Gives the nameless file a temporary name of its own. */
+static int name_temporarily(struct target *target, const char *self)
+{
+	char name[PATH_MAX];
+	int rc;
+
+	for (int i = 0; i < NAME_ATTEMPTS; i++) {
+		rc = make_temporary_name(target, name);
+		if (rc)
+			return rc;
+		if (linkat(AT_FDCWD, self, AT_FDCWD, name, AT_SYMLINK_FOLLOW) == 0) {
+			note_temporary(target, name);
+			return 0;
+		}
+		if (errno != EEXIST)
+			return -errno;
+	}
+	return -EEXIST;
+}
+
+static int give_name(struct target *target)
+{
+	char self[32];
+	int rc;
+
+	if (target->temporary[0] == '\0') {
+		snprintf(self, sizeof(self), "/proc/self/fd/%d", target->fd);
+		if (linkat(AT_FDCWD, self, AT_FDCWD, target->path, AT_SYMLINK_FOLLOW) == 0)
+			return 0;
+		if (errno != EEXIST)
+			return -errno;
+		rc = name_temporarily(target, self);
+		if (rc)
+			return rc;
+	}
+	if (rename(target->temporary, target->path))
+		return -errno;
+	interrupt_doom(NULL);
+	target->temporary[0] = '\0';
+	return 0;
+}
+
+static void sync_directory(const struct target *target)
+{
+	int fd = open(target->directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+	/* The file is complete and named: a directory that cannot be synced is no reason to fail. */
+	if (fd < 0)
+		return;
+	fsync(fd);
+	close(fd);
+}
+
+static void *commit(void *arg)
+{
+	struct target *target = arg;
+	int rc;
+
+	rc = fsync(target->fd) ? -errno : 0;
+	/* Some network file systems cannot sync; that they say so is all there is to know. */
+	if (rc == -EINVAL)
+		rc = 0;
+	if (rc == 0 && interrupt_signal())
+		rc = -EINTR;
+	if (rc == 0)
+		rc = give_name(target);
+	if (rc == 0)
+		sync_directory(target);
+	atomic_store(&target->commit_status, rc);
+	return NULL;
+}
+
+int target_commit_start(struct target *target, uint32_t mode)
+{
+	sigset_t all, before;
+	mode_t mask = umask(0);
+	int rc;
+
+	umask(mask);
+	/* A file system without permissions keeps its own. */
+	if (fchmod(target->fd, (mode_t)(mode & 0777) & ~mask) && errno != EPERM &&
+	    errno != EOPNOTSUPP)
+		return -errno;
+	atomic_store(&target->commit_status, -EINPROGRESS);
+	/* Signals are for the thread that can tell the peer. */
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &before);
+	rc = pthread_create(&target->committer, NULL, commit, target);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	if (rc)
+		return -rc;
+	target->committing = true;
+	return 0;
+}
+
+int target_commit_status(struct target *target)
+{
+	int status = atomic_load(&target->commit_status);
+
+	if (status != -EINPROGRESS && target->committing) {
+		pthread_join(target->committer, NULL);
+		target->committing = false;
+	}
+	return status;
+}
+
+void target_close(struct target *target)
+{
+	if (target->committing)
+		pthread_join(target->committer, NULL);
+	target->committing = false;
+	if (target->temporary[0] != '\0')
+		unlink(target->temporary);
+	interrupt_doom(NULL);
+	target->temporary[0] = '\0';
+	if (target->fd >= 0)
+		close(target->fd);
+	target->fd = -1;
+}

@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The file being received. It has no name until it is complete and checked; then it takes the name
+ * it was meant for in one step, replacing what was there. Whatever goes wrong before that, nothing
+ * stays behind.
+ */
+#ifndef TOOLS_FILE_TARGET_H
+#define TOOLS_FILE_TARGET_H
+
+#include <limits.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+struct report;
+
+struct target {
+	const char *path;
+	char directory[PATH_MAX];
+	/* "" while the file has no name at all */
+	char temporary[PATH_MAX];
+	/* -1 when there is none */
+	int fd;
+	pthread_t committer;
+	bool committing;
+	/* -EINPROGRESS, 0 or another -errno */
+	atomic_int commit_status;
+};
+
+/* Makes the nameless file where `path` will be. Every error is explained in the report. */
+int target_open(struct target *target, struct report *report, const char *path);
+
+/* Takes the space now, so that a full disk is known before anything is sent. */
+int target_reserve(struct target *target, struct report *report, uint64_t size);
+
+/* Writes all of it, or -errno. */
+int target_write(struct target *target, const void *data, uint64_t length, uint64_t offset);
+
+/*
+ * Makes it durable and gives it its name. Syncing may take longer than a peer is patient, so it runs
+ * on a thread of its own: start, then ask until the answer is not -EINPROGRESS.
+ */
+int target_commit_start(struct target *target, uint32_t mode);
+int target_commit_status(struct target *target);
+
+/* Leaves nothing behind of a file that was not committed. Waits for a commit under way. */
+void target_close(struct target *target);
+
+#endif

@@ -1,0 +1,339 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The options come from one table that says to whom each belongs. What was not given is filled in at the end, for some
+ * defaults depend on the test.
+ */
+#include "options.h"
+
+#include <errno.h>
+#include <getopt.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "scheme.h"
+#include "tools/report.h"
+#include "lab/units.h"
+
+#define NS_PER_SECOND	 1e9
+#define DURATION_MIN_S	 0.01
+#define DURATION_DEFAULT UINT64_C(2000000000) /* ns */
+#define PINGS_DEFAULT	 10000
+#define DEPTH_DEFAULT	 16
+#define SIZE_BANDWIDTH	 (UINT64_C(1) << 20)
+#define SIZE_LATENCY	 64
+#define MEMORY_DEFAULT	 (UINT64_C(1) << 30)
+#define MEMORY_MIN	 (UINT64_C(1) << 20)
+#define MEMORY_MAX	 (UINT64_C(1) << 40)
+
+enum {
+	OPTION_BOTH = OPTION_OWN,
+	OPTION_CHANNEL,
+	OPTION_CONGESTION,
+	OPTION_COUNT,
+	OPTION_DEPTH,
+	OPTION_DURATION,
+	OPTION_KEEP,
+	OPTION_MEMORY,
+	OPTION_POLL,
+	OPTION_QPS,
+	OPTION_RATE,
+	OPTION_SCHEME,
+	OPTION_SIZE,
+	OPTION_SLEEP,
+	OPTION_TEST,
+	OPTION_VERIFY,
+	OPTION_WORKING_SET,
+};
+
+static const struct option long_options[] = {
+	OPTIONS_SHARED,
+	{ "both", no_argument, NULL, OPTION_BOTH },
+	{ "channel", no_argument, NULL, OPTION_CHANNEL },
+	{ "congestion", required_argument, NULL, OPTION_CONGESTION },
+	{ "count", required_argument, NULL, OPTION_COUNT },
+	{ "depth", required_argument, NULL, OPTION_DEPTH },
+	{ "duration", required_argument, NULL, OPTION_DURATION },
+	{ "keep", no_argument, NULL, OPTION_KEEP },
+	{ "memory", required_argument, NULL, OPTION_MEMORY },
+	{ "poll", no_argument, NULL, OPTION_POLL },
+	{ "qps", required_argument, NULL, OPTION_QPS },
+	{ "rate", required_argument, NULL, OPTION_RATE },
+	{ "scheme", required_argument, NULL, OPTION_SCHEME },
+	{ "size", required_argument, NULL, OPTION_SIZE },
+	{ "sleep", no_argument, NULL, OPTION_SLEEP },
+	{ "test", required_argument, NULL, OPTION_TEST },
+	{ "verify", no_argument, NULL, OPTION_VERIFY },
+	{ "working-set", required_argument, NULL, OPTION_WORKING_SET },
+	{ NULL, 0, NULL, 0 },
+};
+
+struct parser {
+	struct perf_options options;
+	struct report *report;
+	const char *clients; /* the first option that only a client may give */
+	bool poll;
+	bool sleep;
+};
+
+static int bad_size(struct parser *parser)
+{
+	return options_bad_value(
+		parser->report, "--size",
+		"a size from 1 to 1G, a sweep such as 64..1M or a list such as 64,4K,1M");
+}
+
+static int add_size(struct parser *parser, uint64_t size)
+{
+	if (parser->options.size_count == PERF_SIZES_MAX)
+		return report_usage(parser->report, "--size lists more than %d sizes",
+				    PERF_SIZES_MAX);
+	parser->options.sizes[parser->options.size_count++] = size;
+	return 0;
+}
+
+/* One size, or LO..HI: from LO on, doubling, as far as HI. */
+static int read_sizes(struct parser *parser, char *text)
+{
+	char *dots = strstr(text, "..");
+	uint64_t low, high;
+	int rc = 0;
+
+	if (dots)
+		*dots = '\0';
+	if (units_size_between(text, 1, PERF_SIZE_MAX, &low))
+		return bad_size(parser);
+	high = low;
+	if (dots && units_size_between(dots + 2, low, PERF_SIZE_MAX, &high))
+		return bad_size(parser);
+	for (; rc == 0 && low <= high; low *= 2)
+		rc = add_size(parser, low);
+	return rc;
+}
+
+static int read_size(struct parser *parser)
+{
+	char text[512];
+	char *part, *rest = text;
+	int rc = 0;
+
+	if ((size_t)snprintf(text, sizeof(text), "%s", optarg) >= sizeof(text))
+		return bad_size(parser);
+	parser->options.size_count = 0;
+	while (rc == 0 && (part = strsep(&rest, ",")))
+		rc = read_sizes(parser, part);
+	return rc;
+}
+
+static int read_number(struct parser *parser, const char *option, uint64_t max,
+		       const char *expected, uint64_t *out)
+{
+	if (units_count(optarg, 1, max, out))
+		return options_bad_value(parser->report, option, expected);
+	return 0;
+}
+
+static int read_duration(struct parser *parser)
+{
+	double seconds;
+
+	if (units_decimal(optarg, DURATION_MIN_S, PERF_SECONDS_MAX, &seconds))
+		return options_bad_value(parser->report, "--duration",
+					 "a number of seconds from 0.01 to 86400");
+	parser->options.plan.duration_ns = (uint64_t)(seconds * NS_PER_SECOND);
+	return 0;
+}
+
+static int read_congestion(struct parser *parser)
+{
+	struct perf_plan *plan = &parser->options.plan;
+
+	return options_read_congestion(parser->report, plan->congestion, sizeof(plan->congestion));
+}
+
+static int read_client_option(int id, struct parser *parser)
+{
+	struct perf_plan *plan = &parser->options.plan;
+	uint64_t value = 0;
+	int rc = 0;
+
+	switch (id) {
+	case OPTION_BOTH:
+		plan->both = true;
+		return 0;
+	case OPTION_CHANNEL:
+		plan->channel = true;
+		return 0;
+	case OPTION_CONGESTION:
+		return read_congestion(parser);
+	case OPTION_COUNT:
+		return read_number(parser, "--count", PERF_COUNT_MAX,
+				   "a number of messages from 1 to 1000000000", &plan->count);
+	case OPTION_DEPTH:
+		rc = read_number(parser, "--depth", PERF_DEPTH_MAX, "a number from 1 to 512",
+				 &value);
+		plan->depth = (uint32_t)value;
+		parser->options.depth_given = true;
+		return rc;
+	case OPTION_DURATION:
+		return read_duration(parser);
+	case OPTION_POLL:
+		parser->poll = true;
+		return 0;
+	case OPTION_QPS:
+		rc = read_number(parser, "--qps", PERF_QPS_MAX, "a number from 1 to 10000", &value);
+		plan->qps = (uint32_t)value;
+		return rc;
+	case OPTION_RATE:
+		return options_read_rate(parser->report, &plan->rate_bps);
+	case OPTION_SCHEME:
+		plan->scheme = perf_scheme_find(optarg);
+		if (!plan->scheme)
+			return report_usage(parser->report, "--scheme \"%s\" is none of %s", optarg,
+					    perf_scheme_names());
+		return 0;
+	case OPTION_SIZE:
+		return read_size(parser);
+	case OPTION_SLEEP:
+		parser->sleep = true;
+		return 0;
+	case OPTION_TEST:
+		if (perf_test_find(optarg, &plan->test))
+			return options_bad_value(parser->report, "--test", "bw or lat");
+		return 0;
+	case OPTION_VERIFY:
+		plan->verify = true;
+		return 0;
+	default: /* OPTION_WORKING_SET */
+		if (units_size_between(optarg, 1, PERF_WORKING_SET_MAX, &plan->working_set))
+			return options_bad_value(parser->report, "--working-set",
+						 "a size such as 64M");
+		return 0;
+	}
+}
+
+static void claim_for_client(struct parser *parser, int index)
+{
+	if (!parser->clients)
+		parser->clients = long_options[index].name;
+}
+
+static int read_option(int id, int index, char **argv, struct parser *parser)
+{
+	if (id == OPTION_LANES || id == OPTION_DSCP || id == OPTION_TRAFFIC_CLASS)
+		claim_for_client(parser, index);
+	if (id < OPTION_OWN)
+		return options_read(id, argv, parser->report, &parser->options.common);
+	if (id == OPTION_KEEP) {
+		parser->options.keep = true;
+		return 0;
+	}
+	if (id == OPTION_MEMORY) {
+		if (units_size_between(optarg, MEMORY_MIN, MEMORY_MAX,
+				       &parser->options.memory_bytes))
+			return options_bad_value(parser->report, "--memory",
+						 "a size from 1M to 1024G");
+		return 0;
+	}
+	claim_for_client(parser, index);
+	return read_client_option(id, parser);
+}
+
+struct perf_plan perf_options_plan(const struct perf_options *options, uint64_t size)
+{
+	struct perf_plan plan = options->plan;
+
+	plan.size = size;
+	if (!options->depth_given)
+		plan.depth = perf_plan_fit(&plan, options->memory_bytes, DEPTH_DEFAULT);
+	return plan;
+}
+
+/* Fills in the defaults that depend on the test. */
+static void fill_in(struct parser *parser)
+{
+	struct perf_options *options = &parser->options;
+	struct perf_plan *plan = &options->plan;
+	bool latency = plan->test == PERF_LATENCY;
+	char why[PERF_WHY];
+
+	if (!plan->count && !plan->duration_ns) {
+		plan->duration_ns = DURATION_DEFAULT;
+		plan->count = latency ? PINGS_DEFAULT : 0;
+	}
+	plan->poll = parser->poll || (latency && !parser->sleep);
+	plan->lanes = options->common.lanes ? options->common.lanes : 1;
+	plan->traffic_class = options->common.traffic_class;
+	plan->skip_icrc = options->common.icrc == ICRC_OFF;
+	if (options->size_count)
+		return;
+	options->size_count = 1;
+	options->sizes[0] = latency ? SIZE_LATENCY : SIZE_BANDWIDTH;
+	/* Many queue pairs, and no size was asked for: one that fits. */
+	while (options->sizes[0] > SIZE_LATENCY) {
+		struct perf_plan tried = perf_options_plan(options, options->sizes[0]);
+
+		if (perf_plan_check(&tried, options->memory_bytes, why) == 0)
+			break;
+		options->sizes[0] /= 2;
+	}
+}
+
+static int check_client(struct parser *parser)
+{
+	struct perf_options *options = &parser->options;
+	char why[PERF_WHY];
+
+	if (options->common.host[0] == '\0')
+		return report_usage(parser->report, "the name of the host is empty");
+	if (options->keep)
+		return report_usage(parser->report, "--keep is for the end that waits");
+	if (parser->poll && parser->sleep)
+		return report_usage(parser->report, "--poll and --sleep exclude each other");
+	if (options->depth_given && options->plan.test == PERF_LATENCY)
+		return report_usage(parser->report,
+				    "--depth is for bandwidth; pings go one at a time");
+	fill_in(parser);
+	for (unsigned i = 0; i < options->size_count; i++) {
+		struct perf_plan plan = perf_options_plan(options, options->sizes[i]);
+
+		if (perf_plan_check(&plan, options->memory_bytes, why))
+			return report_usage(parser->report, "%s", why);
+	}
+	return 0;
+}
+
+int perf_options_parse(int argc, char **argv, struct report *report, struct perf_options *out)
+{
+	struct parser parser = {
+		.options = { .memory_bytes = MEMORY_DEFAULT,
+			     .plan = { .test = PERF_BANDWIDTH,
+				       .scheme = perf_scheme_default(),
+				       .qps = 1 } },
+		.report = report,
+	};
+	struct options *common = &parser.options.common;
+	int id, index = 0, rc;
+
+	options_begin(argc, argv, report, common);
+	common->counterpart = "perf";
+	while ((id = getopt_long(argc, argv, ":", long_options, &index)) != -1) {
+		rc = read_option(id, index, argv, &parser);
+		if (rc)
+			return rc;
+	}
+	if (argc - optind > 1)
+		return report_usage(report, "\"%s\" is one argument too many", argv[optind + 1]);
+	common->host = argc > optind ? argv[optind] : NULL;
+	if (!common->host && parser.clients)
+		return report_usage(report, "--%s is the client's to choose; to which host?",
+				    parser.clients);
+	if (common->host) {
+		rc = check_client(&parser);
+		if (rc)
+			return rc;
+	}
+	report->json = common->json;
+	report->quiet = common->quiet;
+	*out = parser.options;
+	return 0;
+}
