@@ -102,19 +102,22 @@ void recv_place(struct gw_qp *qp)
 			slot->state = SLOT_FREE;
 		if (slot->state != SLOT_FREE)
 			return;
-		slot->generation++;
 		if (recv->completed) {
 			/* Given up before its turn: its number is used up without a window. */
 			list_del(item);
+			slot->generation++;
 			slot->state = SLOT_FENCED;
 			slot->value = pool_index(&qp->ctx->recvs, recv);
 			qp->recv_placed++;
 			grant_placed(qp);
 			continue;
 		}
-		if (fabric->ops->expose(qp->fabric_qp, recv->msn & qp->slots_mask, slot->generation,
-					recv->mr->fabric_mr, recv->addr, recv->capacity))
+		/* A generation counts once its window was accepted: a NIC tells only four apart. */
+		if (fabric->ops->expose(qp->fabric_qp, recv->msn & qp->slots_mask,
+					(uint16_t)(slot->generation + 1), recv->mr->fabric_mr,
+					recv->addr, recv->capacity))
 			return; /* out of windows for now: tried again when one is given back */
+		slot->generation++;
 		list_del(item);
 		slot->state = SLOT_EXPOSING;
 		slot->value = pool_index(&qp->ctx->recvs, recv);
