@@ -111,10 +111,13 @@ enum fabric_event_type {
 	FABRIC_DATA,	/* a packet landed */
 	FABRIC_CONTROL, /* a datagram arrived; its bytes live until the next poll */
 	FABRIC_EXPOSED, /* a window is open: its key may be given away */
-	FABRIC_FENCED,	/* nothing lands there any more */
-	FABRIC_CNP,	/* the peer sees marks on our packets */
-	FABRIC_SENT,	/* `count` more writes are done with their memory (where !caps.copies) */
-	FABRIC_GROUP,	/* a member's packet arrived; its bytes live until the next poll */
+	/* A window that expose() accepted cannot be opened. The slot counts as fenced: nothing ever lands there, the memory
+	 * is the caller's again, fence() answers -ENOENT, and no FABRIC_FENCED follows. */
+	FABRIC_EXPOSE_FAILED,
+	FABRIC_FENCED, /* nothing lands there any more */
+	FABRIC_CNP,    /* the peer sees marks on our packets */
+	FABRIC_SENT,   /* `count` more writes are done with their memory (where !caps.copies) */
+	FABRIC_GROUP,  /* a member's packet arrived; its bytes live until the next poll */
 };
 
 struct fabric_event {
@@ -140,6 +143,8 @@ struct fabric_event {
 			uint64_t va;
 			uint32_t rkey;
 		} exposed;
+		/* Why a window cannot be opened: -errno. */
+		int status;
 		struct {
 			const uint8_t *bytes;
 			uint32_t length;
@@ -247,10 +252,15 @@ struct fabric_ops {
 	/* The key under which this slot will be exposed for the first time, at address 0 and at once. Null, or an error,
 	 * where keys are the hardware's to choose. */
 	int (*promise)(struct fabric_qp *qp, uint32_t slot, uint32_t *rkey);
-	/* Opens `length` bytes at `addr` to the peer as (slot, generation) under a fresh key: FABRIC_EXPOSED. */
+	/*
+	 * Begins to open `length` bytes at `addr` to the peer as (slot, generation), under a fresh key. One event follows:
+	 * FABRIC_EXPOSED, or FABRIC_EXPOSE_FAILED when the window cannot be opened after all.
+	 * -EAGAIN: there is no window free, and some other one is still to be fenced: try again then.
+	 * -EBUSY: the slot is exposed already.
+	 */
 	int (*expose)(struct fabric_qp *qp, uint32_t slot, uint32_t generation,
 		      struct fabric_mr *mr, void *addr, uint64_t length);
-	/* Closes it: FABRIC_FENCED. */
+	/* Begins to close a slot after its FABRIC_EXPOSED: FABRIC_FENCED follows. -ENOENT: it is not exposed. */
 	int (*fence)(struct fabric_qp *qp, uint32_t slot);
 
 	/* Sends some of the writes, in order; returns how many were taken, 0 when the network has no room now. */

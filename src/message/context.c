@@ -256,6 +256,9 @@ static void take(const struct fabric_event *event)
 	case FABRIC_EXPOSED:
 		recv_exposed(qp, event);
 		break;
+	case FABRIC_EXPOSE_FAILED:
+		recv_expose_failed(qp, event);
+		break;
 	case FABRIC_FENCED:
 		recv_fenced(qp, event->slot);
 		break;

@@ -65,6 +65,19 @@ void recv_tell(struct gw_recv *recv)
 	recv_reap(recv);
 }
 
+/* Freezes the bits and makes the result. */
+static void freeze(struct gw_recv *recv)
+{
+	recv->completed = true;
+	recv->missing = recv->is_announced && !recv->status ? recv->packets - recv->landed
+							    : GW_MISSING_UNKNOWN;
+	list_del(&recv->touched);
+	order_unwatch(recv);
+	timer_set(recv->ctx, &recv->timer, NEVER);
+	recv->qp->recvs_open--;
+	recv->qp->results_owed++;
+}
+
 static void advance_completed(struct gw_qp *qp)
 {
 	struct gw_recv *next;
@@ -179,6 +192,24 @@ void recv_fenced(struct gw_qp *qp, uint32_t index)
 		recv_place(qp);
 		qp_arm(qp);
 	}
+}
+
+/* The fabric cannot open the window: the receive ends with the reason, and its number is used up without a grant. */
+void recv_expose_failed(struct gw_qp *qp, const struct fabric_event *event)
+{
+	struct slot *slot = &qp->slots[event->slot];
+	struct gw_recv *recv;
+
+	if (slot->state != SLOT_EXPOSING || slot->generation != (uint16_t)event->generation)
+		return;
+	recv = pool_at(&qp->ctx->recvs, slot->value);
+	if (!recv->completed) {
+		recv->status = event->status;
+		freeze(recv);
+	}
+	slot->state = SLOT_COMPLETED;
+	grant_placed(qp);
+	recv_fenced(qp, event->slot);
 }
 
 /* The sender knows every result below `results`: their slots may go on. */
@@ -303,19 +334,6 @@ int gw_recv_post(struct gw_qp *qp, const struct gw_recv_attr *attr, struct gw_re
 	recv_place(qp);
 	qp_arm(qp);
 	return 0;
-}
-
-/* Freezes the bits and makes the result. */
-static void freeze(struct gw_recv *recv)
-{
-	recv->completed = true;
-	recv->missing = recv->is_announced && !recv->status ? recv->packets - recv->landed
-							    : GW_MISSING_UNKNOWN;
-	list_del(&recv->touched);
-	order_unwatch(recv);
-	timer_set(recv->ctx, &recv->timer, NEVER);
-	recv->qp->recvs_open--;
-	recv->qp->results_owed++;
 }
 
 int gw_recv_complete(struct gw_recv *recv)

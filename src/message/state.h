@@ -383,6 +383,7 @@ void pump_check(struct gw_send *send);
 bool recv_valid(const struct gw_recv *recv);
 void recv_place(struct gw_qp *qp);
 void recv_exposed(struct gw_qp *qp, const struct fabric_event *event);
+void recv_expose_failed(struct gw_qp *qp, const struct fabric_event *event);
 void recv_fenced(struct gw_qp *qp, uint32_t index);
 void recv_land(struct gw_qp *qp, const struct fabric_event *event);
 /* A packet that came inside a control datagram. False when it cannot be. */

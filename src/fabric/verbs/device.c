@@ -205,6 +205,7 @@ static void react(struct endpoint *endpoint, const struct ibv_async_event *event
 	case IBV_EVENT_DEVICE_FATAL:
 		log_error("verbs:%s: the device has failed", device);
 		endpoint->dead = true;
+		windows_abandon(endpoint);
 		break;
 	default:
 		log_debug("verbs:%s: %s", device, ibv_event_type_str(event->event_type));

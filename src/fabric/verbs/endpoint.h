@@ -100,6 +100,7 @@ enum window_state {
 	WINDOW_OPEN,
 	WINDOW_UNBINDING,
 	WINDOW_DRAINING, /* shut; completions from before may still be unread */
+	WINDOW_FAILED,	 /* cannot be opened; still to be told */
 };
 
 struct window {
@@ -113,6 +114,8 @@ struct window {
 	uint32_t slot;
 	uint32_t generation;
 	uint32_t key; /* UD mode */
+	/* WINDOW_FAILED: why, -errno. */
+	int status;
 	uint8_t state;
 	uint8_t failures;
 	bool posted; /* a bind is under way */
@@ -350,6 +353,8 @@ void windows_forget(struct verbs_qp *qp);
 void windows_bound(struct endpoint *endpoint, uint32_t index, bool good);
 /* The binder was set up anew: what was under way is posted again. */
 void windows_repost(struct endpoint *endpoint);
+/* The device is gone and completes nothing: ends every bind and unbind that is under way. */
+void windows_abandon(struct endpoint *endpoint);
 int windows_poll(struct endpoint *endpoint, struct fabric_event *events, int most);
 
 /* ---- write.c -------------------------------------------------------------------------------------------------- */

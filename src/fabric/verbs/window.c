@@ -10,6 +10,9 @@
  * A key's low 8 bits count the binds, and wrap. Windows therefore rest in a queue, longest unused first, and new ones
  * are made until enough rest: a key comes back after tens of thousands of receives, not after 128.
  *
+ * A bind that the device refuses is tried again on a fresh memory window, FAILURES_MAX times. Then, or when the device
+ * has failed, the receive it was for is told (FABRIC_EXPOSE_FAILED), so that it can end.
+ *
  * In UD mode software checks the keys, and a window is but an entry in a table.
  */
 #include <errno.h>
@@ -55,13 +58,22 @@ static int make_mw(struct endpoint *endpoint, struct window *window)
 	return window->mw ? 0 : -errno;
 }
 
-static struct window *window_new(struct endpoint *endpoint)
+/* Without a memory window. */
+static struct window *window_bare(struct endpoint *endpoint)
 {
 	struct window *window = pool_get(&endpoint->windows);
 
+	if (window)
+		list_init(&window->link);
+	return window;
+}
+
+static struct window *window_new(struct endpoint *endpoint)
+{
+	struct window *window = window_bare(endpoint);
+
 	if (!window)
 		return NULL;
-	list_init(&window->link);
 	if (!endpoint->ud && make_mw(endpoint, window)) {
 		pool_put(&endpoint->windows, window);
 		return NULL;
@@ -104,6 +116,35 @@ static void shut(struct endpoint *endpoint, struct window *window)
 	list_add_tail(&endpoint->windows_draining, &window->link);
 }
 
+/* The window will never be open. Its memory window, if it has one, is bound to nothing. */
+static void fail_expose(struct endpoint *endpoint, struct window *window, int status)
+{
+	log_warn("verbs:%s: cannot open a memory window to %llu bytes at %p: %s",
+		 endpoint->name.device, (unsigned long long)window->length, (void *)window->addr,
+		 strerror(-status));
+	window->state = WINDOW_FAILED;
+	window->status = status;
+	tell(endpoint, window);
+}
+
+static void drop_mw(struct window *window)
+{
+	if (window->mw)
+		ibv_dealloc_mw(window->mw);
+	window->mw = NULL;
+}
+
+/* The device will neither bind nor unbind this window. One that was to be closed is closed by giving it up. */
+static void give_up(struct endpoint *endpoint, struct window *window, int status)
+{
+	if (window->state == WINDOW_BINDING) {
+		fail_expose(endpoint, window, status);
+	} else {
+		drop_mw(window);
+		shut(endpoint, window);
+	}
+}
+
 /* Posts what waits, as far as there is room. */
 static void post_queued(struct endpoint *endpoint)
 {
@@ -120,13 +161,17 @@ static void post_queued(struct endpoint *endpoint)
 			.send_flags = IBV_SEND_SIGNALED,
 			.bind_info = { .mr = window->mr },
 		};
+		int error;
 
 		if (opens) {
 			bind.bind_info.addr = (uintptr_t)window->addr;
 			bind.bind_info.length = window->length;
 			bind.bind_info.mw_access_flags = IBV_ACCESS_REMOTE_WRITE;
 		}
-		if (ibv_bind_mw(binder->qp, window->mw, &bind)) {
+		error = ibv_bind_mw(binder->qp, window->mw, &bind);
+		if (error) {
+			if (++window->failures > FAILURES_MAX)
+				give_up(endpoint, window, -error);
 			queue_break(binder, "it takes no binds");
 			return;
 		}
@@ -154,6 +199,9 @@ int verbs_expose(struct fabric_qp *fabric_qp, uint32_t slot, uint32_t generation
 	if (qp->windows[slot])
 		return -EBUSY;
 	window = window_get(endpoint);
+	/* When no other window is in use none will be given back: waiting for one would never end. */
+	if (!window && pool_used(&endpoint->windows) == endpoint->windows_idle)
+		window = window_bare(endpoint);
 	if (!window)
 		return -EAGAIN;
 	window->qp = qp;
@@ -164,7 +212,11 @@ int verbs_expose(struct fabric_qp *fabric_qp, uint32_t slot, uint32_t generation
 	window->generation = generation;
 	window->failures = 0;
 	qp->windows[slot] = window;
-	if (endpoint->ud) {
+	if (endpoint->dead) {
+		fail_expose(endpoint, window, -ENODEV);
+	} else if (!window->mw && !endpoint->ud) {
+		fail_expose(endpoint, window, -ENOMEM);
+	} else if (endpoint->ud) {
 		window->key = verbs_random(endpoint);
 		window->state = WINDOW_OPEN;
 		tell(endpoint, window);
@@ -182,7 +234,9 @@ int verbs_fence(struct fabric_qp *fabric_qp, uint32_t slot)
 
 	if (!window || window->state != WINDOW_OPEN)
 		return -ENOENT;
-	if (endpoint->ud)
+	if (endpoint->dead)
+		drop_mw(window);
+	if (endpoint->ud || endpoint->dead)
 		shut(endpoint, window);
 	else
 		queue_up(endpoint, window, WINDOW_UNBINDING);
@@ -192,17 +246,15 @@ int verbs_fence(struct fabric_qp *fabric_qp, uint32_t slot)
 /* A bind failed: it is not known which key the window has now, but one that is gone has none. */
 static void bind_failed(struct endpoint *endpoint, struct window *window)
 {
-	ibv_dealloc_mw(window->mw);
-	window->mw = NULL;
+	int error;
+
+	drop_mw(window);
 	window->failures++;
-	if (make_mw(endpoint, window) || window->failures > FAILURES_MAX) {
-		log_error(
-			"verbs: %s does not open a window to %llu bytes at %p; a receive is stuck",
-			endpoint->name.device, (unsigned long long)window->length,
-			(void *)window->addr);
-		return;
-	}
-	list_add_tail(&endpoint->windows_queued, &window->link);
+	error = make_mw(endpoint, window);
+	if (error || window->failures > FAILURES_MAX)
+		fail_expose(endpoint, window, error ? error : -EIO);
+	else
+		list_add_tail(&endpoint->windows_queued, &window->link);
 }
 
 void windows_bound(struct endpoint *endpoint, uint32_t index, bool good)
@@ -214,10 +266,8 @@ void windows_bound(struct endpoint *endpoint, uint32_t index, bool good)
 	window->posted = false;
 	endpoint->binder->send_room++;
 	if (window->state == WINDOW_UNBINDING) {
-		if (!good) {
-			ibv_dealloc_mw(window->mw);
-			window->mw = NULL;
-		}
+		if (!good)
+			drop_mw(window);
 		shut(endpoint, window);
 	} else if (good) {
 		window->state = WINDOW_OPEN;
@@ -238,6 +288,20 @@ void windows_repost(struct endpoint *endpoint)
 	}
 	endpoint->binder->send_room = endpoint->binder->sends;
 	post_queued(endpoint);
+}
+
+void windows_abandon(struct endpoint *endpoint)
+{
+	for (uint32_t i = 0; i < endpoint->windows.fresh; i++) {
+		struct window *window = pool_at(&endpoint->windows, i);
+
+		if (!pool_owns_live(&endpoint->windows, window) ||
+		    (window->state != WINDOW_BINDING && window->state != WINDOW_UNBINDING))
+			continue;
+		window->posted = false; /* a completion that comes after all finds nobody */
+		drop_mw(window);
+		give_up(endpoint, window, -ENODEV);
+	}
 }
 
 static bool under_way(const struct verbs_qp *qp)
@@ -276,15 +340,19 @@ void windows_forget(struct verbs_qp *qp)
 static void fill_event(struct window *window, struct fabric_event *event)
 {
 	memset(event, 0, sizeof(*event));
-	event->type = window->state == WINDOW_OPEN ? FABRIC_EXPOSED : FABRIC_FENCED;
+	event->type = FABRIC_FENCED;
 	event->user = window->qp->user;
 	event->slot = window->slot;
 	event->generation = window->generation;
-	if (window->state != WINDOW_OPEN)
-		return;
-	/* Datagrams name a packet, not an address. */
-	event->exposed.va = window->mw ? (uintptr_t)window->addr : 0;
-	event->exposed.rkey = window->mw ? window->mw->rkey : window->key;
+	if (window->state == WINDOW_FAILED) {
+		event->type = FABRIC_EXPOSE_FAILED;
+		event->status = window->status;
+	} else if (window->state == WINDOW_OPEN) {
+		event->type = FABRIC_EXPOSED;
+		/* Datagrams name a packet, not an address. */
+		event->exposed.va = window->mw ? (uintptr_t)window->addr : 0;
+		event->exposed.rkey = window->mw ? window->mw->rkey : window->key;
+	}
 }
 
 int windows_poll(struct endpoint *endpoint, struct fabric_event *events, int most)
