@@ -6,6 +6,7 @@
  * that closes stops taking packets at its time; its fence is told only when every lane's queue has been drained past
  * that moment, for a completion told after the fence could be taken for one of the slot's next message.
  */
+#include <errno.h>
 #include <string.h>
 
 #include "fabric/sim/world.h"
@@ -59,7 +60,7 @@ static struct window *find_window(struct endpoint *endpoint, const struct sim_qp
 	uint64_t *counters = endpoint->fabric.counters;
 	struct window *window = slot < qp->slots ? qp->windows[slot] : NULL;
 
-	if (!window || is_shut(endpoint, window)) {
+	if (!window || window->fails || is_shut(endpoint, window)) {
 		counters[FABRIC_DROP_SLOT]++;
 		return NULL;
 	}
@@ -220,7 +221,11 @@ static int poll_windows(struct endpoint *endpoint, struct fabric_event *events, 
 		event->slot = window->slot;
 		event->generation = window->generation;
 		n++;
-		if (window->closing) {
+		if (window->fails) {
+			event->type = FABRIC_EXPOSE_FAILED;
+			event->status = -EIO;
+		}
+		if (window->closing || window->fails) {
 			window->qp->windows[window->slot] = NULL;
 			pool_put(&endpoint->sim->windows, window);
 		} else {

@@ -212,6 +212,8 @@ static int sim_expose(struct fabric_qp *fabric_qp, uint32_t slot, uint32_t gener
 		window->rkey = qp->promised_key;
 		qp->promised = false;
 	}
+	window->fails = endpoint->attr.nic && endpoint->attr.expose_fails > 0 &&
+			rng_chance(&endpoint->rng, endpoint->attr.expose_fails);
 	qp->windows[slot] = window;
 	list_init(&window->event);
 	window_change(window, false, within(endpoint, endpoint->attr.fence_ns));
@@ -223,7 +225,7 @@ static int sim_fence(struct fabric_qp *fabric_qp, uint32_t slot)
 	struct sim_qp *qp = sim_qp(fabric_qp);
 	struct window *window = qp->windows[slot];
 
-	if (!window)
+	if (!window || window->fails)
 		return -ENOENT;
 	window_change(window, true, within(qp->endpoint, qp->endpoint->attr.fence_ns));
 	return 0;

@@ -38,6 +38,8 @@ struct sim_host_attr {
 	uint64_t completion_ns; /* NIC: completions become visible within up to this */
 	bool undrained; /* NIC: fences are told before every lane was drained: generations must do */
 	uint64_t lifetime_ns; /* NIC: caps.lifetime_ns */
+	/* NIC: probability that a window never opens (FABRIC_EXPOSE_FAILED); with 0 nothing is drawn. */
+	double expose_fails;
 };
 
 int sim_create(const struct sim_attr *attr, struct sim **out);

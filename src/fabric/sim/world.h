@@ -62,6 +62,8 @@ struct window {
 		[SIM_LANES_MAX]; /* completions of each lane that come before the fence is told */
 	bool marked;
 	bool closing; /* from at_ns on nothing lands any more */
+	/* NIC: whether it will never open, which is told at at_ns. */
+	bool fails;
 };
 
 struct sim_qp {
