@@ -266,6 +266,9 @@ struct fabric_ops {
 	/* Sends some of the writes, in order; returns how many were taken, 0 when the network has no room now. */
 	int (*write)(struct fabric_qp *qp, unsigned lane, const struct fabric_target *target,
 		     const struct fabric_write *writes, unsigned count);
+	/* How many packets with this many bytes of data the fabric sends at the price of one: write() is best called with a
+	 * multiple of that. Null where it makes no difference. */
+	unsigned (*batch)(const struct fabric_qp *qp, uint32_t payload);
 	/* -EAGAIN when there is no room now. */
 	int (*control)(struct fabric_qp *qp, const void *data, size_t length);
 	/* Control leaves by this lane from now on, in place of the first. Null where it takes no lanes. */

@@ -48,6 +48,8 @@ int datagram_write(struct roce_qp *qp, unsigned lane, const struct fabric_target
 		frame_address(&frames[i], &qp->peer, &messages[i].msg_hdr);
 	}
 	done = frames_push(endpoint, fd, messages, count);
+	if (done < count)
+		endpoint->blocked_fd = fd;
 	endpoint->fabric.counters[FABRIC_TX_DATA] += done;
 	qp->psn += done;
 	return (int)done;

@@ -106,6 +106,9 @@ static int roce_wait(struct fabric *fabric, uint64_t until_ns)
 		  until_ns == UINT64_MAX ? NULL : &timeout, NULL) < 0)
 		return -errno;
 	endpoint->others_due |= fds[1].revents != 0;
+	/* Whoever still has data tries again, and says so if there is no room after all. */
+	if ((fds[0].revents | fds[2].revents) & POLLOUT)
+		endpoint->blocked_fd = -1;
 	return 0;
 }
 
@@ -126,6 +129,7 @@ static const struct fabric_ops roce_ops = {
 	.expose = roce_expose,
 	.fence = roce_fence,
 	.write = roce_write,
+	.batch = roce_batch,
 	.control = roce_control,
 	.control_by = roce_control_by,
 	.poll = roce_poll,

@@ -77,8 +77,10 @@ struct roce_qp {
 	uint16_t peer_ports[FABRIC_LANES_MAX]; /* that it sends from, by lane; 0: no such lane */
 	bool skip_icrc;
 	uint64_t cnp_ns; /* when the last notice of marks left */
-	bool peer_nic;	 /* one packet a datagram, for it checks the identification too */
-	bool peer_ud;	 /* and it takes data as datagrams (datagram.c) */
+	/* No batches before this time: a device on the way to the peer refused one (segments.c). */
+	uint64_t segments_again_ns;
+	bool peer_nic; /* one packet a datagram, for it checks the identification too */
+	bool peer_ud;  /* and it takes data as datagrams (datagram.c) */
 	uint32_t peer_lanes[FABRIC_LANES_MAX]; /* that those come from; 0: no such lane */
 	union address peer;
 	struct icrc_flow to_peer;
@@ -133,9 +135,12 @@ struct endpoint {
 	uint32_t qps;
 	struct pool windows;
 	struct list events; /* windows with something to tell */
-	int blocked_fd;	    /* this socket took nothing; wait for room. -1: none */
+	/* Socket that had no room for data, to be woken for when it has; -1: none. */
+	int blocked_fd;
 	bool complained;
 	bool segments; /* the kernel cuts a batch into packets (UDP_SEGMENT) */
+	/* Whether it was said that a device refuses such batches. */
+	bool segments_complained;
 	uint32_t overruns;
 	uint64_t now_ns; /* of the last poll */
 	uint32_t polls;
@@ -184,6 +189,7 @@ int roce_fence(struct fabric_qp *qp, uint32_t slot);
 /* tx.c */
 int roce_write(struct fabric_qp *qp, unsigned lane, const struct fabric_target *target,
 	       const struct fabric_write *writes, unsigned count);
+unsigned roce_batch(const struct fabric_qp *qp, uint32_t payload);
 int roce_control(struct fabric_qp *qp, const void *data, size_t length);
 void roce_control_by(struct fabric_qp *qp, unsigned lane);
 /* Tells the peer that its packets arrive marked. */

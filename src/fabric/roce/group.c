@@ -249,6 +249,8 @@ static int roce_group_send(struct fabric_group *fabric_group, uint32_t slot,
 		frame_address(&frames[i], &group->at, &messages[i].msg_hdr);
 	}
 	done = frames_push(endpoint, endpoint->fd, messages, count);
+	if (done < count)
+		endpoint->blocked_fd = endpoint->fd;
 	pace_left(pace, writes, done, endpoint->now_ns);
 	endpoint->fabric.counters[FABRIC_TX_DATA] += done;
 	group->psn += done;
