@@ -17,6 +17,9 @@
 #define PAYLOAD	    1436u
 #define PACKETS	    40u
 #define PATIENCE_NS UINT64_C(5000000000)
+/* Data packets of 1436 bytes are 1472 with their headers: 44 make a batch of at most 65000. */
+#define BATCH_1436 44u
+#define BATCH_8936 7u
 
 struct ends {
 	struct fabric *from, *to;
@@ -276,6 +279,48 @@ static void control_finds_no_room(void **state)
 	pair_close(&pair);
 }
 
+/* Sends 1 MiB and returns how many system calls the data took. */
+static unsigned calls_for_a_mib(uint32_t payload)
+{
+	const struct pair_attr attr = { .qp = { .payload = payload } };
+	struct seen_recv received = { 0 };
+	struct seen_send sent = { 0 };
+	struct gw_recv *recv;
+	struct pair pair;
+	uint32_t packets = ((1u << 20) + payload - 1) / payload;
+	unsigned calls;
+
+	pair_open(&pair, &attr);
+	recv = pair_recv(&pair, 1, 0, 1u << 20, &received);
+	pair_idle(&pair, 5);
+	spy_reset();
+	pair_send(&pair, 0, 0, 1u << 20, &sent);
+	pair_until(&pair, sent.done);
+	calls = spy.calls[SPY_BATCH] + spy.calls[SPY_DATA];
+	pair_until(&pair, pair_status(recv).landed == packets);
+	assert_int_equal(counter(pair.ctx[0], "retransmitted_packets"), 0);
+	assert_int_equal(gw_recv_complete(recv), 0);
+	pair_until(&pair, received.released);
+	pair_close(&pair);
+	return calls;
+}
+
+/* No packet leaves alone behind a full batch: 731 packets of 1436 bytes take 17 calls, 118 of 8936 take 17. The bounds
+ * leave room for a receiver's window that ends within a batch. */
+static void calls_a_mib(void **state)
+{
+	struct ends ends;
+
+	(void)state;
+	meet(&ends, NULL);
+	assert_int_equal(ends.from->ops->batch(ends.sender[0], 1436), BATCH_1436);
+	assert_int_equal(ends.from->ops->batch(ends.sender[0], 8936), BATCH_8936);
+	assert_int_equal(ends.from->ops->batch(ends.sender[0], 64), 64);
+	part(&ends);
+	assert_in_range(calls_for_a_mib(1436), 17, 20);
+	assert_in_range(calls_for_a_mib(8936), 17, 20);
+}
+
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
@@ -283,6 +328,7 @@ int main(void)
 		cmocka_unit_test(refused_batch),     cmocka_unit_test(refused_all),
 		cmocka_unit_test(refused_then_full), cmocka_unit_test(faults_drawn_once),
 		cmocka_unit_test(full_socket),	     cmocka_unit_test(control_finds_no_room),
+		cmocka_unit_test(calls_a_mib),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
