@@ -205,7 +205,8 @@ bool datagram_take(struct roce_qp *qp, const struct roce_packet *packet,
 /* rx.c */
 int roce_poll(struct fabric *fabric, struct fabric_event *events);
 void rx_prepare(struct endpoint *endpoint);
-/* Takes what waits in the socket for this end, and hands on what waits for others. */
+/* Takes what waits in the socket for this end, and hands on what waits for others: some thousand datagrams at most, for
+ * they may come as fast as they are read. */
 void rx_drain(struct endpoint *endpoint);
 
 /* group.c */
@@ -224,8 +225,9 @@ int share_fd(const struct endpoint *endpoint);
 /* A packet for a process that shares the port. True when one took it. */
 bool share_forward(struct endpoint *endpoint, const union address *from, const void *packet,
 		   size_t length, uint32_t qpn);
-/* A packet that another process handed on; its length, or 0 when there is none. */
-size_t share_take(struct endpoint *endpoint, void *packet, size_t size, union address *from);
+/* Reads one message from processes that share the port. Returns the length of a packet that one handed on; 0 when it was
+ * another message, which is dealt with; -EAGAIN when there is none. */
+int share_take(struct endpoint *endpoint, void *packet, size_t size, union address *from);
 
 /* steer.c */
 /* Whether it is a process looking for its socket: no packet at all. */

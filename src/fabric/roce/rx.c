@@ -12,6 +12,7 @@
 #include "fabric/roce/endpoint.h"
 
 #define OTHERS_EVERY  16
+#define DRAIN_BATCHES 64 /* reads of the socket when an endpoint opens or closes */
 #define ECN_MASK      3
 #define ECN_CE	      3
 #define CNP_NS	      UINT64_C(50000) /* between notices to one queue pair, as NICs do */
@@ -353,12 +354,16 @@ static int from_others(struct endpoint *endpoint, struct fabric_event *events, i
 	for (int i = 0; i < RX_FORWARDED && n < most; i++, bytes += RX_PACKET) {
 		struct incoming in = { .bytes = bytes, .forwarded = true };
 		union address from;
+		int length = share_take(endpoint, bytes, RX_PACKET, &from);
 
-		in.length = share_take(endpoint, bytes, RX_PACKET, &from);
-		if (!in.length)
+		if (length < 0) {
+			endpoint->others_due = false;
 			break;
+		}
 		in.from = &from;
-		n += take(endpoint, &in, &events[n]);
+		in.length = (size_t)length;
+		if (length)
+			n += take(endpoint, &in, &events[n]);
 	}
 	return n;
 }
@@ -368,9 +373,12 @@ void rx_drain(struct endpoint *endpoint)
 	struct fabric_event unwanted;
 	struct incoming in;
 
-	while (endpoint->inbox.next < endpoint->inbox.count || fill_inbox(endpoint))
+	for (int i = 0; i < DRAIN_BATCHES; i++) {
+		if (endpoint->inbox.next == endpoint->inbox.count && !fill_inbox(endpoint))
+			break;
 		while (next_packet(endpoint, &in))
 			take(endpoint, &in, &unwanted);
+	}
 }
 
 int roce_poll(struct fabric *fabric, struct fabric_event *events)
@@ -386,10 +394,8 @@ int roce_poll(struct fabric *fabric, struct fabric_event *events)
 	n += from_socket(endpoint, events + n, FABRIC_EVENTS - n, &drained);
 	/* Seldom: steering leaves little to hand on. Whoever sleeps is woken by it. */
 	if (endpoint->share && (endpoint->others_due || ++endpoint->polls % OTHERS_EVERY == 0)) {
-		int others = from_others(endpoint, events + n, FABRIC_EVENTS - n);
-
-		endpoint->others_due = others;
-		n += others;
+		endpoint->others_due = true; /* unless all of it is read now */
+		n += from_others(endpoint, events + n, FABRIC_EVENTS - n);
 	}
 	if (endpoint->groups)
 		n += groups_poll(endpoint, events + n, FABRIC_EVENTS - n);

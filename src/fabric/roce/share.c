@@ -203,32 +203,29 @@ static bool trusted(struct msghdr *message)
 	return false;
 }
 
-size_t share_take(struct endpoint *endpoint, void *packet, size_t size, union address *from)
+int share_take(struct endpoint *endpoint, void *packet, size_t size, union address *from)
 {
 	struct envelope envelope;
 	struct iovec parts[2] = { { &envelope, sizeof(envelope) }, { packet, size } };
 	_Alignas(struct cmsghdr) uint8_t control[CMSG_SPACE(sizeof(struct ucred))];
-	struct msghdr message;
+	struct msghdr message = { .msg_iov = parts,
+				  .msg_iovlen = 2,
+				  .msg_control = control,
+				  .msg_controllen = sizeof(control) };
 	ssize_t n;
 
 	if (!endpoint->share)
+		return -EAGAIN;
+	n = recvmsg(endpoint->share->fd, &message, MSG_DONTWAIT);
+	if (n < 0)
+		return -EAGAIN;
+	if ((size_t)n <= sizeof(envelope) || !trusted(&message))
 		return 0;
-	for (;;) {
-		message = (struct msghdr){ .msg_iov = parts,
-					   .msg_iovlen = 2,
-					   .msg_control = control,
-					   .msg_controllen = sizeof(control) };
-		n = recvmsg(endpoint->share->fd, &message, MSG_DONTWAIT);
-		if (n < 0)
-			return 0;
-		if ((size_t)n <= sizeof(envelope) || !trusted(&message))
-			continue;
-		n -= (ssize_t)sizeof(envelope);
-		if (envelope.from.any.sa_family == endpoint->local.any.sa_family)
-			break;
-		if (envelope.from.any.sa_family == AF_UNSPEC)
-			heed(endpoint, packet, (size_t)n);
-	}
+	n -= (ssize_t)sizeof(envelope);
+	if (envelope.from.any.sa_family == AF_UNSPEC)
+		heed(endpoint, packet, (size_t)n);
+	if (envelope.from.any.sa_family != endpoint->local.any.sa_family)
+		return 0;
 	*from = envelope.from;
-	return (size_t)n;
+	return (int)n;
 }
