@@ -26,8 +26,10 @@ struct fabric_options {
 	uint64_t rate_bps; /* what datagrams and multicast are held to; 0: the port's own */
 };
 
-/* "roce:ADDRESS[@PORT]", "roce:INTERFACE[@PORT]", "verbs:DEVICE..." (verbs.h) or "auto". Says why it failed in the log; -EINVAL, or as gw_context_open(). Options may be
- * null. */
+/*
+ * Opens an endpoint by name: "roce:ADDRESS[@PORT]", "roce:INTERFACE[@PORT]", "verbs:DEVICE..." (verbs.h) or "auto".
+ * Options may be null. Errors are those of gw_context_open(); open_refusal() has the reason in a sentence.
+ */
 int fabric_open(const char *name, const struct fabric_options *options, struct fabric **out);
 
 #endif

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "fabric/refuse.h"
 #include "message/context.h"
 #include "message/state.h"
 
@@ -36,7 +37,7 @@ void timer_set(struct gw_context *ctx, struct timer *timer, uint64_t at)
 
 const char *gw_context_error(const struct gw_context *ctx)
 {
-	return ctx ? ctx->fabric->error : "";
+	return ctx ? ctx->fabric->error : open_refusal();
 }
 
 static void free_all(struct gw_context *ctx)
@@ -112,6 +113,11 @@ int context_open_on(struct fabric *fabric, const struct gw_context_attr *attr,
 free_context:
 	free_all(ctx);
 close_fabric:
+	open_refuse(
+		LOG_LEVEL_INFO, error,
+		error == -EINVAL
+			? "a limit of the context is too large, or a reserved attribute is not 0"
+			: "no memory for the context's pools");
 	fabric->ops->close(fabric);
 	return error;
 }

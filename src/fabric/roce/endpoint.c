@@ -6,7 +6,7 @@
 
 #include "base/clock.h"
 #include "base/entropy.h"
-#include "base/log.h"
+#include "fabric/refuse.h"
 #include "fabric/roce/endpoint.h"
 #include "fabric/roce/roce.h"
 
@@ -144,7 +144,7 @@ int roce_open(const char *where, const struct fabric_options *options, struct fa
 	int error;
 
 	if (!endpoint)
-		return -ENOMEM;
+		return open_refuse(LOG_LEVEL_INFO, -ENOMEM, "roce:%s: no memory", where);
 	endpoint->fabric.ops = &roce_ops;
 	endpoint->fd = endpoint->blocked_fd = -1;
 	endpoint->skip_icrc = options->skip_icrc;
@@ -152,27 +152,27 @@ int roce_open(const char *where, const struct fabric_options *options, struct fa
 	list_init(&endpoint->events);
 	error = address_parse(where, &endpoint->local);
 	if (error) {
-		log_info(
-			"\"%s\" is not one numeric address of this host, with @PORT behind it or not",
+		open_refuse(
+			LOG_LEVEL_INFO, error,
+			error == -EADDRNOTAVAIL
+				? "roce:%s: no packet can come from a multicast or broadcast address"
+				: "roce:%s: not one numeric address of this host, with @PORT behind it or not",
 			where);
 		goto close_endpoint;
 	}
 	endpoint->rx = malloc((size_t)RX_BATCH * RX_DATAGRAM + (size_t)RX_FORWARDED * RX_PACKET);
 	error = endpoint->rx ? pool_init(&endpoint->windows, sizeof(struct window), WINDOWS)
 			     : -ENOMEM;
+	if (!error && fabric_faulty(options->faults))
+		error = faults_open(options->faults, &endpoint->faults);
+	if (error) {
+		open_refuse(LOG_LEVEL_INFO, error, "roce:%s: no memory for its buffers", where);
+		goto close_endpoint;
+	}
+	rx_prepare(endpoint);
+	error = sockets_open(endpoint, where, options);
 	if (error)
 		goto close_endpoint;
-	rx_prepare(endpoint);
-	if (fabric_faulty(options->faults)) {
-		error = faults_open(options->faults, &endpoint->faults);
-		if (error)
-			goto close_endpoint;
-	}
-	error = sockets_open(endpoint, options);
-	if (error) {
-		log_info("UDP %s: %s", where, strerror(-error));
-		goto close_endpoint;
-	}
 	*out = &endpoint->fabric;
 	return 0;
 

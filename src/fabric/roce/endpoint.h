@@ -167,7 +167,9 @@ uint32_t address_mtu(int fd, const union address *local);
 unsigned address_interface(const union address *local);
 
 /* socket.c */
-int sockets_open(struct endpoint *endpoint, const struct fabric_options *options);
+/* Opens the sockets of the address that `where` names; says why it failed (refuse.h). */
+int sockets_open(struct endpoint *endpoint, const char *where,
+		 const struct fabric_options *options);
 void sockets_close(struct endpoint *endpoint);
 
 /* qp.c */
@@ -219,6 +221,7 @@ uint64_t groups_deadline_ns(const struct endpoint *endpoint);
 unsigned groups_watch(const struct endpoint *endpoint, struct pollfd *fds);
 
 /* share.c */
+/* Joins the processes that share the port. -EADDRINUSE: they are as many as can be. */
 int share_join(struct endpoint *endpoint);
 void share_leave(struct endpoint *endpoint);
 int share_fd(const struct endpoint *endpoint);

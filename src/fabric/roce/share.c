@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "fabric/refuse.h"
 #include "fabric/roce/share.h"
 
 /* What travels before a packet that is handed on. */
@@ -117,16 +118,20 @@ int share_join(struct endpoint *endpoint)
 	int place, on = 1;
 
 	if (!share)
-		return -ENOMEM;
+		return open_refuse(LOG_LEVEL_INFO, -ENOMEM, "no memory to share a port");
 	share->fd = share->out = -1;
 	endpoint->share = share;
 	endpoint->class = CLASSES; /* none yet: every packet is another's */
 	share->fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 	share->out = socket(AF_UNIX, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-	if (share->fd < 0 || share->out < 0)
-		return -errno;
-	if (setsockopt(share->fd, SOL_SOCKET, SO_PASSCRED, &on, sizeof(on)))
-		return -errno;
+	if (share->fd < 0 || share->out < 0 ||
+	    setsockopt(share->fd, SOL_SOCKET, SO_PASSCRED, &on, sizeof(on))) {
+		int error = -errno;
+
+		return open_refuse(LOG_LEVEL_INFO, error,
+				   "no Unix socket for the processes that share the port: %s",
+				   strerror(-error));
+	}
 	for (uint32_t i = 0; i < CLASSES; i++)
 		share->places[i] = (uint8_t)i;
 	place = steer_join(endpoint);
@@ -144,9 +149,8 @@ int share_join(struct endpoint *endpoint)
 	return 0;
 
 crowded:
-	log_error("%u processes share UDP port %u already", CLASSES,
-		  address_port(&endpoint->local));
-	return -EADDRINUSE;
+	return open_refuse(LOG_LEVEL_ERROR, -EADDRINUSE, "%u processes share UDP port %u already",
+			   CLASSES, address_port(&endpoint->local));
 }
 
 void share_leave(struct endpoint *endpoint)

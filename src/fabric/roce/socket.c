@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "fabric/refuse.h"
 #include "fabric/roce/endpoint.h"
 
 #define RECEIVE_BUFFER (32 << 20)
@@ -72,23 +73,36 @@ static int discover_mtu(int fd, int family)
 	int discover = v4 ? IP_PMTUDISC_DO : IPV6_PMTUDISC_DO;
 
 	return setsockopt(fd, v4 ? IPPROTO_IP : IPPROTO_IPV6,
-			  v4 ? IP_MTU_DISCOVER : IPV6_MTU_DISCOVER, &discover, sizeof(discover))
-		       ? -errno
-		       : 0;
+			  v4 ? IP_MTU_DISCOVER : IPV6_MTU_DISCOVER, &discover, sizeof(discover));
 }
 
-static int open_socket(struct endpoint *endpoint)
+/* Keeps errno as the reason why a step of opening failed; returns it as -errno. */
+static int refuse(const char *where, const char *step)
+{
+	int error = -errno;
+	const char *hint = "";
+
+	if (error == -EADDRNOTAVAIL)
+		hint = ": it is no address of this host";
+	else if (error == -EADDRINUSE)
+		hint = ": a program that does not share it holds the port";
+	else if (error == -EACCES)
+		hint = ": ports below 1024 are for privileged users";
+	return open_refuse(LOG_LEVEL_INFO, error, "roce:%s: %s: %s%s", where, step,
+			   strerror(-error), hint);
+}
+
+static int open_socket(struct endpoint *endpoint, const char *where)
 {
 	bool v4 = endpoint->local.any.sa_family == AF_INET;
-	int on = 1, error;
+	int on = 1;
 
 	endpoint->fd =
 		socket(endpoint->local.any.sa_family, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 	if (endpoint->fd < 0)
-		return -errno;
-	error = discover_mtu(endpoint->fd, endpoint->local.any.sa_family);
-	if (error)
-		return error;
+		return refuse(where, "cannot make a UDP socket");
+	if (discover_mtu(endpoint->fd, endpoint->local.any.sa_family))
+		return refuse(where, "cannot turn path-MTU discovery on");
 	if (!v4)
 		setsockopt(endpoint->fd, IPPROTO_IPV6, IPV6_V6ONLY, &on, sizeof(on));
 	setsockopt(endpoint->fd, SOL_SOCKET, SO_RXQ_OVFL, &on, sizeof(on));
@@ -96,39 +110,35 @@ static int open_socket(struct endpoint *endpoint)
 	setsockopt(endpoint->fd, SOL_SOCKET, SO_TIMESTAMPNS, &on, sizeof(on));
 	if (address_port(&endpoint->local) &&
 	    setsockopt(endpoint->fd, SOL_SOCKET, SO_REUSEPORT, &on, sizeof(on)))
-		return -errno;
+		return refuse(where, "cannot share the port (SO_REUSEPORT)");
 	endpoint->local_length = address_length(&endpoint->local);
 	if (bind(endpoint->fd, &endpoint->local.any, endpoint->local_length))
-		return -errno;
-	if (address_port(&endpoint->local)) {
-		error = share_join(endpoint);
-		if (error)
-			return error;
-	} else if (getsockname(endpoint->fd, &endpoint->local.any, &endpoint->local_length)) {
-		return -errno;
-	}
+		return refuse(where, "cannot bind a UDP socket");
+	if (address_port(&endpoint->local))
+		return share_join(endpoint);
+	if (getsockname(endpoint->fd, &endpoint->local.any, &endpoint->local_length))
+		return refuse(where, "cannot learn the UDP port");
 	return 0;
 }
 
 /* A lane is a source port of its own, so that networks that hash flows onto paths take another one. Nothing arrives
  * there: the peer answers to the first. */
-static int open_lane(struct endpoint *endpoint, uint32_t lane)
+static int open_lane(struct endpoint *endpoint, const char *where, uint32_t lane)
 {
 	union address local = endpoint->local;
 	socklen_t length = endpoint->local_length;
 	int fd = socket(local.any.sa_family, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-	int error;
 
 	if (fd < 0)
-		return -errno;
+		return refuse(where, "cannot make a lane's UDP socket");
 	if (local.any.sa_family == AF_INET)
 		local.v4.sin_port = 0;
 	else
 		local.v6.sin6_port = 0;
-	error = discover_mtu(fd, local.any.sa_family);
-	if (!error && (bind(fd, &local.any, length) || getsockname(fd, &local.any, &length)))
-		error = -errno;
-	if (error) {
+	if (discover_mtu(fd, local.any.sa_family) || bind(fd, &local.any, length) ||
+	    getsockname(fd, &local.any, &length)) {
+		int error = refuse(where, "cannot open a lane's UDP port");
+
 		close(fd);
 		return error;
 	}
@@ -139,7 +149,7 @@ static int open_lane(struct endpoint *endpoint, uint32_t lane)
 	return 0;
 }
 
-static int open_lanes(struct endpoint *endpoint, uint32_t lanes)
+static int open_lanes(struct endpoint *endpoint, const char *where, uint32_t lanes)
 {
 	int error = 0;
 
@@ -147,7 +157,7 @@ static int open_lanes(struct endpoint *endpoint, uint32_t lanes)
 	endpoint->lane_ports[0] = address_port(&endpoint->local);
 	endpoint->lanes = 1;
 	while (!error && endpoint->lanes < lanes)
-		error = open_lane(endpoint, endpoint->lanes);
+		error = open_lane(endpoint, where, endpoint->lanes);
 	endpoint->fabric.caps.lanes = endpoint->lanes;
 	return error;
 }
@@ -176,15 +186,15 @@ static void offload(struct endpoint *endpoint)
 			"this kernel does not batch UDP packets (UDP_SEGMENT, UDP_GRO): sending costs more");
 }
 
-int sockets_open(struct endpoint *endpoint, const struct fabric_options *options)
+int sockets_open(struct endpoint *endpoint, const char *where, const struct fabric_options *options)
 {
-	int error = open_socket(endpoint);
+	int error = open_socket(endpoint, where);
 
 	if (error)
 		return error;
 	size_up(endpoint);
 	offload(endpoint);
-	error = open_lanes(endpoint, options->lanes);
+	error = open_lanes(endpoint, where, options->lanes);
 	for (uint32_t i = 0; i < endpoint->lanes; i++)
 		set_traffic_class(endpoint, endpoint->lane_fds[i], options->traffic_class);
 	return error;

@@ -3,16 +3,16 @@
 #include <errno.h>
 #include <stdio.h>
 
-#include "base/log.h"
+#include "fabric/refuse.h"
 #include "fabric/verbs/verbs.h"
 
 int verbs_open(const char *where, struct fabric **out)
 {
 	(void)out;
-	log_error(
+	return open_refuse(
+		LOG_LEVEL_ERROR, -ENOTSUP,
 		"\"verbs:%s\": this Godwit was built without libibverbs; install its development package and build again",
 		where);
-	return -ENOTSUP;
 }
 
 bool verbs_find(char device[VERBS_DEVICE_MAX], char *why, size_t why_size)

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "fabric/refuse.h"
 #include "fabric/verbs/endpoint.h"
 #include "fabric/verbs/gid.h"
 
@@ -110,8 +111,7 @@ static int choose_gid(struct endpoint *endpoint)
 
 static int fail(const struct endpoint *endpoint, int error, const char *why)
 {
-	log_error("verbs:%s: %s", endpoint->name.device, why);
-	return error;
+	return open_refuse(LOG_LEVEL_ERROR, error, "verbs:%s: %s", endpoint->name.device, why);
 }
 
 static int open_objects(struct endpoint *endpoint)

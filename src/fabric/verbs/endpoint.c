@@ -10,6 +10,7 @@
 #include "base/clock.h"
 #include "base/entropy.h"
 #include "base/log.h"
+#include "fabric/refuse.h"
 #include "fabric/verbs/endpoint.h"
 #include "fabric/verbs/gid.h"
 
@@ -191,7 +192,7 @@ int verbs_open(const char *where, struct fabric **out)
 	int error;
 
 	if (!endpoint)
-		return -ENOMEM;
+		return open_refuse(LOG_LEVEL_ERROR, -ENOMEM, "verbs:%s: no memory", where);
 	endpoint->fabric.ops = &verbs_ops;
 	list_init(&endpoint->qps);
 	list_init(&endpoint->broken);
@@ -204,7 +205,8 @@ int verbs_open(const char *where, struct fabric **out)
 	list_init(&endpoint->windows_tell);
 	error = verbs_name_parse(where, &endpoint->name);
 	if (error) {
-		log_error(
+		open_refuse(
+			LOG_LEVEL_ERROR, error,
 			"\"verbs:%s\": use verbs:DEVICE[/PORT][@GIDINDEX][,ud][,srq][,lanes=N][,tc=N][,sl=N][,rate=N[K|M|G]]",
 			where);
 		goto close_endpoint;
@@ -213,12 +215,22 @@ int verbs_open(const char *where, struct fabric **out)
 	if (error)
 		goto close_endpoint;
 	error = probe_mode(endpoint);
-	if (!error)
-		error = windows_open(endpoint);
-	if (!error)
-		error = supplies_share(endpoint);
 	if (error) {
-		log_error("verbs:%s: %s", endpoint->name.device, strerror(-error));
+		open_refuse(LOG_LEVEL_ERROR, error, "verbs:%s: cannot make its queue pairs: %s",
+			    endpoint->name.device, strerror(-error));
+		goto close_endpoint;
+	}
+	error = windows_open(endpoint);
+	if (error) {
+		open_refuse(LOG_LEVEL_ERROR, error, "verbs:%s: no memory for its windows",
+			    endpoint->name.device);
+		goto close_endpoint;
+	}
+	error = supplies_share(endpoint);
+	if (error) {
+		open_refuse(LOG_LEVEL_ERROR, error,
+			    "verbs:%s: cannot make its shared receive queues: %s",
+			    endpoint->name.device, strerror(-error));
 		goto close_endpoint;
 	}
 	fill_caps(endpoint);
