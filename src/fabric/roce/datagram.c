@@ -34,7 +34,7 @@ static void build(struct frame *frame, const struct roce_qp *qp, const struct ic
 int datagram_write(struct roce_qp *qp, unsigned lane, const struct fabric_target *target,
 		   const struct fabric_write *writes, unsigned count)
 {
-	struct endpoint *endpoint = qp->endpoint;
+	struct roce_endpoint *endpoint = qp->endpoint;
 	struct mmsghdr messages[TX_BATCH];
 	struct frame frames[TX_BATCH];
 	struct icrc_flow flow;
@@ -65,13 +65,13 @@ static int lane_by_number(const struct roce_qp *qp, uint32_t number)
 }
 
 /* Where it goes; null, and the reason counted, where it may not. */
-static struct window *place_of(struct roce_qp *qp, const struct roce_packet *packet,
-			       uint64_t *offset)
+static struct roce_window *place_of(struct roce_qp *qp, const struct roce_packet *packet,
+				    uint64_t *offset)
 {
-	struct endpoint *endpoint = qp->endpoint;
+	struct roce_endpoint *endpoint = qp->endpoint;
 	uint32_t slot = fabric_imm_slot(&qp->split, packet->imm);
 	size_t length = packet->payload_length - ADDRESS_UD_KEY_SIZE;
-	struct window *window;
+	struct roce_window *window;
 
 	*offset = (uint64_t)fabric_imm_packet(&qp->split, packet->imm) * qp->payload;
 	if (slot >= qp->slots || !qp->windows[slot]) {
@@ -96,9 +96,9 @@ static struct window *place_of(struct roce_qp *qp, const struct roce_packet *pac
 
 bool datagram_take(struct roce_qp *qp, const struct roce_packet *packet, struct fabric_event *event)
 {
-	struct endpoint *endpoint = qp->endpoint;
+	struct roce_endpoint *endpoint = qp->endpoint;
 	int lane = lane_by_number(qp, packet->deth.src_qpn);
-	struct window *window;
+	struct roce_window *window;
 	uint64_t offset;
 
 	if (packet->deth.qkey != qp->qkey) {

@@ -12,7 +12,7 @@
 
 #define WINDOWS 65536
 
-uint32_t random_u32(struct endpoint *endpoint)
+uint32_t random_u32(struct roce_endpoint *endpoint)
 {
 	uint32_t value;
 
@@ -28,7 +28,7 @@ uint32_t random_u32(struct endpoint *endpoint)
 
 static void roce_close(struct fabric *fabric)
 {
-	struct endpoint *endpoint = endpoint_of(fabric);
+	struct roce_endpoint *endpoint = endpoint_of(fabric);
 
 	groups_close(endpoint);
 	faults_close(endpoint->faults);
@@ -78,7 +78,7 @@ static uint64_t earlier(uint64_t a, uint64_t b)
 
 static uint64_t roce_deadline_ns(const struct fabric *fabric)
 {
-	const struct endpoint *endpoint = endpoint_of(fabric);
+	const struct roce_endpoint *endpoint = endpoint_of(fabric);
 	uint64_t at;
 
 	if (!list_empty(&endpoint->events))
@@ -89,7 +89,7 @@ static uint64_t roce_deadline_ns(const struct fabric *fabric)
 
 static int roce_wait(struct fabric *fabric, uint64_t until_ns)
 {
-	struct endpoint *endpoint = endpoint_of(fabric);
+	struct roce_endpoint *endpoint = endpoint_of(fabric);
 	struct pollfd fds[3 + ROCE_GROUPS_MAX] = { { .fd = endpoint->fd, .events = POLLIN },
 						   { .fd = share_fd(endpoint), .events = POLLIN },
 						   { .fd = -1 } };
@@ -140,7 +140,7 @@ static const struct fabric_ops roce_ops = {
 
 int roce_open(const char *where, const struct fabric_options *options, struct fabric **out)
 {
-	struct endpoint *endpoint = calloc(1, sizeof(*endpoint));
+	struct roce_endpoint *endpoint = calloc(1, sizeof(*endpoint));
 	int error;
 
 	if (!endpoint)
@@ -161,7 +161,7 @@ int roce_open(const char *where, const struct fabric_options *options, struct fa
 		goto close_endpoint;
 	}
 	endpoint->rx = malloc((size_t)RX_BATCH * RX_DATAGRAM + (size_t)RX_FORWARDED * RX_PACKET);
-	error = endpoint->rx ? pool_init(&endpoint->windows, sizeof(struct window), WINDOWS)
+	error = endpoint->rx ? pool_init(&endpoint->windows, sizeof(struct roce_window), WINDOWS)
 			     : -ENOMEM;
 	if (!error && fabric_faulty(options->faults))
 		error = faults_open(options->faults, &endpoint->faults);

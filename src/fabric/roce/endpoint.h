@@ -35,14 +35,14 @@
 #define CLASS_SHIFT (24 - CLASS_BITS)
 #define CLASSES	    (1u << CLASS_BITS)
 
-union address {
+union socket_address {
 	struct sockaddr any;
 	struct sockaddr_in v4;
 	struct sockaddr_in6 v6;
 };
 
 /* Memory that a peer may write to. */
-struct window {
+struct roce_window {
 	struct list event; /* among those with something to tell */
 	struct roce_qp *qp;
 	uint8_t *addr;
@@ -57,7 +57,7 @@ struct window {
 struct fabric_qp; /* is a struct roce_qp */
 
 struct roce_qp {
-	struct endpoint *endpoint;
+	struct roce_endpoint *endpoint;
 	void *user;
 	uint32_t qpn;
 	uint32_t qkey;
@@ -82,7 +82,7 @@ struct roce_qp {
 	bool peer_nic; /* one packet a datagram, for it checks the identification too */
 	bool peer_ud;  /* and it takes data as datagrams (datagram.c) */
 	uint32_t peer_lanes[FABRIC_LANES_MAX]; /* that those come from; 0: no such lane */
-	union address peer;
+	union socket_address peer;
 	struct icrc_flow to_peer;
 	struct icrc_flow from_peer; /* from its usual port */
 	uint32_t windows[];	    /* by slot: pool index + 1 */
@@ -103,7 +103,7 @@ struct inbox {
 	uint32_t sizes[RX_BATCH]; /* of each packet but the last; 0: it is one packet */
 	bool ce[RX_BATCH];
 	uint64_t at_ns[RX_BATCH]; /* when the kernel had it; 0: not known */
-	union address from[RX_BATCH];
+	union socket_address from[RX_BATCH];
 	uint64_t real_ns; /* time of day when they were read */
 	uint32_t used;	  /* by the last call: to be set up again */
 	uint32_t ask;	  /* for so many at once */
@@ -114,21 +114,21 @@ struct inbox {
 
 struct share; /* share.c */
 struct faults;
-struct groups; /* group.c */
+struct roce_groups; /* group.c */
 
-struct endpoint {
+struct roce_endpoint {
 	struct fabric fabric;
 	int fd;				/* everything arrives here; lane 0 leaves by it */
 	int lane_fds[FABRIC_LANES_MAX]; /* that the lanes leave by */
 	uint16_t lane_ports[FABRIC_LANES_MAX];
 	uint32_t lanes;
 	bool skip_icrc;
-	union address local;
+	union socket_address local;
 	socklen_t local_length;
 	struct share *share;
 	struct faults *faults;
-	struct groups *groups; /* null until one is joined */
-	uint64_t rate_bps;     /* that multicast is held to, where one was asked for */
+	struct roce_groups *groups; /* null until one is joined */
+	uint64_t rate_bps;	    /* that multicast is held to, where one was asked for */
 	uint32_t class;
 	struct roce_qp **table; /* by number, open addressing */
 	uint32_t table_mask;
@@ -153,29 +153,29 @@ struct endpoint {
 };
 
 /* endpoint.c */
-uint32_t random_u32(struct endpoint *endpoint);
+uint32_t random_u32(struct roce_endpoint *endpoint);
 
 /* address.c */
-bool same_host(const union address *a, const union address *b);
-uint16_t address_port(const union address *address);
-socklen_t address_length(const union address *address);
+bool same_host(const union socket_address *a, const union socket_address *b);
+uint16_t address_port(const union socket_address *address);
+socklen_t address_length(const union socket_address *address);
 /* ADDRESS or ADDRESS@PORT: one numeric address that packets can come from. */
-int address_parse(const char *where, union address *out);
+int address_parse(const char *where, union socket_address *out);
 /* The MTU of the interface that has the address; an ordinary Ethernet's when that cannot be told. */
-uint32_t address_mtu(int fd, const union address *local);
+uint32_t address_mtu(int fd, const union socket_address *local);
 /* Its index; 0 when that cannot be told. */
-unsigned address_interface(const union address *local);
+unsigned address_interface(const union socket_address *local);
 
 /* socket.c */
 /* Opens the sockets of the address that `where` names; says why it failed (refuse.h). */
-int sockets_open(struct endpoint *endpoint, const char *where,
+int sockets_open(struct roce_endpoint *endpoint, const char *where,
 		 const struct fabric_options *options);
-void sockets_close(struct endpoint *endpoint);
+void sockets_close(struct roce_endpoint *endpoint);
 
 /* qp.c */
 /* Random, unused, and none of those with a meaning of their own: 0, 1 and the multicast number. */
-uint32_t qp_choose_number(struct endpoint *endpoint);
-struct roce_qp *qp_lookup(const struct endpoint *endpoint, uint32_t qpn);
+uint32_t qp_choose_number(struct roce_endpoint *endpoint);
+struct roce_qp *qp_lookup(const struct roce_endpoint *endpoint, uint32_t qpn);
 int roce_qp_create(struct fabric *fabric, const struct fabric_qp_attr *attr,
 		   struct fabric_qp **out);
 void roce_qp_destroy(struct fabric_qp *qp);
@@ -206,58 +206,59 @@ bool datagram_take(struct roce_qp *qp, const struct roce_packet *packet,
 
 /* rx.c */
 int roce_poll(struct fabric *fabric, struct fabric_event *events);
-void rx_prepare(struct endpoint *endpoint);
+void rx_prepare(struct roce_endpoint *endpoint);
 /* Takes what waits in the socket for this end, and hands on what waits for others: some thousand datagrams at most, for
  * they may come as fast as they are read. */
-void rx_drain(struct endpoint *endpoint);
+void rx_drain(struct roce_endpoint *endpoint);
 
 /* group.c */
 extern const struct fabric_group_ops roce_group_ops;
-void groups_close(struct endpoint *endpoint);
+void groups_close(struct roce_endpoint *endpoint);
 /* Where there are any. */
-int groups_poll(struct endpoint *endpoint, struct fabric_event *events, int most);
-uint64_t groups_deadline_ns(const struct endpoint *endpoint);
+int groups_poll(struct roce_endpoint *endpoint, struct fabric_event *events, int most);
+uint64_t groups_deadline_ns(const struct roce_endpoint *endpoint);
 /* Fills in what to sleep on, at most ROCE_GROUPS_MAX; returns how many. */
-unsigned groups_watch(const struct endpoint *endpoint, struct pollfd *fds);
+unsigned groups_watch(const struct roce_endpoint *endpoint, struct pollfd *fds);
 
 /* share.c */
 /* Joins the processes that share the port. -EADDRINUSE: they are as many as can be. */
-int share_join(struct endpoint *endpoint);
-void share_leave(struct endpoint *endpoint);
-int share_fd(const struct endpoint *endpoint);
+int share_join(struct roce_endpoint *endpoint);
+void share_leave(struct roce_endpoint *endpoint);
+int share_fd(const struct roce_endpoint *endpoint);
 /* A packet for a process that shares the port. True when one took it. */
-bool share_forward(struct endpoint *endpoint, const union address *from, const void *packet,
-		   size_t length, uint32_t qpn);
+bool share_forward(struct roce_endpoint *endpoint, const union socket_address *from,
+		   const void *packet, size_t length, uint32_t qpn);
 /* Reads one message from processes that share the port. Returns the length of a packet that one handed on; 0 when it was
  * another message, which is dealt with; -EAGAIN when there is none. */
-int share_take(struct endpoint *endpoint, void *packet, size_t size, union address *from);
+int share_take(struct roce_endpoint *endpoint, void *packet, size_t size,
+	       union socket_address *from);
 
 /* steer.c */
 /* Whether it is a process looking for its socket: no packet at all. */
-bool steer_probe(struct endpoint *endpoint, const union address *from, const uint8_t *bytes,
-		 size_t length);
+bool steer_probe(struct roce_endpoint *endpoint, const union socket_address *from,
+		 const uint8_t *bytes, size_t length);
 /* Watches that the kernel still finds our socket. `drained`: nothing waits in it. */
-void steer_tick(struct endpoint *endpoint, uint64_t now_ns, bool drained);
-uint64_t steer_deadline_ns(const struct endpoint *endpoint);
+void steer_tick(struct roce_endpoint *endpoint, uint64_t now_ns, bool drained);
+uint64_t steer_deadline_ns(const struct roce_endpoint *endpoint);
 
 /* faults.c */
 int faults_open(const struct fabric_faults *attr, struct faults **out);
 void faults_close(struct faults *faults);
 enum fate { FATE_PASSES, FATE_LOST, FATE_TWICE, FATE_HELD };
 /* What becomes of the next packet. One that is lost is counted. */
-enum fate faults_draw(struct endpoint *endpoint);
+enum fate faults_draw(struct roce_endpoint *endpoint);
 /* Lets it happen to a datagram. 0, or -errno of a send that failed. */
-int faults_send(struct endpoint *endpoint, int fd, const struct msghdr *message, enum fate fate,
-		uint64_t now_ns);
+int faults_send(struct roce_endpoint *endpoint, int fd, const struct msghdr *message,
+		enum fate fate, uint64_t now_ns);
 /* A packet passes those that are held; and, once it is on its way, those that were passed often enough follow. */
-void faults_overtaken(struct endpoint *endpoint);
-void faults_let_go(struct endpoint *endpoint);
-void faults_release(struct endpoint *endpoint, uint64_t now_ns);
+void faults_overtaken(struct roce_endpoint *endpoint);
+void faults_let_go(struct roce_endpoint *endpoint);
+void faults_release(struct roce_endpoint *endpoint, uint64_t now_ns);
 uint64_t faults_deadline_ns(const struct faults *faults);
 
-static inline struct endpoint *endpoint_of(const struct fabric *fabric)
+static inline struct roce_endpoint *endpoint_of(const struct fabric *fabric)
 {
-	return container_of(fabric, struct endpoint, fabric);
+	return container_of(fabric, struct roce_endpoint, fabric);
 }
 
 static inline struct roce_qp *roce_qp(const struct fabric_qp *qp)
@@ -265,7 +266,7 @@ static inline struct roce_qp *roce_qp(const struct fabric_qp *qp)
 	return (struct roce_qp *)(uintptr_t)qp;
 }
 
-static inline void drop(struct endpoint *endpoint, enum fabric_counter reason)
+static inline void drop(struct roce_endpoint *endpoint, enum fabric_counter reason)
 {
 	endpoint->fabric.counters[reason]++;
 }

@@ -22,7 +22,7 @@ struct held {
 	uint32_t countdown;
 	int fd;
 	size_t length;
-	union address to;
+	union socket_address to;
 	uint8_t bytes[RX_PACKET];
 };
 
@@ -50,7 +50,7 @@ void faults_close(struct faults *faults)
 	free(faults);
 }
 
-static void send_held(struct endpoint *endpoint, struct held *held)
+static void send_held(struct roce_endpoint *endpoint, struct held *held)
 {
 	/* One that does not fit now is lost: that is what a network does. */
 	sendto(held->fd, held->bytes, held->length, MSG_DONTWAIT, &held->to.any,
@@ -85,7 +85,7 @@ static bool hold(struct faults *faults, int fd, const struct msghdr *message, ui
 	return true;
 }
 
-void faults_overtaken(struct endpoint *endpoint)
+void faults_overtaken(struct roce_endpoint *endpoint)
 {
 	struct faults *faults = endpoint->faults;
 
@@ -94,7 +94,7 @@ void faults_overtaken(struct endpoint *endpoint)
 			faults->held[i].countdown--;
 }
 
-void faults_let_go(struct endpoint *endpoint)
+void faults_let_go(struct roce_endpoint *endpoint)
 {
 	struct faults *faults = endpoint->faults;
 
@@ -103,7 +103,7 @@ void faults_let_go(struct endpoint *endpoint)
 			send_held(endpoint, &faults->held[i]);
 }
 
-enum fate faults_draw(struct endpoint *endpoint)
+enum fate faults_draw(struct roce_endpoint *endpoint)
 {
 	struct faults *faults = endpoint->faults;
 	bool dropped = rng_chance(&faults->rng, faults->attr.drop);
@@ -119,8 +119,8 @@ enum fate faults_draw(struct endpoint *endpoint)
 	return twice ? FATE_TWICE : FATE_PASSES;
 }
 
-int faults_send(struct endpoint *endpoint, int fd, const struct msghdr *message, enum fate fate,
-		uint64_t now_ns)
+int faults_send(struct roce_endpoint *endpoint, int fd, const struct msghdr *message,
+		enum fate fate, uint64_t now_ns)
 {
 	struct faults *faults = endpoint->faults;
 	uint64_t *counters = endpoint->fabric.counters;
@@ -142,7 +142,7 @@ int faults_send(struct endpoint *endpoint, int fd, const struct msghdr *message,
 	return 0;
 }
 
-void faults_release(struct endpoint *endpoint, uint64_t now_ns)
+void faults_release(struct roce_endpoint *endpoint, uint64_t now_ns)
 {
 	struct faults *faults = endpoint->faults;
 

@@ -34,37 +34,37 @@
 #define UDP_NO_CHECK6_RX 102
 #endif
 
-struct group {
-	struct endpoint *endpoint;
+struct roce_group {
+	struct roce_endpoint *endpoint;
 	void *user;
 	struct fabric_split split;
 	uint32_t qkey;
 	uint32_t number; /* that it sends under */
 	uint32_t psn;
 	int fd;
-	union address at; /* the group */
+	union socket_address at; /* the group */
 	struct icrc_flow to_group;
 };
 
 /* Where the batch lies that the last poll lent out. */
-struct groups {
+struct roce_groups {
 	struct pace pace;
 	uint32_t count;
 	uint32_t first; /* whose turn it is to be read first */
-	struct group *members[ROCE_GROUPS_MAX];
+	struct roce_group *members[ROCE_GROUPS_MAX];
 	struct mmsghdr messages[BATCH];
 	struct iovec parts[BATCH];
-	union address from[BATCH];
+	union socket_address from[BATCH];
 	uint8_t bytes[BATCH][RX_PACKET];
 };
 
-static struct group *group_of(const struct fabric_group *group)
+static struct roce_group *group_of(const struct fabric_group *group)
 {
-	return (struct group *)(uintptr_t)group;
+	return (struct roce_group *)(uintptr_t)group;
 }
 
 /* What was asked for, or what the interface is made for. */
-static uint64_t rate_of(const struct endpoint *endpoint, unsigned interface)
+static uint64_t rate_of(const struct roce_endpoint *endpoint, unsigned interface)
 {
 	char name[IF_NAMESIZE];
 	uint64_t rate_bps = endpoint->rate_bps;
@@ -74,10 +74,10 @@ static uint64_t rate_of(const struct endpoint *endpoint, unsigned interface)
 	return rate_bps ? rate_bps : DEFAULT_RATE_BPS;
 }
 
-static int open_groups(struct endpoint *endpoint, unsigned interface)
+static int open_groups(struct roce_endpoint *endpoint, unsigned interface)
 {
 	bool v4 = endpoint->local.any.sa_family == AF_INET;
-	struct groups *groups = calloc(1, sizeof(*groups));
+	struct roce_groups *groups = calloc(1, sizeof(*groups));
 
 	if (!groups)
 		return -ENOMEM;
@@ -95,7 +95,7 @@ static int open_groups(struct endpoint *endpoint, unsigned interface)
 }
 
 /* Packets leave by the interface that has our address, whatever the routes say. */
-static int aim_socket(const struct endpoint *endpoint, unsigned interface)
+static int aim_socket(const struct roce_endpoint *endpoint, unsigned interface)
 {
 	bool v4 = endpoint->local.any.sa_family == AF_INET;
 	struct ip_mreqn from = { .imr_address = endpoint->local.v4.sin_addr,
@@ -114,10 +114,10 @@ static int aim_socket(const struct endpoint *endpoint, unsigned interface)
 	return error ? -errno : 0;
 }
 
-static union address address_of(const struct fabric_group_attr *attr, unsigned interface)
+static union socket_address address_of(const struct fabric_group_attr *attr, unsigned interface)
 {
 	uint16_t port = htons(attr->port ? attr->port : ROCE_PORT);
-	union address at;
+	union socket_address at;
 
 	memset(&at, 0, sizeof(at));
 	if (attr->family == 4) {
@@ -133,7 +133,7 @@ static union address address_of(const struct fabric_group_attr *attr, unsigned i
 	return at;
 }
 
-static int open_socket(struct group *group, unsigned interface)
+static int open_socket(struct roce_group *group, unsigned interface)
 {
 	bool v4 = group->at.any.sa_family == AF_INET;
 	struct group_req request = { .gr_interface = interface };
@@ -159,10 +159,10 @@ static int open_socket(struct group *group, unsigned interface)
 static int roce_group_join(struct fabric *fabric, const struct fabric_group_attr *attr,
 			   struct fabric_group **out)
 {
-	struct endpoint *endpoint = endpoint_of(fabric);
+	struct roce_endpoint *endpoint = endpoint_of(fabric);
 	unsigned interface = address_interface(&endpoint->local);
 	int error = group_check(attr, endpoint->local.any.sa_family == AF_INET ? 4 : 6);
-	struct group *group;
+	struct roce_group *group;
 	char text[INET6_ADDRSTRLEN];
 
 	if (!error && !endpoint->groups)
@@ -202,8 +202,8 @@ static int roce_group_join(struct fabric *fabric, const struct fabric_group_attr
 
 static void roce_group_leave(struct fabric_group *fabric_group)
 {
-	struct group *group = group_of(fabric_group);
-	struct groups *groups = group->endpoint->groups;
+	struct roce_group *group = group_of(fabric_group);
+	struct roce_groups *groups = group->endpoint->groups;
 
 	for (uint32_t i = 0; i < groups->count; i++)
 		if (groups->members[i] == group)
@@ -212,14 +212,14 @@ static void roce_group_leave(struct fabric_group *fabric_group)
 	free(group);
 }
 
-void groups_close(struct endpoint *endpoint)
+void groups_close(struct roce_endpoint *endpoint)
 {
 	while (endpoint->groups && endpoint->groups->count)
 		roce_group_leave((struct fabric_group *)endpoint->groups->members[0]);
 	free(endpoint->groups);
 }
 
-static void build(struct frame *frame, const struct group *group, uint32_t slot,
+static void build(struct frame *frame, const struct roce_group *group, uint32_t slot,
 		  const struct fabric_write *write, uint32_t psn)
 {
 	uint32_t imm = fabric_imm(&group->split, slot, write->packet, write->user);
@@ -235,8 +235,8 @@ static void build(struct frame *frame, const struct group *group, uint32_t slot,
 static int roce_group_send(struct fabric_group *fabric_group, uint32_t slot,
 			   const struct fabric_write *writes, unsigned count)
 {
-	struct group *group = group_of(fabric_group);
-	struct endpoint *endpoint = group->endpoint;
+	struct roce_group *group = group_of(fabric_group);
+	struct roce_endpoint *endpoint = group->endpoint;
 	struct pace *pace = &endpoint->groups->pace;
 	struct mmsghdr messages[TX_BATCH];
 	struct frame frames[TX_BATCH];
@@ -258,10 +258,10 @@ static int roce_group_send(struct fabric_group *fabric_group, uint32_t slot,
 }
 
 /* True when the packet made an event. */
-static bool take(struct group *group, const union address *from, const uint8_t *bytes,
+static bool take(struct roce_group *group, const union socket_address *from, const uint8_t *bytes,
 		 size_t length, struct fabric_event *event)
 {
-	struct endpoint *endpoint = group->endpoint;
+	struct roce_endpoint *endpoint = group->endpoint;
 	struct roce_packet packet;
 	struct icrc_match match;
 	struct icrc_flow flow;
@@ -300,15 +300,15 @@ static bool take(struct group *group, const union address *from, const uint8_t *
 	return true;
 }
 
-int groups_poll(struct endpoint *endpoint, struct fabric_event *events, int most)
+int groups_poll(struct roce_endpoint *endpoint, struct fabric_event *events, int most)
 {
-	struct groups *groups = endpoint->groups;
+	struct roce_groups *groups = endpoint->groups;
 	int n = 0, used = 0;
 
 	pace_poll(&groups->pace, endpoint->now_ns);
 	most = most < BATCH ? most : BATCH;
 	for (uint32_t i = 0; i < groups->count && used < most; i++) {
-		struct group *group = groups->members[(groups->first + i) % groups->count];
+		struct roce_group *group = groups->members[(groups->first + i) % groups->count];
 		int got;
 
 		for (int j = used; j < most; j++)
@@ -324,12 +324,12 @@ int groups_poll(struct endpoint *endpoint, struct fabric_event *events, int most
 	return n;
 }
 
-uint64_t groups_deadline_ns(const struct endpoint *endpoint)
+uint64_t groups_deadline_ns(const struct roce_endpoint *endpoint)
 {
 	return endpoint->groups ? endpoint->groups->pace.again_ns : UINT64_MAX;
 }
 
-unsigned groups_watch(const struct endpoint *endpoint, struct pollfd *fds)
+unsigned groups_watch(const struct roce_endpoint *endpoint, struct pollfd *fds)
 {
 	uint32_t count = endpoint->groups ? endpoint->groups->count : 0;
 

@@ -23,14 +23,14 @@
 #define UDP_NO_CHECK6_RX 102
 #endif
 
-static uint32_t home(const struct endpoint *endpoint, uint32_t qpn)
+static uint32_t home(const struct roce_endpoint *endpoint, uint32_t qpn)
 {
 	return qpn & endpoint->table_mask;
 }
 
 _Static_assert(ADDRESS_LANES == FABRIC_LANES_MAX, "an address names every lane");
 
-struct roce_qp *qp_lookup(const struct endpoint *endpoint, uint32_t qpn)
+struct roce_qp *qp_lookup(const struct roce_endpoint *endpoint, uint32_t qpn)
 {
 	if (!endpoint->table)
 		return NULL;
@@ -41,7 +41,7 @@ struct roce_qp *qp_lookup(const struct endpoint *endpoint, uint32_t qpn)
 	return NULL;
 }
 
-static void table_insert(struct endpoint *endpoint, struct roce_qp *qp)
+static void table_insert(struct roce_endpoint *endpoint, struct roce_qp *qp)
 {
 	uint32_t i = home(endpoint, qp->qpn);
 
@@ -50,7 +50,7 @@ static void table_insert(struct endpoint *endpoint, struct roce_qp *qp)
 	endpoint->table[i] = qp;
 }
 
-static void table_remove(struct endpoint *endpoint, const struct roce_qp *qp)
+static void table_remove(struct roce_endpoint *endpoint, const struct roce_qp *qp)
 {
 	uint32_t mask = endpoint->table_mask;
 	uint32_t hole = home(endpoint, qp->qpn);
@@ -69,7 +69,7 @@ static void table_remove(struct endpoint *endpoint, const struct roce_qp *qp)
 	}
 }
 
-static int table_grow(struct endpoint *endpoint)
+static int table_grow(struct roce_endpoint *endpoint)
 {
 	struct roce_qp **old = endpoint->table;
 	uint32_t old_size = old ? endpoint->table_mask + 1 : 0;
@@ -90,7 +90,7 @@ static int table_grow(struct endpoint *endpoint)
 	return 0;
 }
 
-uint32_t qp_choose_number(struct endpoint *endpoint)
+uint32_t qp_choose_number(struct roce_endpoint *endpoint)
 {
 	uint32_t qpn;
 
@@ -103,7 +103,7 @@ uint32_t qp_choose_number(struct endpoint *endpoint)
 
 int roce_qp_create(struct fabric *fabric, const struct fabric_qp_attr *attr, struct fabric_qp **out)
 {
-	struct endpoint *endpoint = endpoint_of(fabric);
+	struct roce_endpoint *endpoint = endpoint_of(fabric);
 	struct roce_qp *qp = calloc(1, sizeof(*qp) + attr->slots * sizeof(qp->windows[0]));
 	int error = qp ? table_grow(endpoint) : -ENOMEM;
 
@@ -124,7 +124,7 @@ int roce_qp_create(struct fabric *fabric, const struct fabric_qp_attr *attr, str
 	return 0;
 }
 
-static struct window *window_at(const struct roce_qp *qp, uint32_t slot)
+static struct roce_window *window_at(const struct roce_qp *qp, uint32_t slot)
 {
 	return qp->windows[slot] ? pool_at(&qp->endpoint->windows, qp->windows[slot] - 1) : NULL;
 }
@@ -132,11 +132,11 @@ static struct window *window_at(const struct roce_qp *qp, uint32_t slot)
 void roce_qp_destroy(struct fabric_qp *fabric_qp)
 {
 	struct roce_qp *qp = roce_qp(fabric_qp);
-	struct endpoint *endpoint = qp->endpoint;
+	struct roce_endpoint *endpoint = qp->endpoint;
 	struct list *item, *after;
 
 	for (uint32_t slot = 0; slot < qp->slots; slot++) {
-		struct window *window = window_at(qp, slot);
+		struct roce_window *window = window_at(qp, slot);
 
 		if (!window)
 			continue;
@@ -145,7 +145,7 @@ void roce_qp_destroy(struct fabric_qp *fabric_qp)
 	}
 	/* Windows that were closed and have not said so yet are in no slot any more. */
 	list_for_each_safe (item, after, &endpoint->events) {
-		struct window *window = container_of(item, struct window, event);
+		struct roce_window *window = container_of(item, struct roce_window, event);
 
 		if (window->qp == qp) {
 			list_del(item);
@@ -157,7 +157,7 @@ void roce_qp_destroy(struct fabric_qp *fabric_qp)
 	free(qp);
 }
 
-static uint8_t family_of(const union address *address)
+static uint8_t family_of(const union socket_address *address)
 {
 	return address->any.sa_family == AF_INET ? 4 : 6;
 }
@@ -165,8 +165,8 @@ static uint8_t family_of(const union address *address)
 size_t roce_qp_address(const struct fabric_qp *fabric_qp, uint8_t *out)
 {
 	const struct roce_qp *qp = roce_qp(fabric_qp);
-	const struct endpoint *endpoint = qp->endpoint;
-	const union address *local = &endpoint->local;
+	const struct roce_endpoint *endpoint = qp->endpoint;
+	const union socket_address *local = &endpoint->local;
 	/* The same number takes control: opcodes tell the two apart. */
 	struct roce_address address = { .kind = ADDRESS_USER_SPACE,
 					.family = family_of(local),
@@ -188,7 +188,7 @@ size_t roce_qp_address(const struct fabric_qp *fabric_qp, uint8_t *out)
 }
 
 /* A NIC at the other end knows one port, and sends no UDP checksums, which IPv6 sockets have to be told to accept. */
-static int accept_nic(struct endpoint *endpoint, const struct roce_address *peer)
+static int accept_nic(struct roce_endpoint *endpoint, const struct roce_address *peer)
 {
 	int on = 1;
 
@@ -208,8 +208,8 @@ int roce_qp_connect(struct fabric_qp *fabric_qp, const uint8_t *bytes, size_t le
 		    uint32_t payload)
 {
 	struct roce_qp *qp = roce_qp(fabric_qp);
-	const union address *local = &qp->endpoint->local;
-	union address peer = *local; /* for the scope of a link-local address */
+	const union socket_address *local = &qp->endpoint->local;
+	union socket_address peer = *local; /* for the scope of a link-local address */
 	struct roce_address address;
 	bool nic;
 	int error;
@@ -257,7 +257,7 @@ void roce_qp_resize(struct fabric_qp *fabric_qp, uint32_t payload)
 	roce_qp(fabric_qp)->payload = payload;
 }
 
-static void tell(struct window *window, enum fabric_event_type what)
+static void tell(struct roce_window *window, enum fabric_event_type what)
 {
 	window->tells = what;
 	list_del(&window->event);
@@ -278,7 +278,7 @@ int roce_expose(struct fabric_qp *fabric_qp, uint32_t slot, uint32_t generation,
 		struct fabric_mr *mr, void *addr, uint64_t length)
 {
 	struct roce_qp *qp = roce_qp(fabric_qp);
-	struct window *window;
+	struct roce_window *window;
 
 	(void)mr;
 	if (qp->windows[slot])
@@ -306,7 +306,7 @@ int roce_expose(struct fabric_qp *fabric_qp, uint32_t slot, uint32_t generation,
 int roce_fence(struct fabric_qp *fabric_qp, uint32_t slot)
 {
 	struct roce_qp *qp = roce_qp(fabric_qp);
-	struct window *window = window_at(qp, slot);
+	struct roce_window *window = window_at(qp, slot);
 
 	if (!window)
 		return -ENOENT;

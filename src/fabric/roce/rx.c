@@ -45,7 +45,7 @@ static uint8_t lane_of(const struct roce_qp *qp, uint16_t port)
 
 static void marked(struct roce_qp *qp)
 {
-	struct endpoint *endpoint = qp->endpoint;
+	struct roce_endpoint *endpoint = qp->endpoint;
 
 	endpoint->fabric.counters[FABRIC_RX_CE]++;
 	if (endpoint->now_ns - qp->cnp_ns < CNP_NS)
@@ -57,10 +57,10 @@ static void marked(struct roce_qp *qp)
 static bool take_data(struct roce_qp *qp, const struct roce_packet *packet,
 		      struct fabric_event *event)
 {
-	struct endpoint *endpoint = qp->endpoint;
+	struct roce_endpoint *endpoint = qp->endpoint;
 	uint32_t slot = fabric_imm_slot(&qp->split, packet->imm);
 	uint32_t number = fabric_imm_packet(&qp->split, packet->imm);
-	struct window *window;
+	struct roce_window *window;
 
 	if (slot >= qp->slots || !qp->windows[slot]) {
 		drop(endpoint, FABRIC_DROP_SLOT);
@@ -94,7 +94,7 @@ static bool take_data(struct roce_qp *qp, const struct roce_packet *packet,
 static bool take_control(struct roce_qp *qp, const struct roce_packet *packet,
 			 struct fabric_event *event)
 {
-	struct endpoint *endpoint = qp->endpoint;
+	struct roce_endpoint *endpoint = qp->endpoint;
 
 	if (packet->deth.qkey != qp->qkey) {
 		drop(endpoint, FABRIC_DROP_QKEY);
@@ -113,7 +113,7 @@ static enum fabric_counter opcode_reason(const struct roce_packet *packet)
 }
 
 struct incoming {
-	const union address *from;
+	const union socket_address *from;
 	const uint8_t *bytes;
 	size_t length;
 	uint32_t segment; /* its place in a merged datagram */
@@ -123,7 +123,8 @@ struct incoming {
 };
 
 /* True when the packet made an event. */
-static bool take(struct endpoint *endpoint, const struct incoming *in, struct fabric_event *event)
+static bool take(struct roce_endpoint *endpoint, const struct incoming *in,
+		 struct fabric_event *event)
 {
 	struct roce_packet packet;
 	struct roce_qp *qp;
@@ -180,7 +181,7 @@ static bool take(struct endpoint *endpoint, const struct incoming *in, struct fa
 }
 
 /* The kernel stamps by the time of day. What matters is how long ago that was; a clock that was set since says nothing. */
-static uint64_t stamped(const struct endpoint *endpoint, const struct cmsghdr *c)
+static uint64_t stamped(const struct roce_endpoint *endpoint, const struct cmsghdr *c)
 {
 	struct timespec then;
 	uint64_t then_ns, waited_ns;
@@ -193,7 +194,7 @@ static uint64_t stamped(const struct endpoint *endpoint, const struct cmsghdr *c
 
 /* The count of drops, when the packet came, whether a queue left its mark, and the size that merged packets have, 0 where
  * nothing was merged. */
-static uint32_t read_ancillary(struct endpoint *endpoint, uint32_t i)
+static uint32_t read_ancillary(struct roce_endpoint *endpoint, uint32_t i)
 {
 	struct msghdr *message = &endpoint->inbox.messages[i].msg_hdr;
 	bool *ce = &endpoint->inbox.ce[i];
@@ -225,13 +226,13 @@ static uint32_t read_ancillary(struct endpoint *endpoint, uint32_t i)
 	return size;
 }
 
-static int from_windows(struct endpoint *endpoint, struct fabric_event *events, int most)
+static int from_windows(struct roce_endpoint *endpoint, struct fabric_event *events, int most)
 {
 	struct list *item;
 	int n = 0;
 
 	while (n < most && (item = list_first(&endpoint->events))) {
-		struct window *window = container_of(item, struct window, event);
+		struct roce_window *window = container_of(item, struct roce_window, event);
 		struct fabric_event *event = &events[n++];
 
 		list_del(item);
@@ -251,7 +252,7 @@ static int from_windows(struct endpoint *endpoint, struct fabric_event *events, 
 	return n;
 }
 
-void rx_prepare(struct endpoint *endpoint)
+void rx_prepare(struct roce_endpoint *endpoint)
 {
 	struct inbox *inbox = &endpoint->inbox;
 
@@ -267,7 +268,7 @@ void rx_prepare(struct endpoint *endpoint)
 }
 
 /* Both clocks at once. */
-static void read_clocks(struct endpoint *endpoint)
+static void read_clocks(struct roce_endpoint *endpoint)
 {
 	struct timespec real;
 
@@ -276,7 +277,7 @@ static void read_clocks(struct endpoint *endpoint)
 	endpoint->now_ns = endpoint->fabric.ops->now_ns(&endpoint->fabric);
 }
 
-static bool fill_inbox(struct endpoint *endpoint)
+static bool fill_inbox(struct roce_endpoint *endpoint)
 {
 	struct inbox *inbox = &endpoint->inbox;
 	bool merged = false;
@@ -304,7 +305,7 @@ static bool fill_inbox(struct endpoint *endpoint)
 }
 
 /* The next packet of the inbox; false when it is empty. */
-static bool next_packet(struct endpoint *endpoint, struct incoming *in)
+static bool next_packet(struct roce_endpoint *endpoint, struct incoming *in)
 {
 	struct inbox *inbox = &endpoint->inbox;
 	uint32_t left, size;
@@ -333,7 +334,7 @@ static bool next_packet(struct endpoint *endpoint, struct incoming *in)
 
 /* What an earlier poll had no room for comes first; the socket is read when that is used up, once a poll, for events
  * lend out bytes of the buffers. */
-static int from_socket(struct endpoint *endpoint, struct fabric_event *events, int most,
+static int from_socket(struct roce_endpoint *endpoint, struct fabric_event *events, int most,
 		       bool *drained)
 {
 	struct incoming in;
@@ -346,14 +347,14 @@ static int from_socket(struct endpoint *endpoint, struct fabric_event *events, i
 }
 
 /* Packets that landed at a process with which the port is shared. */
-static int from_others(struct endpoint *endpoint, struct fabric_event *events, int most)
+static int from_others(struct roce_endpoint *endpoint, struct fabric_event *events, int most)
 {
 	uint8_t *bytes = endpoint->rx + (size_t)RX_BATCH * RX_DATAGRAM;
 	int n = 0;
 
 	for (int i = 0; i < RX_FORWARDED && n < most; i++, bytes += RX_PACKET) {
 		struct incoming in = { .bytes = bytes, .forwarded = true };
-		union address from;
+		union socket_address from;
 		int length = share_take(endpoint, bytes, RX_PACKET, &from);
 
 		if (length < 0) {
@@ -368,7 +369,7 @@ static int from_others(struct endpoint *endpoint, struct fabric_event *events, i
 	return n;
 }
 
-void rx_drain(struct endpoint *endpoint)
+void rx_drain(struct roce_endpoint *endpoint)
 {
 	struct fabric_event unwanted;
 	struct incoming in;
@@ -383,7 +384,7 @@ void rx_drain(struct endpoint *endpoint)
 
 int roce_poll(struct fabric *fabric, struct fabric_event *events)
 {
-	struct endpoint *endpoint = endpoint_of(fabric);
+	struct roce_endpoint *endpoint = endpoint_of(fabric);
 	uint64_t now_ns = endpoint->now_ns = fabric->ops->now_ns(fabric);
 	bool drained;
 	int n;

@@ -28,7 +28,7 @@
 /* A NIC checks the identification more strictly than devices number what they cut themselves. */
 bool segments_usable(const struct roce_qp *qp)
 {
-	const struct endpoint *endpoint = qp->endpoint;
+	const struct roce_endpoint *endpoint = qp->endpoint;
 
 	return endpoint->segments && !qp->peer_nic && endpoint->now_ns >= qp->segments_again_ns;
 }
@@ -59,7 +59,7 @@ unsigned segments_count(const struct roce_qp *qp, const struct fabric_write *wri
 }
 
 /* The packets of a batch that are really to be sent: injected faults take some out. */
-struct batch {
+struct tx_batch {
 	const struct tx_lane *lane;
 	const struct fabric_target *target;
 	const struct fabric_write *writes;
@@ -70,9 +70,9 @@ struct batch {
 };
 
 /* Whether the packet goes on with its batch. One that is to be duplicated or held back is sent here, by itself. */
-static bool passes(const struct batch *batch, unsigned i)
+static bool passes(const struct tx_batch *batch, unsigned i)
 {
-	struct endpoint *endpoint = batch->lane->qp->endpoint;
+	struct roce_endpoint *endpoint = batch->lane->qp->endpoint;
 	enum fate fate = faults_draw(endpoint);
 	struct msghdr message;
 	struct frame frame;
@@ -88,7 +88,7 @@ static bool passes(const struct batch *batch, unsigned i)
 }
 
 /* One system call for all of them. 0, or -errno. */
-static int send_together(const struct batch *batch)
+static int send_together(const struct tx_batch *batch)
 {
 	const struct tx_lane *lane = batch->lane;
 	_Alignas(struct cmsghdr) uint8_t control[CMSG_SPACE(sizeof(uint16_t))] = { 0 };
@@ -121,10 +121,10 @@ static int send_together(const struct batch *batch)
 }
 
 /* The same packets one by one; how many are gone. The first decides whether the batch was what the host refused. */
-static unsigned send_apart(const struct batch *batch)
+static unsigned send_apart(const struct tx_batch *batch)
 {
 	struct roce_qp *qp = batch->lane->qp;
-	struct endpoint *endpoint = qp->endpoint;
+	struct roce_endpoint *endpoint = qp->endpoint;
 	uint64_t refused = endpoint->fabric.counters[FABRIC_TX_ERRORS];
 	struct mmsghdr messages[TX_BATCH];
 	struct frame frames[TX_BATCH];
@@ -158,8 +158,8 @@ static bool may_mean_the_batch(int error)
 unsigned segments_send(const struct tx_lane *lane, const struct fabric_target *target,
 		       const struct fabric_write *writes, unsigned count, uint32_t psn)
 {
-	struct batch batch = { .lane = lane, .target = target, .writes = writes, .psn = psn };
-	struct endpoint *endpoint = lane->qp->endpoint;
+	struct tx_batch batch = { .lane = lane, .target = target, .writes = writes, .psn = psn };
+	struct roce_endpoint *endpoint = lane->qp->endpoint;
 	unsigned done;
 	int error = 0;
 

@@ -23,7 +23,7 @@
 
 /* What travels before a packet that is handed on. */
 struct envelope {
-	union address from; /* AF_UNSPEC: no packet follows, but a notice */
+	union socket_address from; /* AF_UNSPEC: no packet follows, but a notice */
 };
 
 struct notice {
@@ -32,10 +32,11 @@ struct notice {
 	uint32_t answer; /* to another notice: not to be answered */
 };
 
-static socklen_t name_of(const struct endpoint *endpoint, uint32_t class, struct sockaddr_un *out)
+static socklen_t name_of(const struct roce_endpoint *endpoint, uint32_t class,
+			 struct sockaddr_un *out)
 {
 	char text[INET6_ADDRSTRLEN];
-	const union address *local = &endpoint->local;
+	const union socket_address *local = &endpoint->local;
 	const void *ip = local->any.sa_family == AF_INET ? (const void *)&local->v4.sin_addr
 							 : (const void *)&local->v6.sin6_addr;
 	int length;
@@ -48,7 +49,7 @@ static socklen_t name_of(const struct endpoint *endpoint, uint32_t class, struct
 	return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)length);
 }
 
-static bool claim(struct endpoint *endpoint, uint32_t class)
+static bool claim(struct roce_endpoint *endpoint, uint32_t class)
 {
 	struct sockaddr_un name;
 	socklen_t length = name_of(endpoint, class, &name);
@@ -59,7 +60,7 @@ static bool claim(struct endpoint *endpoint, uint32_t class)
 	return true;
 }
 
-bool share_company(const struct endpoint *endpoint)
+bool share_company(const struct roce_endpoint *endpoint)
 {
 	struct sockaddr nobody = { .sa_family = AF_UNSPEC };
 	bool found = false;
@@ -76,7 +77,7 @@ bool share_company(const struct endpoint *endpoint)
 	return found;
 }
 
-static void notify(const struct endpoint *endpoint, uint32_t class, uint32_t answer)
+static void notify(const struct roce_endpoint *endpoint, uint32_t class, uint32_t answer)
 {
 	struct {
 		struct envelope envelope;
@@ -93,14 +94,14 @@ static void notify(const struct endpoint *endpoint, uint32_t class, uint32_t ans
 	       (struct sockaddr *)&name, length);
 }
 
-void share_announce(struct endpoint *endpoint)
+void share_announce(struct roce_endpoint *endpoint)
 {
 	for (uint32_t class = 0; class < CLASSES; class ++)
 		if (class != endpoint->class)
 			notify(endpoint, class, 0);
 }
 
-static void heed(struct endpoint *endpoint, const uint8_t *bytes, size_t length)
+static void heed(struct roce_endpoint *endpoint, const uint8_t *bytes, size_t length)
 {
 	struct notice notice;
 
@@ -112,7 +113,7 @@ static void heed(struct endpoint *endpoint, const uint8_t *bytes, size_t length)
 		notify(endpoint, notice.class, 1);
 }
 
-int share_join(struct endpoint *endpoint)
+int share_join(struct roce_endpoint *endpoint)
 {
 	struct share *share = calloc(1, sizeof(*share));
 	int place, on = 1;
@@ -153,7 +154,7 @@ crowded:
 			   CLASSES, address_port(&endpoint->local));
 }
 
-void share_leave(struct endpoint *endpoint)
+void share_leave(struct roce_endpoint *endpoint)
 {
 	if (!endpoint->share)
 		return;
@@ -168,13 +169,13 @@ void share_leave(struct endpoint *endpoint)
 	endpoint->share = NULL;
 }
 
-int share_fd(const struct endpoint *endpoint)
+int share_fd(const struct roce_endpoint *endpoint)
 {
 	return endpoint->share ? endpoint->share->fd : -1;
 }
 
-bool share_forward(struct endpoint *endpoint, const union address *from, const void *packet,
-		   size_t length, uint32_t qpn)
+bool share_forward(struct roce_endpoint *endpoint, const union socket_address *from,
+		   const void *packet, size_t length, uint32_t qpn)
 {
 	uint32_t class = qpn >> CLASS_SHIFT;
 	struct envelope envelope = { *from };
@@ -207,7 +208,8 @@ static bool trusted(struct msghdr *message)
 	return false;
 }
 
-int share_take(struct endpoint *endpoint, void *packet, size_t size, union address *from)
+int share_take(struct roce_endpoint *endpoint, void *packet, size_t size,
+	       union socket_address *from)
 {
 	struct envelope envelope;
 	struct iovec parts[2] = { { &envelope, sizeof(envelope) }, { packet, size } };

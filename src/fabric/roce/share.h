@@ -29,14 +29,14 @@ struct share {
 
 /* share.c */
 /* Whether some process has joined before. */
-bool share_company(const struct endpoint *endpoint);
+bool share_company(const struct roce_endpoint *endpoint);
 /* Tells every process of the group where our socket is. */
-void share_announce(struct endpoint *endpoint);
+void share_announce(struct roce_endpoint *endpoint);
 
 /* steer.c */
 /* Finds the place of our socket in the group; -1 when that cannot be learnt. Blocks for some milliseconds at most. */
-int steer_join(struct endpoint *endpoint);
+int steer_join(struct roce_endpoint *endpoint);
 /* Another process's socket is there. */
-void steer_told(struct endpoint *endpoint, uint32_t class, uint32_t place);
+void steer_told(struct roce_endpoint *endpoint, uint32_t class, uint32_t place);
 
 #endif

@@ -34,7 +34,7 @@ static int set_buffer(int fd, int forced, int plain, int bytes)
 	return bytes;
 }
 
-static void size_up(struct endpoint *endpoint)
+static void size_up(struct roce_endpoint *endpoint)
 {
 	/* What links have: jumbo frames to an IB path MTU of 4096, Ethernet, the least of IPv6, the least of IPv4. */
 	static const uint32_t mtus[FABRIC_RUNGS] = { 4200, 1500, 1280, 576 };
@@ -92,7 +92,7 @@ static int refuse(const char *where, const char *step)
 			   strerror(-error), hint);
 }
 
-static int open_socket(struct endpoint *endpoint, const char *where)
+static int open_socket(struct roce_endpoint *endpoint, const char *where)
 {
 	bool v4 = endpoint->local.any.sa_family == AF_INET;
 	int on = 1;
@@ -123,9 +123,9 @@ static int open_socket(struct endpoint *endpoint, const char *where)
 
 /* A lane is a source port of its own, so that networks that hash flows onto paths take another one. Nothing arrives
  * there: the peer answers to the first. */
-static int open_lane(struct endpoint *endpoint, const char *where, uint32_t lane)
+static int open_lane(struct roce_endpoint *endpoint, const char *where, uint32_t lane)
 {
-	union address local = endpoint->local;
+	union socket_address local = endpoint->local;
 	socklen_t length = endpoint->local_length;
 	int fd = socket(local.any.sa_family, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 
@@ -149,7 +149,7 @@ static int open_lane(struct endpoint *endpoint, const char *where, uint32_t lane
 	return 0;
 }
 
-static int open_lanes(struct endpoint *endpoint, const char *where, uint32_t lanes)
+static int open_lanes(struct roce_endpoint *endpoint, const char *where, uint32_t lanes)
 {
 	int error = 0;
 
@@ -163,7 +163,7 @@ static int open_lanes(struct endpoint *endpoint, const char *where, uint32_t lan
 }
 
 /* Ready to be marked by queues that are filling up, and able to see the marks. */
-static void set_traffic_class(struct endpoint *endpoint, int fd, uint8_t traffic_class)
+static void set_traffic_class(struct roce_endpoint *endpoint, int fd, uint8_t traffic_class)
 {
 	bool v4 = endpoint->local.any.sa_family == AF_INET;
 	int class = traffic_class | ECN_ECT0, on = 1;
@@ -175,7 +175,7 @@ static void set_traffic_class(struct endpoint *endpoint, int fd, uint8_t traffic
 }
 
 /* Whatever the kernel offers to carry many packets in one call; without it everything works the same, slower. */
-static void offload(struct endpoint *endpoint)
+static void offload(struct roce_endpoint *endpoint)
 {
 	int on = 1, size = 0;
 	socklen_t length = sizeof(size);
@@ -186,7 +186,8 @@ static void offload(struct endpoint *endpoint)
 			"this kernel does not batch UDP packets (UDP_SEGMENT, UDP_GRO): sending costs more");
 }
 
-int sockets_open(struct endpoint *endpoint, const char *where, const struct fabric_options *options)
+int sockets_open(struct roce_endpoint *endpoint, const char *where,
+		 const struct fabric_options *options)
 {
 	int error = open_socket(endpoint, where);
 
@@ -200,7 +201,7 @@ int sockets_open(struct endpoint *endpoint, const char *where, const struct fabr
 	return error;
 }
 
-void sockets_close(struct endpoint *endpoint)
+void sockets_close(struct roce_endpoint *endpoint)
 {
 	for (uint32_t i = 1; i < endpoint->lanes; i++)
 		close(endpoint->lane_fds[i]);

@@ -30,7 +30,7 @@
 #define CHECK_NS      UINT64_C(200000000)
 #define ANSWER_NS     UINT64_C(20000000)
 
-static int attach_program(const struct endpoint *endpoint)
+static int attach_program(const struct roce_endpoint *endpoint)
 {
 	const struct share *share = endpoint->share;
 	struct sock_filter code[2 * CLASSES + 8] = {
@@ -60,7 +60,7 @@ static int attach_program(const struct endpoint *endpoint)
 		       : 0;
 }
 
-static void send_probe(const struct endpoint *endpoint, uint8_t opcode, uint32_t names)
+static void send_probe(const struct roce_endpoint *endpoint, uint8_t opcode, uint32_t names)
 {
 	uint8_t probe[PROBE_SIZE] = { opcode };
 
@@ -71,15 +71,15 @@ static void send_probe(const struct endpoint *endpoint, uint8_t opcode, uint32_t
 	       endpoint->local_length);
 }
 
-static void look(struct endpoint *endpoint)
+static void look(struct roce_endpoint *endpoint)
 {
 	endpoint->share->found = CLASSES;
 	for (uint32_t place = 0; place < CLASSES; place++)
 		send_probe(endpoint, PROBE_PLACE, place);
 }
 
-bool steer_probe(struct endpoint *endpoint, const union address *from, const uint8_t *bytes,
-		 size_t length)
+bool steer_probe(struct roce_endpoint *endpoint, const union socket_address *from,
+		 const uint8_t *bytes, size_t length)
 {
 	struct share *share = endpoint->share;
 	uint32_t names;
@@ -101,7 +101,7 @@ bool steer_probe(struct endpoint *endpoint, const union address *from, const uin
 	return true;
 }
 
-int steer_join(struct endpoint *endpoint)
+int steer_join(struct roce_endpoint *endpoint)
 {
 	struct share *share = endpoint->share;
 	/* A program that serves others already is left alone: it may know of sockets that have moved. */
@@ -125,14 +125,14 @@ int steer_join(struct endpoint *endpoint)
 	return -1;
 }
 
-void steer_told(struct endpoint *endpoint, uint32_t class, uint32_t place)
+void steer_told(struct roce_endpoint *endpoint, uint32_t class, uint32_t place)
 {
 	if (class < CLASSES && place < CLASSES && class != endpoint->class)
 		endpoint->share->places[class] = (uint8_t)place;
 }
 
 /* Told of our place, the others do not forget it when they attach a program. */
-static void settle(struct endpoint *endpoint)
+static void settle(struct roce_endpoint *endpoint)
 {
 	struct share *share = endpoint->share;
 
@@ -142,7 +142,7 @@ static void settle(struct endpoint *endpoint)
 	endpoint->fabric.counters[FABRIC_RX_STEERED]++;
 }
 
-void steer_tick(struct endpoint *endpoint, uint64_t now_ns, bool drained)
+void steer_tick(struct roce_endpoint *endpoint, uint64_t now_ns, bool drained)
 {
 	struct share *share = endpoint->share;
 
@@ -174,7 +174,7 @@ void steer_tick(struct endpoint *endpoint, uint64_t now_ns, bool drained)
 	}
 }
 
-uint64_t steer_deadline_ns(const struct endpoint *endpoint)
+uint64_t steer_deadline_ns(const struct roce_endpoint *endpoint)
 {
 	const struct share *share = endpoint->share;
 

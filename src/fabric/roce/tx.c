@@ -14,7 +14,7 @@
 
 int lane_flow(const struct roce_qp *qp, unsigned lane, struct icrc_flow *out)
 {
-	const struct endpoint *endpoint = qp->endpoint;
+	const struct roce_endpoint *endpoint = qp->endpoint;
 
 	*out = qp->to_peer;
 	if (lane)
@@ -59,7 +59,7 @@ static void build(struct frame *frame, const struct tx_lane *lane, const struct 
 	frame_finish(frame, headers, lane->qp->skip_icrc ? NULL : &lane->flow, packet, ip_id);
 }
 
-void frame_address(struct frame *frame, union address *to, struct msghdr *out)
+void frame_address(struct frame *frame, union socket_address *to, struct msghdr *out)
 {
 	memset(out, 0, sizeof(*out));
 	out->msg_name = to;
@@ -82,7 +82,7 @@ bool tx_no_room(int error)
 	return error == EAGAIN || error == EWOULDBLOCK || error == EINTR;
 }
 
-void tx_refused(struct endpoint *endpoint, int error, unsigned packets)
+void tx_refused(struct roce_endpoint *endpoint, int error, unsigned packets)
 {
 	snprintf(endpoint->fabric.error, sizeof(endpoint->fabric.error), "cannot send: %s",
 		 strerror(error));
@@ -90,7 +90,8 @@ void tx_refused(struct endpoint *endpoint, int error, unsigned packets)
 	endpoint->fabric.counters[FABRIC_TX_ERRORS] += packets;
 }
 
-unsigned frames_send(struct endpoint *endpoint, int fd, struct mmsghdr *messages, unsigned count)
+unsigned frames_send(struct roce_endpoint *endpoint, int fd, struct mmsghdr *messages,
+		     unsigned count)
 {
 	unsigned done = 0;
 
@@ -113,7 +114,7 @@ unsigned frames_send(struct endpoint *endpoint, int fd, struct mmsghdr *messages
 }
 
 /* One message with what injected faults make of it; 1 when it is gone, 0 when there is no room. */
-static unsigned push_faulty(struct endpoint *endpoint, int fd, const struct msghdr *message)
+static unsigned push_faulty(struct roce_endpoint *endpoint, int fd, const struct msghdr *message)
 {
 	struct clock clock = clock_monotonic();
 	int error = faults_send(endpoint, fd, message, faults_draw(endpoint), clock_now_ns(&clock));
@@ -129,7 +130,8 @@ static unsigned push_faulty(struct endpoint *endpoint, int fd, const struct msgh
 	return 1;
 }
 
-unsigned frames_push(struct endpoint *endpoint, int fd, struct mmsghdr *messages, unsigned count)
+unsigned frames_push(struct roce_endpoint *endpoint, int fd, struct mmsghdr *messages,
+		     unsigned count)
 {
 	unsigned done = 0;
 
@@ -170,7 +172,7 @@ int roce_write(struct fabric_qp *fabric_qp, unsigned lane_number,
 	       unsigned count)
 {
 	struct roce_qp *qp = roce_qp(fabric_qp);
-	struct endpoint *endpoint = qp->endpoint;
+	struct roce_endpoint *endpoint = qp->endpoint;
 	unsigned done = 0, asked = 0, sent = 0;
 	struct tx_lane lane;
 

@@ -34,22 +34,24 @@ int lane_flow(const struct roce_qp *qp, unsigned lane, struct icrc_flow *out);
  * there is no ICRC but zeros. */
 void frame_finish(struct frame *frame, size_t headers, const struct icrc_flow *flow,
 		  const struct roce_packet *packet, uint16_t ip_id);
-void frame_address(struct frame *frame, union address *to, struct msghdr *out);
+void frame_address(struct frame *frame, union socket_address *to, struct msghdr *out);
 /* A data packet as a UC write; `ip_id` is the IPv4 identification that it will leave with. */
 void build_data(struct frame *frame, const struct tx_lane *lane, const struct fabric_target *target,
 		const struct fabric_write *write, uint32_t psn, uint16_t ip_id);
 
 /* Sends messages, in order, until the socket has no room; returns how many are gone, those included that the host
  * refused. frames_push() lets injected faults have their part first. */
-unsigned frames_push(struct endpoint *endpoint, int fd, struct mmsghdr *messages, unsigned count);
-unsigned frames_send(struct endpoint *endpoint, int fd, struct mmsghdr *messages, unsigned count);
+unsigned frames_push(struct roce_endpoint *endpoint, int fd, struct mmsghdr *messages,
+		     unsigned count);
+unsigned frames_send(struct roce_endpoint *endpoint, int fd, struct mmsghdr *messages,
+		     unsigned count);
 
 /* Bytes that a message gathers. */
 size_t message_length(const struct msghdr *message);
 /* Whether a send failed with this errno because the socket has no room now. */
 bool tx_no_room(int error);
 /* Counts packets that the host refused to send, with this errno, and says so once. */
-void tx_refused(struct endpoint *endpoint, int error, unsigned packets);
+void tx_refused(struct roce_endpoint *endpoint, int error, unsigned packets);
 
 /* segments.c */
 /* Whether batches may be sent to the queue pair's peer now. */

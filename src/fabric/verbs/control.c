@@ -14,7 +14,7 @@
 int verbs_control(struct fabric_qp *fabric_qp, const void *data, size_t length)
 {
 	struct verbs_qp *qp = verbs_qp(fabric_qp);
-	struct endpoint *endpoint = qp->endpoint;
+	struct verbs_endpoint *endpoint = qp->endpoint;
 	struct queue *queue = qp->control;
 	uint8_t *cell = queue->send_cells + (size_t)queue->send_next * queue->send_cell_size;
 	struct ibv_sge piece = { (uintptr_t)cell, (uint32_t)length, queue->mr->lkey };
@@ -59,7 +59,7 @@ void control_done(struct queue *queue, uint32_t count)
 
 void lend(const struct supply *supply, uint32_t cell)
 {
-	struct endpoint *endpoint = supply->endpoint;
+	struct verbs_endpoint *endpoint = supply->endpoint;
 
 	endpoint->lent[endpoint->lent_count++] =
 		(struct lent_cell){ supply->seat, cell, endpoint->seats[supply->seat].epoch };
@@ -67,7 +67,7 @@ void lend(const struct supply *supply, uint32_t cell)
 
 bool control_take(struct queue *queue, const struct ibv_wc *wc, struct fabric_event *event)
 {
-	struct endpoint *endpoint = queue->endpoint;
+	struct verbs_endpoint *endpoint = queue->endpoint;
 	uint32_t cell = wr_argument(wc->wr_id);
 	struct verbs_qp *qp = queue->owner;
 
@@ -93,7 +93,7 @@ bool control_take(struct queue *queue, const struct ibv_wc *wc, struct fabric_ev
 	return true;
 }
 
-void control_take_back(struct endpoint *endpoint)
+void control_take_back(struct verbs_endpoint *endpoint)
 {
 	for (uint32_t i = 0; i < endpoint->lent_count; i++) {
 		const struct lent_cell *lent = &endpoint->lent[i];

@@ -11,7 +11,7 @@
 
 #include "fabric/verbs/endpoint.h"
 
-int cq_open(struct endpoint *endpoint, uint32_t entries)
+int cq_open(struct verbs_endpoint *endpoint, uint32_t entries)
 {
 	struct cq *cq;
 
@@ -33,7 +33,7 @@ int cq_open(struct endpoint *endpoint, uint32_t entries)
 	return 0;
 }
 
-int cq_reserve(struct endpoint *endpoint, uint32_t entries, struct cq **out)
+int cq_reserve(struct verbs_endpoint *endpoint, uint32_t entries, struct cq **out)
 {
 	struct cq *cq;
 	int error;
@@ -80,7 +80,7 @@ struct ibv_wc *cq_next(struct cq *cq)
 	return NULL;
 }
 
-bool cqs_arm(struct endpoint *endpoint)
+bool cqs_arm(struct verbs_endpoint *endpoint)
 {
 	bool something = false;
 
@@ -98,7 +98,7 @@ bool cqs_arm(struct endpoint *endpoint)
 	return something;
 }
 
-void cqs_take_events(struct endpoint *endpoint)
+void cqs_take_events(struct verbs_endpoint *endpoint)
 {
 	struct ibv_cq *ibv;
 	void *context;
@@ -112,7 +112,7 @@ void cqs_take_events(struct endpoint *endpoint)
 	}
 }
 
-void cqs_close(struct endpoint *endpoint)
+void cqs_close(struct verbs_endpoint *endpoint)
 {
 	while (endpoint->cq_count) {
 		struct cq *cq = endpoint->cqs[--endpoint->cq_count];

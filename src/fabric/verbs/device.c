@@ -89,7 +89,7 @@ static size_t read_gids(struct ibv_context *context, unsigned port, struct gid_e
 	return n;
 }
 
-static int choose_gid(struct endpoint *endpoint)
+static int choose_gid(struct verbs_endpoint *endpoint)
 {
 	struct gid_entry *entries = calloc(GIDS_MAX, sizeof(*entries));
 	size_t count;
@@ -109,12 +109,12 @@ static int choose_gid(struct endpoint *endpoint)
 	return chosen < 0 ? -ENOTSUP : 0;
 }
 
-static int fail(const struct endpoint *endpoint, int error, const char *why)
+static int fail(const struct verbs_endpoint *endpoint, int error, const char *why)
 {
 	return open_refuse(LOG_LEVEL_ERROR, error, "verbs:%s: %s", endpoint->name.device, why);
 }
 
-static int open_objects(struct endpoint *endpoint)
+static int open_objects(struct verbs_endpoint *endpoint)
 {
 	struct ibv_context *context = endpoint->context;
 
@@ -129,7 +129,7 @@ static int open_objects(struct endpoint *endpoint)
 	return cq_open(endpoint, 2 * endpoint->sizes.binds);
 }
 
-int device_open(struct endpoint *endpoint)
+int device_open(struct verbs_endpoint *endpoint)
 {
 	struct ibv_device_attr device;
 	struct ibv_port_attr port;
@@ -169,7 +169,7 @@ int device_open(struct endpoint *endpoint)
 	return 0;
 }
 
-void device_close(struct endpoint *endpoint)
+void device_close(struct verbs_endpoint *endpoint)
 {
 	cqs_close(endpoint);
 	if (endpoint->channel)
@@ -180,7 +180,7 @@ void device_close(struct endpoint *endpoint)
 		ibv_close_device(endpoint->context);
 }
 
-static void react(struct endpoint *endpoint, const struct ibv_async_event *event)
+static void react(struct verbs_endpoint *endpoint, const struct ibv_async_event *event)
 {
 	const char *device = endpoint->name.device;
 
@@ -212,7 +212,7 @@ static void react(struct endpoint *endpoint, const struct ibv_async_event *event
 	}
 }
 
-void device_events(struct endpoint *endpoint)
+void device_events(struct verbs_endpoint *endpoint)
 {
 	struct ibv_async_event event;
 

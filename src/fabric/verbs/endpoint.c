@@ -30,7 +30,7 @@ uint64_t verbs_now_ns(const struct fabric *fabric)
 	return clock_now_ns(&clock);
 }
 
-uint32_t verbs_random(struct endpoint *endpoint)
+uint32_t verbs_random(struct verbs_endpoint *endpoint)
 {
 	uint32_t value;
 
@@ -57,7 +57,7 @@ static uint64_t earlier(uint64_t a, uint64_t b)
 
 static uint64_t verbs_deadline_ns(const struct fabric *fabric)
 {
-	const struct endpoint *endpoint = endpoint_of(fabric);
+	const struct verbs_endpoint *endpoint = endpoint_of(fabric);
 	uint64_t at = UINT64_MAX;
 	struct list *item;
 
@@ -76,7 +76,7 @@ static uint64_t verbs_deadline_ns(const struct fabric *fabric)
 
 static int verbs_wait(struct fabric *fabric, uint64_t until_ns)
 {
-	struct endpoint *endpoint = endpoint_of(fabric);
+	struct verbs_endpoint *endpoint = endpoint_of(fabric);
 	struct pollfd fds[2] = { { .fd = endpoint->channel->fd, .events = POLLIN },
 				 { .fd = endpoint->context->async_fd, .events = POLLIN } };
 	uint64_t now = verbs_now_ns(fabric);
@@ -96,7 +96,7 @@ static int verbs_wait(struct fabric *fabric, uint64_t until_ns)
 }
 
 /* The last datagrams of queue pairs that were just closed still want to leave. */
-static void say_goodbye(struct endpoint *endpoint)
+static void say_goodbye(struct verbs_endpoint *endpoint)
 {
 	uint64_t now = verbs_now_ns(&endpoint->fabric), until = now;
 	struct timespec nap = { 0 };
@@ -115,7 +115,7 @@ static void say_goodbye(struct endpoint *endpoint)
 
 static void verbs_close(struct fabric *fabric)
 {
-	struct endpoint *endpoint = endpoint_of(fabric);
+	struct verbs_endpoint *endpoint = endpoint_of(fabric);
 	struct list *item;
 
 	groups_leave(endpoint);
@@ -156,7 +156,7 @@ static const struct fabric_ops verbs_ops = {
 	.group = &verbs_group_ops,
 };
 
-static void fill_caps(struct endpoint *endpoint)
+static void fill_caps(struct verbs_endpoint *endpoint)
 {
 	struct fabric_caps *caps = &endpoint->fabric.caps;
 
@@ -172,7 +172,7 @@ static void fill_caps(struct endpoint *endpoint)
 }
 
 /* The time is that of the first poll, or of the first group: none has passed before. */
-static void open_pace(struct endpoint *endpoint)
+static void open_pace(struct verbs_endpoint *endpoint)
 {
 	endpoint->now_ns = verbs_now_ns(&endpoint->fabric);
 	pace_init(&endpoint->pace, endpoint->rate_bps,
@@ -188,7 +188,7 @@ static void open_pace(struct endpoint *endpoint)
 
 int verbs_open(const char *where, struct fabric **out)
 {
-	struct endpoint *endpoint = calloc(1, sizeof(*endpoint));
+	struct verbs_endpoint *endpoint = calloc(1, sizeof(*endpoint));
 	int error;
 
 	if (!endpoint)

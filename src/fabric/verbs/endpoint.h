@@ -52,7 +52,7 @@ enum queue_kind { QUEUE_UC, QUEUE_UD, QUEUE_CONTROL, QUEUE_BINDER, QUEUE_GROUP }
 
 /* Receive requests (supply.c). */
 struct supply {
-	struct endpoint *endpoint;
+	struct verbs_endpoint *endpoint;
 	struct queue *queue; /* whose they are; null: shared */
 	struct ibv_srq *srq; /* null unless shared */
 	uint32_t seat;	     /* the queue's, or its own when shared */
@@ -65,9 +65,9 @@ struct supply {
 };
 
 struct queue {
-	struct endpoint *endpoint;
-	struct verbs_qp *owner; /* null: the binder, a group's, or its owner is gone */
-	struct group *group;	/* whose it is, if it is one's */
+	struct verbs_endpoint *endpoint;
+	struct verbs_qp *owner;	   /* null: the binder, a group's, or its owner is gone */
+	struct verbs_group *group; /* whose it is, if it is one's */
 	struct ibv_qp *qp;
 	struct cq *cq;
 	struct list broken; /* among those to be healed */
@@ -103,7 +103,7 @@ enum window_state {
 	WINDOW_FAILED,	 /* cannot be opened; still to be told */
 };
 
-struct window {
+struct verbs_window {
 	struct list link; /* free, or waiting: to be bound, to be told, to be drained */
 	struct verbs_qp *qp;
 	struct ibv_mw *mw; /* null in UD mode */
@@ -131,7 +131,7 @@ struct batch {
 };
 
 struct verbs_qp {
-	struct endpoint *endpoint;
+	struct verbs_endpoint *endpoint;
 	struct list link;
 	struct list flushed_link;
 	void *user;
@@ -149,7 +149,7 @@ struct verbs_qp {
 	uint32_t batch_head;
 	uint32_t batch_tail;
 	struct batch batches[BATCHES];
-	struct window *windows[]; /* by slot */
+	struct verbs_window *windows[]; /* by slot */
 };
 
 /* A control queue that outlives its queue pair until its last words are out. */
@@ -184,7 +184,7 @@ struct lent_cell {
 	uint8_t epoch;
 };
 
-struct endpoint {
+struct verbs_endpoint {
 	struct fabric fabric;
 	struct verbs_name name;
 	struct ibv_context *context;
@@ -239,8 +239,8 @@ struct endpoint {
 
 #define WR_FIELD 0xffffffu
 
-static inline uint64_t wr_id(const struct endpoint *endpoint, uint32_t seat, enum request request,
-			     uint32_t argument)
+static inline uint64_t wr_id(const struct verbs_endpoint *endpoint, uint32_t seat,
+			     enum request request, uint32_t argument)
 {
 	uint8_t epoch = endpoint->seats[seat].epoch;
 
@@ -259,7 +259,7 @@ static inline uint32_t wr_argument(uint64_t id)
 }
 
 /* Where a completion's request came from; null when that is gone or was set up anew. */
-static inline struct seat *wr_seat(const struct endpoint *endpoint, uint64_t id)
+static inline struct seat *wr_seat(const struct verbs_endpoint *endpoint, uint64_t id)
 {
 	uint32_t seat = (uint32_t)(id >> 24) & WR_FIELD;
 
@@ -274,32 +274,32 @@ static inline uint8_t *supply_cell(const struct supply *supply, uint32_t cell)
 }
 
 /* ---- device.c ------------------------------------------------------------------------------------------------- */
-int device_open(struct endpoint *endpoint);
-void device_close(struct endpoint *endpoint);
+int device_open(struct verbs_endpoint *endpoint);
+void device_close(struct verbs_endpoint *endpoint);
 /* Reads what the device has to say of ports and queue pairs. */
-void device_events(struct endpoint *endpoint);
+void device_events(struct verbs_endpoint *endpoint);
 const char *stale_text(enum stale_answer answer);
 
 /* ---- probe.c: tries what a stale key does; decides between UC and UD. ------------------------------------------- */
-int probe_mode(struct endpoint *endpoint);
+int probe_mode(struct verbs_endpoint *endpoint);
 
 /* ---- cq.c ----------------------------------------------------------------------------------------------------- */
 /* A queue with room for so many more; opens one if need be. */
-int cq_reserve(struct endpoint *endpoint, uint32_t entries, struct cq **out);
+int cq_reserve(struct verbs_endpoint *endpoint, uint32_t entries, struct cq **out);
 /* One more; it is the last of the endpoint's. */
-int cq_open(struct endpoint *endpoint, uint32_t entries);
+int cq_open(struct verbs_endpoint *endpoint, uint32_t entries);
 void cq_release(struct cq *cq, uint32_t entries);
-void cqs_close(struct endpoint *endpoint);
+void cqs_close(struct verbs_endpoint *endpoint);
 /* The next completion, null when there is none now. */
 struct ibv_wc *cq_next(struct cq *cq);
 /* Asks for an event on the next completion of each; true when one is there already. */
-bool cqs_arm(struct endpoint *endpoint);
-void cqs_take_events(struct endpoint *endpoint);
+bool cqs_arm(struct verbs_endpoint *endpoint);
+void cqs_take_events(struct verbs_endpoint *endpoint);
 
 /* ---- queue.c -------------------------------------------------------------------------------------------------- */
 /* Whose it is the caller writes into it. */
-int queue_create(struct endpoint *endpoint, enum queue_kind kind, unsigned lane, uint32_t qkey,
-		 struct cq *cq, struct queue **out);
+int queue_create(struct verbs_endpoint *endpoint, enum queue_kind kind, unsigned lane,
+		 uint32_t qkey, struct cq *cq, struct queue **out);
 void queue_destroy(struct queue *queue);
 /* As far as it can go without a peer: datagrams all the way, the rest to where they take receive requests. */
 int queue_prepare(struct queue *queue);
@@ -307,25 +307,25 @@ int queue_connect(struct queue *queue, uint32_t qpn, const struct ibv_ah_attr *r
 		  uint32_t path_mtu);
 void queue_break(struct queue *queue, const char *what);
 /* Sets up anew what fell into error. */
-void queues_heal(struct endpoint *endpoint);
-struct ibv_ah_attr route_to(const struct endpoint *endpoint, const struct roce_address *peer);
+void queues_heal(struct verbs_endpoint *endpoint);
+struct ibv_ah_attr route_to(const struct verbs_endpoint *endpoint, const struct roce_address *peer);
 
-int seat_take(struct endpoint *endpoint, uint32_t *out);
-void seat_leave(struct endpoint *endpoint, uint32_t seat);
+int seat_take(struct verbs_endpoint *endpoint, uint32_t *out);
+void seat_leave(struct verbs_endpoint *endpoint, uint32_t seat);
 
 /* ---- supply.c ------------------------------------------------------------------------------------------------- */
 /* With no queue it is shared, and filled. */
-int supply_create(struct endpoint *endpoint, struct queue *queue, uint32_t depth,
+int supply_create(struct verbs_endpoint *endpoint, struct queue *queue, uint32_t depth,
 		  uint32_t cell_size, struct supply **out);
 void supply_destroy(struct supply *supply);
 int supply_fill(struct supply *supply);
 /* A request was used; `cell` where it had memory. */
 void supply_spend(struct supply *supply, uint32_t cell);
 /* Opens the endpoint's shared supplies, if it is to have any. */
-int supplies_share(struct endpoint *endpoint);
-struct queue *queue_by_number(const struct endpoint *endpoint, uint32_t number);
+int supplies_share(struct verbs_endpoint *endpoint);
+struct queue *queue_by_number(const struct verbs_endpoint *endpoint, uint32_t number);
 /* Makes the table anew. */
-int queues_number(struct endpoint *endpoint);
+int queues_number(struct verbs_endpoint *endpoint);
 
 /* ---- memory.c ------------------------------------------------------------------------------------------------- */
 int verbs_mr_register(struct fabric *fabric, void *addr, size_t length, struct fabric_mr **out);
@@ -340,22 +340,22 @@ void verbs_qp_destroy(struct fabric_qp *qp);
 size_t verbs_qp_address(const struct fabric_qp *qp, uint8_t *out);
 int verbs_qp_connect(struct fabric_qp *qp, const uint8_t *bytes, size_t length, uint32_t payload);
 /* Destroys control queues that have nothing more to say, or took too long. */
-void leavers_see_off(struct endpoint *endpoint, uint64_t now_ns);
+void leavers_see_off(struct verbs_endpoint *endpoint, uint64_t now_ns);
 
 /* ---- window.c ------------------------------------------------------------------------------------------------- */
 int verbs_expose(struct fabric_qp *qp, uint32_t slot, uint32_t generation, struct fabric_mr *mr,
 		 void *addr, uint64_t length);
 int verbs_fence(struct fabric_qp *qp, uint32_t slot);
-int windows_open(struct endpoint *endpoint);
-void windows_close(struct endpoint *endpoint);
+int windows_open(struct verbs_endpoint *endpoint);
+void windows_close(struct verbs_endpoint *endpoint);
 /* Nothing of this queue pair's is bound or told any more. */
 void windows_forget(struct verbs_qp *qp);
-void windows_bound(struct endpoint *endpoint, uint32_t index, bool good);
+void windows_bound(struct verbs_endpoint *endpoint, uint32_t index, bool good);
 /* The binder was set up anew: what was under way is posted again. */
-void windows_repost(struct endpoint *endpoint);
+void windows_repost(struct verbs_endpoint *endpoint);
 /* The device is gone and completes nothing: ends every bind and unbind that is under way. */
-void windows_abandon(struct endpoint *endpoint);
-int windows_poll(struct endpoint *endpoint, struct fabric_event *events, int most);
+void windows_abandon(struct verbs_endpoint *endpoint);
+int windows_poll(struct verbs_endpoint *endpoint, struct fabric_event *events, int most);
 
 /* ---- write.c -------------------------------------------------------------------------------------------------- */
 int verbs_write(struct fabric_qp *qp, unsigned lane, const struct fabric_target *target,
@@ -371,34 +371,34 @@ bool control_take(struct queue *queue, const struct ibv_wc *wc, struct fabric_ev
 /* A cell that an event of this poll points into. */
 void lend(const struct supply *supply, uint32_t cell);
 /* Cells that the last poll's events lent out go back. */
-void control_take_back(struct endpoint *endpoint);
+void control_take_back(struct verbs_endpoint *endpoint);
 
 /* ---- ud.c ----------------------------------------------------------------------------------------------------- */
 bool ud_take(struct queue *queue, const struct ibv_wc *wc, struct fabric_event *event);
 
 /* ---- group.c -------------------------------------------------------------------------------------------------- */
 extern const struct fabric_group_ops verbs_group_ops;
-void groups_leave(struct endpoint *endpoint);
-void group_done(struct group *group, uint32_t count);
+void groups_leave(struct verbs_endpoint *endpoint);
+void group_done(struct verbs_group *group, uint32_t count);
 /* Its queue was reset: whatever it had is done with, one way or another. */
-void group_abandon(struct group *group);
+void group_abandon(struct verbs_group *group);
 bool group_take(struct queue *queue, const struct ibv_wc *wc, struct fabric_event *event);
 /* Whether there is something to tell still. */
-bool groups_have_sent(const struct endpoint *endpoint);
-int groups_poll_sent(struct endpoint *endpoint, struct fabric_event *events, int most);
+bool groups_have_sent(const struct verbs_endpoint *endpoint);
+int groups_poll_sent(struct verbs_endpoint *endpoint, struct fabric_event *events, int most);
 
 /* ---- poll.c --------------------------------------------------------------------------------------------------- */
 int verbs_poll(struct fabric *fabric, struct fabric_event *events);
 /* Takes what the binder's own completion queue has. */
-void poll_binder(struct endpoint *endpoint);
+void poll_binder(struct verbs_endpoint *endpoint);
 
 /* ---- endpoint.c ----------------------------------------------------------------------------------------------- */
-uint32_t verbs_random(struct endpoint *endpoint);
+uint32_t verbs_random(struct verbs_endpoint *endpoint);
 uint64_t verbs_now_ns(const struct fabric *fabric);
 
-static inline struct endpoint *endpoint_of(const struct fabric *fabric)
+static inline struct verbs_endpoint *endpoint_of(const struct fabric *fabric)
 {
-	return container_of(fabric, struct endpoint, fabric);
+	return container_of(fabric, struct verbs_endpoint, fabric);
 }
 
 static inline struct verbs_qp *verbs_qp(const struct fabric_qp *qp)
@@ -406,7 +406,7 @@ static inline struct verbs_qp *verbs_qp(const struct fabric_qp *qp)
 	return (struct verbs_qp *)(uintptr_t)qp;
 }
 
-static inline void drop(struct endpoint *endpoint, enum fabric_counter reason)
+static inline void drop(struct verbs_endpoint *endpoint, enum fabric_counter reason)
 {
 	endpoint->fabric.counters[reason]++;
 }

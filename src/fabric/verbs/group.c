@@ -24,9 +24,9 @@
 #define IPV4_SOURCE_OFFSET 32
 #define IPV6_SOURCE_OFFSET 8
 
-struct group {
+struct verbs_group {
 	struct list link;
-	struct endpoint *endpoint;
+	struct verbs_endpoint *endpoint;
 	void *user;
 	struct fabric_split split;
 	uint32_t qkey;
@@ -41,12 +41,12 @@ struct group {
 	uint32_t flushed; /* sends done, not yet told */
 };
 
-static struct group *group_of(const struct fabric_group *group)
+static struct verbs_group *group_of(const struct fabric_group *group)
 {
-	return (struct group *)(uintptr_t)group;
+	return (struct verbs_group *)(uintptr_t)group;
 }
 
-static int refuse(struct endpoint *endpoint, const struct fabric_group_attr *attr, int error,
+static int refuse(struct verbs_endpoint *endpoint, const struct fabric_group_attr *attr, int error,
 		  const char *why)
 {
 	char text[INET6_ADDRSTRLEN];
@@ -58,7 +58,7 @@ static int refuse(struct endpoint *endpoint, const struct fabric_group_attr *att
 	return error;
 }
 
-static int join_host(struct group *group, const struct fabric_group_attr *attr)
+static int join_host(struct verbs_group *group, const struct fabric_group_attr *attr)
 {
 	struct group_req request = { .gr_interface = group->endpoint->interface };
 	struct sockaddr_in v4 = { .sin_family = AF_INET };
@@ -79,9 +79,9 @@ static int join_host(struct group *group, const struct fabric_group_attr *attr)
 		       : 0;
 }
 
-static int open_queue(struct group *group, const struct fabric_group_attr *attr)
+static int open_queue(struct verbs_group *group, const struct fabric_group_attr *attr)
 {
-	struct endpoint *endpoint = group->endpoint;
+	struct verbs_endpoint *endpoint = group->endpoint;
 	struct roce_address to = { .family = attr->family };
 	struct ibv_ah_attr route;
 	uint32_t entries = endpoint->sizes.sends + endpoint->sizes.ud_receives;
@@ -106,7 +106,7 @@ static int open_queue(struct group *group, const struct fabric_group_attr *attr)
 	return error > 0 ? -error : error;
 }
 
-static void leave(struct group *group)
+static void leave(struct verbs_group *group)
 {
 	list_del(&group->link);
 	if (group->attached)
@@ -125,9 +125,9 @@ static void leave(struct group *group)
 static int verbs_group_join(struct fabric *fabric, const struct fabric_group_attr *attr,
 			    struct fabric_group **out)
 {
-	struct endpoint *endpoint = endpoint_of(fabric);
+	struct verbs_endpoint *endpoint = endpoint_of(fabric);
 	int error = group_check(attr, gid_is_ipv4(endpoint->gid.raw) ? 4 : 6);
-	struct group *group;
+	struct verbs_group *group;
 
 	if (error)
 		return error;
@@ -160,15 +160,15 @@ static void verbs_group_leave(struct fabric_group *group)
 	leave(group_of(group));
 }
 
-void groups_leave(struct endpoint *endpoint)
+void groups_leave(struct verbs_endpoint *endpoint)
 {
 	struct list *item;
 
 	while ((item = list_first(&endpoint->groups)))
-		leave(container_of(item, struct group, link));
+		leave(container_of(item, struct verbs_group, link));
 }
 
-static void fill(struct group *group, uint32_t slot, const struct fabric_write *writes,
+static void fill(struct verbs_group *group, uint32_t slot, const struct fabric_write *writes,
 		 unsigned count, struct ibv_send_wr *requests, struct ibv_sge *pieces)
 {
 	const struct queue *queue = group->queue;
@@ -197,7 +197,7 @@ static void fill(struct group *group, uint32_t slot, const struct fabric_write *
 	}
 }
 
-static int busy(struct endpoint *endpoint)
+static int busy(struct verbs_endpoint *endpoint)
 {
 	endpoint->fabric.counters[FABRIC_TX_BUSY]++;
 	return 0;
@@ -206,8 +206,8 @@ static int busy(struct endpoint *endpoint)
 static int verbs_group_send(struct fabric_group *fabric_group, uint32_t slot,
 			    const struct fabric_write *writes, unsigned count)
 {
-	struct group *group = group_of(fabric_group);
-	struct endpoint *endpoint = group->endpoint;
+	struct verbs_group *group = group_of(fabric_group);
+	struct verbs_endpoint *endpoint = group->endpoint;
 	struct ibv_send_wr requests[POST_BATCH], *bad = NULL;
 	struct ibv_sge pieces[POST_BATCH];
 	struct queue *queue = group->queue;
@@ -234,7 +234,7 @@ static int verbs_group_send(struct fabric_group *fabric_group, uint32_t slot,
 	return (int)count;
 }
 
-void group_done(struct group *group, uint32_t count)
+void group_done(struct verbs_group *group, uint32_t count)
 {
 	if (count > group->outstanding)
 		count = group->outstanding;
@@ -243,13 +243,13 @@ void group_done(struct group *group, uint32_t count)
 	group->flushed += count;
 }
 
-void group_abandon(struct group *group)
+void group_abandon(struct verbs_group *group)
 {
 	group->flushed += group->outstanding;
 	group->outstanding = 0;
 }
 
-static bool is_own(const struct group *group, const struct ibv_wc *wc, const uint8_t *grh)
+static bool is_own(const struct verbs_group *group, const struct ibv_wc *wc, const uint8_t *grh)
 {
 	const uint8_t *own = group->endpoint->gid.raw;
 
@@ -262,10 +262,10 @@ static bool is_own(const struct group *group, const struct ibv_wc *wc, const uin
 
 bool group_take(struct queue *queue, const struct ibv_wc *wc, struct fabric_event *event)
 {
-	struct endpoint *endpoint = queue->endpoint;
+	struct verbs_endpoint *endpoint = queue->endpoint;
 	uint32_t cell = wr_argument(wc->wr_id), imm = ntohl(wc->imm_data);
 	const uint8_t *bytes = supply_cell(queue->supply, cell);
-	struct group *group = queue->group;
+	struct verbs_group *group = queue->group;
 	bool whole = wc->wc_flags & IBV_WC_WITH_IMM && wc->byte_len >= GRH_SIZE;
 
 	if (!whole || is_own(group, wc, bytes)) {
@@ -289,13 +289,13 @@ bool group_take(struct queue *queue, const struct ibv_wc *wc, struct fabric_even
 	return true;
 }
 
-int groups_poll_sent(struct endpoint *endpoint, struct fabric_event *events, int most)
+int groups_poll_sent(struct verbs_endpoint *endpoint, struct fabric_event *events, int most)
 {
 	struct list *item;
 	int n = 0;
 
 	list_for_each (item, &endpoint->groups) {
-		struct group *group = container_of(item, struct group, link);
+		struct verbs_group *group = container_of(item, struct verbs_group, link);
 
 		if (!group->flushed || n == most)
 			continue;
@@ -308,12 +308,12 @@ int groups_poll_sent(struct endpoint *endpoint, struct fabric_event *events, int
 	return n;
 }
 
-bool groups_have_sent(const struct endpoint *endpoint)
+bool groups_have_sent(const struct verbs_endpoint *endpoint)
 {
 	struct list *item;
 
 	list_for_each (item, &endpoint->groups)
-		if (container_of(item, struct group, link)->flushed)
+		if (container_of(item, struct verbs_group, link)->flushed)
 			return true;
 	return false;
 }

@@ -17,7 +17,7 @@
 
 static bool take_write(struct queue *queue, const struct ibv_wc *wc, struct fabric_event *event)
 {
-	struct endpoint *endpoint = queue->endpoint;
+	struct verbs_endpoint *endpoint = queue->endpoint;
 	struct verbs_qp *qp = queue->owner;
 	uint32_t imm = ntohl(wc->imm_data);
 
@@ -38,7 +38,7 @@ static bool take_write(struct queue *queue, const struct ibv_wc *wc, struct fabr
 
 static bool take_arrival(struct queue *queue, const struct ibv_wc *wc, struct fabric_event *event)
 {
-	struct endpoint *endpoint = queue->endpoint;
+	struct verbs_endpoint *endpoint = queue->endpoint;
 	bool made = false;
 
 	if (queue->kind == QUEUE_CONTROL)
@@ -76,7 +76,8 @@ static bool take_shared(struct supply *supply, const struct ibv_wc *wc, struct f
 }
 
 /* True when the completion made an event. */
-static bool take(struct endpoint *endpoint, const struct ibv_wc *wc, struct fabric_event *event)
+static bool take(struct verbs_endpoint *endpoint, const struct ibv_wc *wc,
+		 struct fabric_event *event)
 {
 	struct seat *seat = wr_seat(endpoint, wc->wr_id);
 	bool good = wc->status == IBV_WC_SUCCESS;
@@ -111,7 +112,7 @@ static bool take(struct endpoint *endpoint, const struct ibv_wc *wc, struct fabr
 	return false;
 }
 
-void poll_binder(struct endpoint *endpoint)
+void poll_binder(struct verbs_endpoint *endpoint)
 {
 	struct fabric_event none; /* nothing arrives there */
 	struct ibv_wc *wc;
@@ -120,7 +121,8 @@ void poll_binder(struct endpoint *endpoint)
 		take(endpoint, wc, &none);
 }
 
-static int poll_cq(struct endpoint *endpoint, struct cq *cq, struct fabric_event *events, int most)
+static int poll_cq(struct verbs_endpoint *endpoint, struct cq *cq, struct fabric_event *events,
+		   int most)
 {
 	struct ibv_wc *wc;
 	int n = 0;
@@ -131,7 +133,7 @@ static int poll_cq(struct endpoint *endpoint, struct cq *cq, struct fabric_event
 }
 
 /* Begins with another one each time, so that a busy one does not starve the rest. */
-static int poll_cqs(struct endpoint *endpoint, struct fabric_event *events, int most)
+static int poll_cqs(struct verbs_endpoint *endpoint, struct fabric_event *events, int most)
 {
 	uint32_t count = endpoint->cq_count - 1;
 	int n = 0;
@@ -143,7 +145,7 @@ static int poll_cqs(struct endpoint *endpoint, struct fabric_event *events, int 
 	return n;
 }
 
-static int poll_flushed(struct endpoint *endpoint, struct fabric_event *events, int most)
+static int poll_flushed(struct verbs_endpoint *endpoint, struct fabric_event *events, int most)
 {
 	struct list *item;
 	int n = 0;
@@ -164,7 +166,7 @@ static int poll_flushed(struct endpoint *endpoint, struct fabric_event *events, 
 
 int verbs_poll(struct fabric *fabric, struct fabric_event *events)
 {
-	struct endpoint *endpoint = endpoint_of(fabric);
+	struct verbs_endpoint *endpoint = endpoint_of(fabric);
 	int n;
 
 	control_take_back(endpoint);

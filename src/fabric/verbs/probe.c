@@ -24,7 +24,7 @@
 enum { LIVE = 1, STALE = 2, FRESH = 3 };
 
 struct probe {
-	struct endpoint *endpoint;
+	struct verbs_endpoint *endpoint;
 	struct queue *queue;
 	struct ibv_mr *mr;
 	struct ibv_mw *mw[2];
@@ -148,7 +148,7 @@ static bool ask(struct probe *probe, enum stale_answer *answer)
 }
 
 /* False when windows are not to be had; else the endpoint's `stale` is set. */
-static bool try_windows(struct endpoint *endpoint)
+static bool try_windows(struct verbs_endpoint *endpoint)
 {
 	struct probe probe = { .endpoint = endpoint, .queue = endpoint->binder };
 	bool good = false;
@@ -171,7 +171,7 @@ static bool try_windows(struct endpoint *endpoint)
 	return good;
 }
 
-static int open_binder(struct endpoint *endpoint)
+static int open_binder(struct verbs_endpoint *endpoint)
 {
 	struct roce_address self = { .family = 6 };
 	struct ibv_ah_attr route;
@@ -191,7 +191,7 @@ static int open_binder(struct endpoint *endpoint)
 	return error;
 }
 
-static void use_ud(struct endpoint *endpoint, const char *why)
+static void use_ud(struct verbs_endpoint *endpoint, const char *why)
 {
 	endpoint->ud = true;
 	snprintf(endpoint->mode_why, sizeof(endpoint->mode_why),
@@ -201,7 +201,7 @@ static void use_ud(struct endpoint *endpoint, const char *why)
 	endpoint->binder = NULL;
 }
 
-int probe_mode(struct endpoint *endpoint)
+int probe_mode(struct verbs_endpoint *endpoint)
 {
 	int error;
 

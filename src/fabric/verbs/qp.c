@@ -23,7 +23,7 @@ static void destroy_lanes(struct verbs_qp *qp)
 			queue_destroy(qp->lane[i]);
 }
 
-static int create_queues(struct endpoint *endpoint, struct verbs_qp *qp)
+static int create_queues(struct verbs_endpoint *endpoint, struct verbs_qp *qp)
 {
 	enum queue_kind kind = endpoint->ud ? QUEUE_UD : QUEUE_UC;
 	int error;
@@ -43,7 +43,7 @@ static int create_queues(struct endpoint *endpoint, struct verbs_qp *qp)
 int verbs_qp_create(struct fabric *fabric, const struct fabric_qp_attr *attr,
 		    struct fabric_qp **out)
 {
-	struct endpoint *endpoint = endpoint_of(fabric);
+	struct verbs_endpoint *endpoint = endpoint_of(fabric);
 	uint32_t entries = sizes_completions(&endpoint->sizes, endpoint->name.lanes, endpoint->ud);
 	struct verbs_qp *qp = calloc(1, sizeof(*qp) + attr->slots * sizeof(qp->windows[0]));
 	int error;
@@ -88,7 +88,7 @@ static void see_off(struct leaver *leaver)
 	free(leaver);
 }
 
-void leavers_see_off(struct endpoint *endpoint, uint64_t now_ns)
+void leavers_see_off(struct verbs_endpoint *endpoint, uint64_t now_ns)
 {
 	struct list *item, *after;
 
@@ -103,7 +103,7 @@ void leavers_see_off(struct endpoint *endpoint, uint64_t now_ns)
 void verbs_qp_destroy(struct fabric_qp *fabric_qp)
 {
 	struct verbs_qp *qp = verbs_qp(fabric_qp);
-	struct endpoint *endpoint = qp->endpoint;
+	struct verbs_endpoint *endpoint = qp->endpoint;
 	struct leaver *leaver = calloc(1, sizeof(*leaver));
 
 	destroy_lanes(qp);
@@ -126,7 +126,7 @@ void verbs_qp_destroy(struct fabric_qp *fabric_qp)
 size_t verbs_qp_address(const struct fabric_qp *fabric_qp, uint8_t *out)
 {
 	const struct verbs_qp *qp = verbs_qp(fabric_qp);
-	const struct endpoint *endpoint = qp->endpoint;
+	const struct verbs_endpoint *endpoint = qp->endpoint;
 	bool v4 = gid_is_ipv4(endpoint->gid.raw);
 	struct roce_address address = {
 		.kind = ADDRESS_NIC,
@@ -149,7 +149,7 @@ size_t verbs_qp_address(const struct fabric_qp *fabric_qp, uint8_t *out)
 }
 
 /* Null when the two can be connected, else why not. */
-static const char *obstacle(const struct endpoint *endpoint, const struct roce_address *peer)
+static const char *obstacle(const struct verbs_endpoint *endpoint, const struct roce_address *peer)
 {
 	if (peer->family != (gid_is_ipv4(endpoint->gid.raw) ? 4 : 6))
 		return "one end has an IPv4 GID and the other an IPv6 one: choose with verbs:DEVICE@GIDINDEX";
@@ -167,7 +167,7 @@ static const char *obstacle(const struct endpoint *endpoint, const struct roce_a
 static int connect_lanes(struct verbs_qp *qp, const struct roce_address *peer,
 			 const struct ibv_ah_attr *route, uint32_t path_mtu)
 {
-	struct endpoint *endpoint = qp->endpoint;
+	struct verbs_endpoint *endpoint = qp->endpoint;
 	int error = 0;
 
 	qp->lanes = endpoint->name.lanes;
@@ -182,7 +182,7 @@ int verbs_qp_connect(struct fabric_qp *fabric_qp, const uint8_t *bytes, size_t l
 		     uint32_t payload)
 {
 	struct verbs_qp *qp = verbs_qp(fabric_qp);
-	struct endpoint *endpoint = qp->endpoint;
+	struct verbs_endpoint *endpoint = qp->endpoint;
 	uint32_t path_mtu = size_path_mtu(payload + (endpoint->ud ? KEY_SIZE : 0));
 	struct ibv_ah_attr route;
 	struct roce_address peer;

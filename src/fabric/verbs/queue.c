@@ -28,7 +28,7 @@ static bool is_datagram(const struct queue *queue)
 	       queue->kind == QUEUE_GROUP;
 }
 
-int seat_take(struct endpoint *endpoint, uint32_t *out)
+int seat_take(struct verbs_endpoint *endpoint, uint32_t *out)
 {
 	uint32_t seat = 0;
 	struct seat *seats;
@@ -50,7 +50,7 @@ int seat_take(struct endpoint *endpoint, uint32_t *out)
 	return 0;
 }
 
-void seat_leave(struct endpoint *endpoint, uint32_t seat)
+void seat_leave(struct verbs_endpoint *endpoint, uint32_t seat)
 {
 	endpoint->seats[seat].queue = NULL;
 	endpoint->seats[seat].supply = NULL;
@@ -60,7 +60,7 @@ void seat_leave(struct endpoint *endpoint, uint32_t seat)
 /* Depths, the memory to send from, and where receive requests come from. */
 static int equip(struct queue *queue)
 {
-	struct endpoint *endpoint = queue->endpoint;
+	struct verbs_endpoint *endpoint = queue->endpoint;
 	const struct sizes *sizes = &endpoint->sizes;
 	uint32_t receives = 0, cell_size = 0;
 
@@ -128,8 +128,8 @@ static int make_qp(struct queue *queue)
 	return queue->qp ? 0 : -errno;
 }
 
-int queue_create(struct endpoint *endpoint, enum queue_kind kind, unsigned lane, uint32_t qkey,
-		 struct cq *cq, struct queue **out)
+int queue_create(struct verbs_endpoint *endpoint, enum queue_kind kind, unsigned lane,
+		 uint32_t qkey, struct cq *cq, struct queue **out)
 {
 	struct queue *queue = calloc(1, sizeof(*queue));
 	int error;
@@ -159,7 +159,7 @@ int queue_create(struct endpoint *endpoint, enum queue_kind kind, unsigned lane,
 
 void queue_destroy(struct queue *queue)
 {
-	struct endpoint *endpoint = queue->endpoint;
+	struct verbs_endpoint *endpoint = queue->endpoint;
 
 	list_del(&queue->broken);
 	if (queue->qp)
@@ -219,7 +219,7 @@ int queue_prepare(struct queue *queue)
 	return error;
 }
 
-struct ibv_ah_attr route_to(const struct endpoint *endpoint, const struct roce_address *peer)
+struct ibv_ah_attr route_to(const struct verbs_endpoint *endpoint, const struct roce_address *peer)
 {
 	struct ibv_ah_attr route = {
 		.is_global = 1,
@@ -287,7 +287,7 @@ int queue_connect(struct queue *queue, uint32_t qpn, const struct ibv_ah_attr *r
 
 void queue_break(struct queue *queue, const char *what)
 {
-	struct endpoint *endpoint = queue->endpoint;
+	struct verbs_endpoint *endpoint = queue->endpoint;
 
 	if (!list_empty(&queue->broken))
 		return;
@@ -304,7 +304,7 @@ void queue_break(struct queue *queue, const char *what)
 
 static int heal(struct queue *queue)
 {
-	struct endpoint *endpoint = queue->endpoint;
+	struct verbs_endpoint *endpoint = queue->endpoint;
 	int error = modify(queue, &(struct ibv_qp_attr){ .qp_state = IBV_QPS_RESET }, IBV_QP_STATE);
 
 	if (error)
@@ -326,7 +326,7 @@ static int heal(struct queue *queue)
 	return 0;
 }
 
-void queues_heal(struct endpoint *endpoint)
+void queues_heal(struct verbs_endpoint *endpoint)
 {
 	struct list *item, *after;
 	uint64_t now;

@@ -41,7 +41,7 @@ static int share(struct supply *supply)
 	return supply->srq ? 0 : -errno;
 }
 
-int supply_create(struct endpoint *endpoint, struct queue *queue, uint32_t depth,
+int supply_create(struct verbs_endpoint *endpoint, struct queue *queue, uint32_t depth,
 		  uint32_t cell_size, struct supply **out)
 {
 	struct supply *supply = calloc(1, sizeof(*supply));
@@ -143,7 +143,7 @@ void supply_spend(struct supply *supply, uint32_t cell)
 			 supply->endpoint->name.device);
 }
 
-int supplies_share(struct endpoint *endpoint)
+int supplies_share(struct verbs_endpoint *endpoint)
 {
 	const struct sizes *sizes = &endpoint->sizes;
 	int error;
@@ -161,12 +161,12 @@ int supplies_share(struct endpoint *endpoint)
 
 /* ---- queues by their number -------------------------------------------------------------------------------------- */
 
-static uint32_t home(const struct endpoint *endpoint, uint32_t number)
+static uint32_t home(const struct verbs_endpoint *endpoint, uint32_t number)
 {
 	return number * 0x9e3779b1u & endpoint->numbers_mask;
 }
 
-struct queue *queue_by_number(const struct endpoint *endpoint, uint32_t number)
+struct queue *queue_by_number(const struct verbs_endpoint *endpoint, uint32_t number)
 {
 	if (!endpoint->numbers)
 		return NULL;
@@ -177,7 +177,7 @@ struct queue *queue_by_number(const struct endpoint *endpoint, uint32_t number)
 	return NULL;
 }
 
-int queues_number(struct endpoint *endpoint)
+int queues_number(struct verbs_endpoint *endpoint)
 {
 	uint32_t size = 64;
 	struct queue **table;

@@ -15,7 +15,7 @@
 #define IPV4_IN_GRH	20 /* an IPv4 header takes the second half */
 #define IPV4_TOS_OFFSET (IPV4_IN_GRH + 1)
 
-static bool marked(const struct endpoint *endpoint, const uint8_t *grh)
+static bool marked(const struct verbs_endpoint *endpoint, const uint8_t *grh)
 {
 	uint8_t traffic_class;
 
@@ -29,11 +29,11 @@ static bool marked(const struct endpoint *endpoint, const uint8_t *grh)
 static bool place(struct verbs_qp *qp, const uint8_t *packet, uint32_t length, uint32_t imm,
 		  struct fabric_event *event)
 {
-	struct endpoint *endpoint = qp->endpoint;
+	struct verbs_endpoint *endpoint = qp->endpoint;
 	uint32_t slot = fabric_imm_slot(&qp->split, imm);
 	uint32_t number = fabric_imm_packet(&qp->split, imm);
 	uint64_t offset = (uint64_t)number * qp->payload;
-	struct window *window = slot < qp->slots ? qp->windows[slot] : NULL;
+	struct verbs_window *window = slot < qp->slots ? qp->windows[slot] : NULL;
 
 	if (!window || window->state != WINDOW_OPEN) {
 		drop(endpoint, FABRIC_DROP_SLOT);
@@ -63,7 +63,7 @@ static bool place(struct verbs_qp *qp, const uint8_t *packet, uint32_t length, u
 
 bool ud_take(struct queue *queue, const struct ibv_wc *wc, struct fabric_event *event)
 {
-	struct endpoint *endpoint = queue->endpoint;
+	struct verbs_endpoint *endpoint = queue->endpoint;
 	struct verbs_qp *qp = queue->owner;
 	const uint8_t *cell = supply_cell(queue->supply, wr_argument(wc->wr_id));
 

@@ -26,7 +26,7 @@
 #define FAILURES_MAX 8u
 #define SETTLE_NS    UINT64_C(100000000)
 
-int windows_open(struct endpoint *endpoint)
+int windows_open(struct verbs_endpoint *endpoint)
 {
 	struct ibv_device_attr attr;
 
@@ -34,15 +34,15 @@ int windows_open(struct endpoint *endpoint)
 	if (!endpoint->ud && !ibv_query_device(endpoint->context, &attr) && attr.max_mw > 0 &&
 	    (uint32_t)attr.max_mw < WINDOWS_MAX)
 		endpoint->windows_limit = (uint32_t)attr.max_mw;
-	return pool_init(&endpoint->windows, sizeof(struct window), endpoint->windows_limit);
+	return pool_init(&endpoint->windows, sizeof(struct verbs_window), endpoint->windows_limit);
 }
 
-void windows_close(struct endpoint *endpoint)
+void windows_close(struct verbs_endpoint *endpoint)
 {
 	struct list *item;
 
 	while ((item = list_first(&endpoint->windows_free))) {
-		struct window *window = container_of(item, struct window, link);
+		struct verbs_window *window = container_of(item, struct verbs_window, link);
 
 		list_del(item);
 		if (window->mw)
@@ -51,7 +51,7 @@ void windows_close(struct endpoint *endpoint)
 	pool_destroy(&endpoint->windows);
 }
 
-static int make_mw(struct endpoint *endpoint, struct window *window)
+static int make_mw(struct verbs_endpoint *endpoint, struct verbs_window *window)
 {
 	errno = ENOMEM;
 	window->mw = ibv_alloc_mw(endpoint->pd, IBV_MW_TYPE_1);
@@ -59,18 +59,18 @@ static int make_mw(struct endpoint *endpoint, struct window *window)
 }
 
 /* Without a memory window. */
-static struct window *window_bare(struct endpoint *endpoint)
+static struct verbs_window *window_bare(struct verbs_endpoint *endpoint)
 {
-	struct window *window = pool_get(&endpoint->windows);
+	struct verbs_window *window = pool_get(&endpoint->windows);
 
 	if (window)
 		list_init(&window->link);
 	return window;
 }
 
-static struct window *window_new(struct endpoint *endpoint)
+static struct verbs_window *window_new(struct verbs_endpoint *endpoint)
 {
-	struct window *window = window_bare(endpoint);
+	struct verbs_window *window = window_bare(endpoint);
 
 	if (!window)
 		return NULL;
@@ -81,34 +81,35 @@ static struct window *window_new(struct endpoint *endpoint)
 	return window;
 }
 
-static struct window *window_get(struct endpoint *endpoint)
+static struct verbs_window *window_get(struct verbs_endpoint *endpoint)
 {
-	struct window *window = NULL;
+	struct verbs_window *window = NULL;
 
 	if (endpoint->windows_idle < RESTING && !endpoint->ud)
 		window = window_new(endpoint);
 	if (!window && endpoint->windows_idle) {
-		window = container_of(list_first(&endpoint->windows_free), struct window, link);
+		window = container_of(list_first(&endpoint->windows_free), struct verbs_window,
+				      link);
 		list_del(&window->link);
 		endpoint->windows_idle--;
 	}
 	return window ? window : window_new(endpoint);
 }
 
-static void window_put(struct endpoint *endpoint, struct window *window)
+static void window_put(struct verbs_endpoint *endpoint, struct verbs_window *window)
 {
 	list_del(&window->link);
 	list_add_tail(&endpoint->windows_free, &window->link);
 	endpoint->windows_idle++;
 }
 
-static void tell(struct endpoint *endpoint, struct window *window)
+static void tell(struct verbs_endpoint *endpoint, struct verbs_window *window)
 {
 	list_del(&window->link);
 	list_add_tail(&endpoint->windows_tell, &window->link);
 }
 
-static void shut(struct endpoint *endpoint, struct window *window)
+static void shut(struct verbs_endpoint *endpoint, struct verbs_window *window)
 {
 	window->state = WINDOW_DRAINING;
 	window->mark = window->qp->cq->empties;
@@ -117,7 +118,7 @@ static void shut(struct endpoint *endpoint, struct window *window)
 }
 
 /* The window will never be open. Its memory window, if it has one, is bound to nothing. */
-static void fail_expose(struct endpoint *endpoint, struct window *window, int status)
+static void fail_expose(struct verbs_endpoint *endpoint, struct verbs_window *window, int status)
 {
 	log_warn("verbs:%s: cannot open a memory window to %llu bytes at %p: %s",
 		 endpoint->name.device, (unsigned long long)window->length, (void *)window->addr,
@@ -127,7 +128,7 @@ static void fail_expose(struct endpoint *endpoint, struct window *window, int st
 	tell(endpoint, window);
 }
 
-static void drop_mw(struct window *window)
+static void drop_mw(struct verbs_window *window)
 {
 	if (window->mw)
 		ibv_dealloc_mw(window->mw);
@@ -135,7 +136,7 @@ static void drop_mw(struct window *window)
 }
 
 /* The device will neither bind nor unbind this window. One that was to be closed is closed by giving it up. */
-static void give_up(struct endpoint *endpoint, struct window *window, int status)
+static void give_up(struct verbs_endpoint *endpoint, struct verbs_window *window, int status)
 {
 	if (window->state == WINDOW_BINDING) {
 		fail_expose(endpoint, window, status);
@@ -146,14 +147,14 @@ static void give_up(struct endpoint *endpoint, struct window *window, int status
 }
 
 /* Posts what waits, as far as there is room. */
-static void post_queued(struct endpoint *endpoint)
+static void post_queued(struct verbs_endpoint *endpoint)
 {
 	struct queue *binder = endpoint->binder;
 	struct list *item;
 
 	while ((item = list_first(&endpoint->windows_queued)) && binder->send_room &&
 	       list_empty(&binder->broken)) {
-		struct window *window = container_of(item, struct window, link);
+		struct verbs_window *window = container_of(item, struct verbs_window, link);
 		bool opens = window->state == WINDOW_BINDING;
 		struct ibv_mw_bind bind = {
 			.wr_id = wr_id(endpoint, binder->seat, REQUEST_BIND,
@@ -181,7 +182,8 @@ static void post_queued(struct endpoint *endpoint)
 	}
 }
 
-static void queue_up(struct endpoint *endpoint, struct window *window, enum window_state state)
+static void queue_up(struct verbs_endpoint *endpoint, struct verbs_window *window,
+		     enum window_state state)
 {
 	window->state = (uint8_t)state;
 	list_del(&window->link);
@@ -193,8 +195,8 @@ int verbs_expose(struct fabric_qp *fabric_qp, uint32_t slot, uint32_t generation
 		 struct fabric_mr *mr, void *addr, uint64_t length)
 {
 	struct verbs_qp *qp = verbs_qp(fabric_qp);
-	struct endpoint *endpoint = qp->endpoint;
-	struct window *window;
+	struct verbs_endpoint *endpoint = qp->endpoint;
+	struct verbs_window *window;
 
 	if (qp->windows[slot])
 		return -EBUSY;
@@ -229,8 +231,8 @@ int verbs_expose(struct fabric_qp *fabric_qp, uint32_t slot, uint32_t generation
 int verbs_fence(struct fabric_qp *fabric_qp, uint32_t slot)
 {
 	struct verbs_qp *qp = verbs_qp(fabric_qp);
-	struct endpoint *endpoint = qp->endpoint;
-	struct window *window = qp->windows[slot];
+	struct verbs_endpoint *endpoint = qp->endpoint;
+	struct verbs_window *window = qp->windows[slot];
 
 	if (!window || window->state != WINDOW_OPEN)
 		return -ENOENT;
@@ -244,7 +246,7 @@ int verbs_fence(struct fabric_qp *fabric_qp, uint32_t slot)
 }
 
 /* A bind failed: it is not known which key the window has now, but one that is gone has none. */
-static void bind_failed(struct endpoint *endpoint, struct window *window)
+static void bind_failed(struct verbs_endpoint *endpoint, struct verbs_window *window)
 {
 	int error;
 
@@ -257,9 +259,9 @@ static void bind_failed(struct endpoint *endpoint, struct window *window)
 		list_add_tail(&endpoint->windows_queued, &window->link);
 }
 
-void windows_bound(struct endpoint *endpoint, uint32_t index, bool good)
+void windows_bound(struct verbs_endpoint *endpoint, uint32_t index, bool good)
 {
-	struct window *window = pool_at(&endpoint->windows, index);
+	struct verbs_window *window = pool_at(&endpoint->windows, index);
 
 	if (!window->posted)
 		return;
@@ -278,10 +280,10 @@ void windows_bound(struct endpoint *endpoint, uint32_t index, bool good)
 }
 
 /* Its completion queue was seen empty before it was reset, so that what is still marked as posted was never told. */
-void windows_repost(struct endpoint *endpoint)
+void windows_repost(struct verbs_endpoint *endpoint)
 {
 	for (uint32_t i = 0; i < endpoint->windows.fresh; i++) {
-		struct window *window = pool_at(&endpoint->windows, i);
+		struct verbs_window *window = pool_at(&endpoint->windows, i);
 
 		if (pool_owns_live(&endpoint->windows, window) && window->posted)
 			windows_bound(endpoint, i, false);
@@ -290,10 +292,10 @@ void windows_repost(struct endpoint *endpoint)
 	post_queued(endpoint);
 }
 
-void windows_abandon(struct endpoint *endpoint)
+void windows_abandon(struct verbs_endpoint *endpoint)
 {
 	for (uint32_t i = 0; i < endpoint->windows.fresh; i++) {
-		struct window *window = pool_at(&endpoint->windows, i);
+		struct verbs_window *window = pool_at(&endpoint->windows, i);
 
 		if (!pool_owns_live(&endpoint->windows, window) ||
 		    (window->state != WINDOW_BINDING && window->state != WINDOW_UNBINDING))
@@ -314,7 +316,7 @@ static bool under_way(const struct verbs_qp *qp)
 
 void windows_forget(struct verbs_qp *qp)
 {
-	struct endpoint *endpoint = qp->endpoint;
+	struct verbs_endpoint *endpoint = qp->endpoint;
 	uint64_t until = verbs_now_ns(&endpoint->fabric) + SETTLE_NS;
 
 	while (under_way(qp) && verbs_now_ns(&endpoint->fabric) < until) {
@@ -324,7 +326,7 @@ void windows_forget(struct verbs_qp *qp)
 	if (under_way(qp)) /* a completion that comes after all must find nobody */
 		queue_break(endpoint->binder, "a bind does not complete");
 	for (uint32_t slot = 0; slot < qp->slots; slot++) {
-		struct window *window = qp->windows[slot];
+		struct verbs_window *window = qp->windows[slot];
 
 		if (!window)
 			continue;
@@ -337,7 +339,7 @@ void windows_forget(struct verbs_qp *qp)
 	}
 }
 
-static void fill_event(struct window *window, struct fabric_event *event)
+static void fill_event(struct verbs_window *window, struct fabric_event *event)
 {
 	memset(event, 0, sizeof(*event));
 	event->type = FABRIC_FENCED;
@@ -355,7 +357,7 @@ static void fill_event(struct window *window, struct fabric_event *event)
 	}
 }
 
-int windows_poll(struct endpoint *endpoint, struct fabric_event *events, int most)
+int windows_poll(struct verbs_endpoint *endpoint, struct fabric_event *events, int most)
 {
 	struct list *item, *after;
 	int n = 0;
@@ -363,13 +365,13 @@ int windows_poll(struct endpoint *endpoint, struct fabric_event *events, int mos
 	if (endpoint->binder)
 		post_queued(endpoint);
 	list_for_each_safe (item, after, &endpoint->windows_draining) {
-		struct window *window = container_of(item, struct window, link);
+		struct verbs_window *window = container_of(item, struct verbs_window, link);
 
 		if (window->qp->cq->empties > window->mark)
 			tell(endpoint, window);
 	}
 	while (n < most && (item = list_first(&endpoint->windows_tell))) {
-		struct window *window = container_of(item, struct window, link);
+		struct verbs_window *window = container_of(item, struct verbs_window, link);
 
 		list_del(item);
 		fill_event(window, &events[n++]);

@@ -68,7 +68,7 @@ static void fill(struct verbs_qp *qp, struct queue *queue, const struct fabric_t
 	}
 }
 
-static int busy(struct endpoint *endpoint)
+static int busy(struct verbs_endpoint *endpoint)
 {
 	endpoint->fabric.counters[FABRIC_TX_BUSY]++;
 	return 0;
@@ -78,7 +78,7 @@ int verbs_write(struct fabric_qp *fabric_qp, unsigned lane, const struct fabric_
 		const struct fabric_write *writes, unsigned count)
 {
 	struct verbs_qp *qp = verbs_qp(fabric_qp);
-	struct endpoint *endpoint = qp->endpoint;
+	struct verbs_endpoint *endpoint = qp->endpoint;
 	struct queue *queue = qp->lane[lane % qp->lanes];
 	struct ibv_send_wr *bad = NULL;
 	struct posting posting;

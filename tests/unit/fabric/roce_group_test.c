@@ -211,7 +211,7 @@ static void joins_what_can_be(void **state)
 static void throw_packet(const struct scene *scene, const struct roce_packet *packet,
 			 unsigned spoil)
 {
-	union address from = { .v4 = { .sin_family = AF_INET } }, to = from;
+	union socket_address from = { .v4 = { .sin_family = AF_INET } }, to = from;
 	socklen_t size = sizeof(from.v4);
 	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 	struct icrc_flow flow;

@@ -98,7 +98,7 @@ static void not_a_host(void **state)
 static void assert_open(const char *name, int family, uint16_t port)
 {
 	struct fabric *fabric;
-	struct endpoint *endpoint;
+	struct roce_endpoint *endpoint;
 
 	assert_int_equal(fabric_open(name, NULL, &fabric), 0);
 	endpoint = endpoint_of(fabric);

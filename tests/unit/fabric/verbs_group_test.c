@@ -159,7 +159,7 @@ static void heals(void **state)
 	assert_int_equal(send_packets(&circle, 0, 7), 7);
 	/* The queue pairs of the groups were made last: they are the ones without an owner. */
 	for (int end = 0; end < 2; end++) {
-		struct endpoint *endpoint = endpoint_of(circle.scene.fabric[end]);
+		struct verbs_endpoint *endpoint = endpoint_of(circle.scene.fabric[end]);
 		struct ibv_qp_attr error = { .qp_state = IBV_QPS_ERR };
 
 		for (uint32_t seat = 0; seat < endpoint->seat_count; seat++)

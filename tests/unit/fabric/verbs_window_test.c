@@ -171,7 +171,7 @@ static void no_windows_left(void **state)
 /* Whatever the device had under way when it failed ends, and so does what is asked of it afterwards. */
 static void device_fails(void **state)
 {
-	struct endpoint *endpoint;
+	struct verbs_endpoint *endpoint;
 	struct scene scene;
 
 	(void)state;
