@@ -17,7 +17,7 @@
 #include "base/pool.h"
 #include "fabric/fabric.h"
 #include "fabric/open.h"
-#include "fabric/pace.h"
+#include "fabric/rate_limit.h"
 #include "wire/icrc.h"
 #include "wire/roce.h"
 

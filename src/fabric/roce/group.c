@@ -18,7 +18,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "fabric/group.h"
+#include "fabric/multicast.h"
 #include "fabric/roce/interface.h"
 #include "fabric/roce/tx.h"
 
@@ -48,7 +48,7 @@ struct roce_group {
 
 /* Where the batch lies that the last poll lent out. */
 struct roce_groups {
-	struct pace pace;
+	struct rate_limit rate_limit;
 	uint32_t count;
 	uint32_t first; /* whose turn it is to be read first */
 	struct roce_group *members[ROCE_GROUPS_MAX];
@@ -88,8 +88,8 @@ static int open_groups(struct roce_endpoint *endpoint, unsigned interface)
 							       .msg_iovlen = 1 };
 	}
 	endpoint->now_ns = endpoint->fabric.ops->now_ns(&endpoint->fabric);
-	pace_init(&groups->pace, rate_of(endpoint, interface), v4 ? WIRE_IPV4 : WIRE_IPV6,
-		  endpoint->now_ns);
+	rate_limit_init(&groups->rate_limit, rate_of(endpoint, interface),
+			v4 ? WIRE_IPV4 : WIRE_IPV6, endpoint->now_ns);
 	endpoint->groups = groups;
 	return 0;
 }
@@ -100,7 +100,7 @@ static int aim_socket(const struct roce_endpoint *endpoint, unsigned interface)
 	bool v4 = endpoint->local.any.sa_family == AF_INET;
 	struct ip_mreqn from = { .imr_address = endpoint->local.v4.sin_addr,
 				 .imr_ifindex = (int)interface };
-	int index = (int)interface, hops = GROUP_HOPS, error;
+	int index = (int)interface, hops = MULTICAST_HOPS, error;
 
 	if (v4)
 		error = setsockopt(endpoint->fd, IPPROTO_IP, IP_MULTICAST_IF, &from, sizeof(from));
@@ -161,7 +161,7 @@ static int roce_group_join(struct fabric *fabric, const struct fabric_group_attr
 {
 	struct roce_endpoint *endpoint = endpoint_of(fabric);
 	unsigned interface = address_interface(&endpoint->local);
-	int error = group_check(attr, endpoint->local.any.sa_family == AF_INET ? 4 : 6);
+	int error = multicast_check(attr, endpoint->local.any.sa_family == AF_INET ? 4 : 6);
 	struct roce_group *group;
 	char text[INET6_ADDRSTRLEN];
 
@@ -226,7 +226,7 @@ static void build(struct frame *frame, const struct roce_group *group, uint32_t 
 	struct roce_packet packet;
 	size_t headers;
 
-	roce_ud_send_imm(&packet, GROUP_QPN, psn, group->qkey, group->number, imm, write->data,
+	roce_ud_send_imm(&packet, MULTICAST_QPN, psn, group->qkey, group->number, imm, write->data,
 			 write->length);
 	headers = roce_encode(&packet, frame->headers, sizeof(frame->headers));
 	frame_finish(frame, headers, &group->to_group, &packet, 0);
@@ -237,13 +237,14 @@ static int roce_group_send(struct fabric_group *fabric_group, uint32_t slot,
 {
 	struct roce_group *group = group_of(fabric_group);
 	struct roce_endpoint *endpoint = group->endpoint;
-	struct pace *pace = &endpoint->groups->pace;
+	struct rate_limit *limit = &endpoint->groups->rate_limit;
 	struct mmsghdr messages[TX_BATCH];
 	struct frame frames[TX_BATCH];
 	unsigned done;
 
 	endpoint->blocked_fd = -1;
-	count = pace_allow(pace, writes, count < TX_BATCH ? count : TX_BATCH, endpoint->now_ns);
+	count = rate_limit_allow(limit, writes, count < TX_BATCH ? count : TX_BATCH,
+				 endpoint->now_ns);
 	for (unsigned i = 0; i < count; i++) {
 		build(&frames[i], group, slot, &writes[i], group->psn + i);
 		frame_address(&frames[i], &group->at, &messages[i].msg_hdr);
@@ -251,7 +252,7 @@ static int roce_group_send(struct fabric_group *fabric_group, uint32_t slot,
 	done = frames_push(endpoint, endpoint->fd, messages, count);
 	if (done < count)
 		endpoint->blocked_fd = endpoint->fd;
-	pace_left(pace, writes, done, endpoint->now_ns);
+	rate_limit_sent(limit, writes, done, endpoint->now_ns);
 	endpoint->fabric.counters[FABRIC_TX_DATA] += done;
 	group->psn += done;
 	return (int)done;
@@ -272,8 +273,9 @@ static bool take(struct roce_group *group, const union socket_address *from, con
 		drop(endpoint, error == -EPROTO ? FABRIC_DROP_VERSION : FABRIC_DROP_MALFORMED);
 		return false;
 	}
-	if (packet.kind != ROCE_UD_SEND_IMM || packet.dest_qpn != GROUP_QPN) {
-		drop(endpoint, packet.dest_qpn == GROUP_QPN ? FABRIC_DROP_OPCODE : FABRIC_DROP_QPN);
+	if (packet.kind != ROCE_UD_SEND_IMM || packet.dest_qpn != MULTICAST_QPN) {
+		drop(endpoint,
+		     packet.dest_qpn == MULTICAST_QPN ? FABRIC_DROP_OPCODE : FABRIC_DROP_QPN);
 		return false;
 	}
 	if (packet.deth.src_qpn == group->number && same_host(from, &endpoint->local))
@@ -305,7 +307,7 @@ int groups_poll(struct roce_endpoint *endpoint, struct fabric_event *events, int
 	struct roce_groups *groups = endpoint->groups;
 	int n = 0, used = 0;
 
-	pace_poll(&groups->pace, endpoint->now_ns);
+	rate_limit_poll(&groups->rate_limit, endpoint->now_ns);
 	most = most < BATCH ? most : BATCH;
 	for (uint32_t i = 0; i < groups->count && used < most; i++) {
 		struct roce_group *group = groups->members[(groups->first + i) % groups->count];
@@ -326,7 +328,7 @@ int groups_poll(struct roce_endpoint *endpoint, struct fabric_event *events, int
 
 uint64_t groups_deadline_ns(const struct roce_endpoint *endpoint)
 {
-	return endpoint->groups ? endpoint->groups->pace.again_ns : UINT64_MAX;
+	return endpoint->groups ? endpoint->groups->rate_limit.again_ns : UINT64_MAX;
 }
 
 unsigned groups_watch(const struct roce_endpoint *endpoint, struct pollfd *fds)

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "fabric/group.h"
+#include "fabric/multicast.h"
 #include "fabric/sim/world.h"
 
 #define WIRE_GROUP 56 /* headers, IP and UDP included */
@@ -45,7 +45,7 @@ static int sim_group_join(struct fabric *fabric, const struct fabric_group_attr 
 {
 	struct endpoint *endpoint = endpoint_of(fabric);
 	struct sim *sim = endpoint->sim;
-	int error = group_check(attr, attr->family);
+	int error = multicast_check(attr, attr->family);
 	struct member *member;
 	uint32_t group = 0;
 	struct list *item;

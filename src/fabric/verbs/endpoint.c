@@ -71,7 +71,7 @@ static uint64_t verbs_deadline_ns(const struct fabric *fabric)
 		at = earlier(at, container_of(item, struct queue, broken)->heal_at);
 	list_for_each (item, &endpoint->leavers)
 		at = earlier(at, container_of(item, struct leaver, link)->until_ns);
-	return earlier(at, endpoint->pace.again_ns);
+	return earlier(at, endpoint->rate_limit.again_ns);
 }
 
 static int verbs_wait(struct fabric *fabric, uint64_t until_ns)
@@ -172,11 +172,11 @@ static void fill_caps(struct verbs_endpoint *endpoint)
 }
 
 /* The time is that of the first poll, or of the first group: none has passed before. */
-static void open_pace(struct verbs_endpoint *endpoint)
+static void open_rate_limit(struct verbs_endpoint *endpoint)
 {
 	endpoint->now_ns = verbs_now_ns(&endpoint->fabric);
-	pace_init(&endpoint->pace, endpoint->rate_bps,
-		  gid_is_ipv4(endpoint->gid.raw) ? WIRE_IPV4 : WIRE_IPV6, endpoint->now_ns);
+	rate_limit_init(&endpoint->rate_limit, endpoint->rate_bps,
+			gid_is_ipv4(endpoint->gid.raw) ? WIRE_IPV4 : WIRE_IPV6, endpoint->now_ns);
 	if (endpoint->ud && endpoint->rate_bps)
 		log_info("verbs:%s: datagrams leave at up to %.1f Gbit/s%s", endpoint->name.device,
 			 (double)endpoint->rate_bps / 1e9,
@@ -234,7 +234,7 @@ int verbs_open(const char *where, struct fabric **out)
 		goto close_endpoint;
 	}
 	fill_caps(endpoint);
-	open_pace(endpoint);
+	open_rate_limit(endpoint);
 	log_info("verbs:%s port %u: %s, path MTU %u, %s", endpoint->name.device, endpoint->port,
 		 endpoint->gid_why, endpoint->path_mtu, endpoint->mode_why);
 	*out = &endpoint->fabric;

@@ -18,7 +18,7 @@
 #include "base/pool.h"
 #include "fabric/address.h"
 #include "fabric/fabric.h"
-#include "fabric/pace.h"
+#include "fabric/rate_limit.h"
 #include "fabric/verbs/size.h"
 #include "fabric/verbs/verbs.h"
 
@@ -194,10 +194,10 @@ struct verbs_endpoint {
 	uint8_t gid_index;
 	union ibv_gid gid;
 	uint32_t path_mtu;
-	unsigned interface; /* of the GID; 0: not known */
-	uint64_t rate_bps;  /* of the port, or as asked; 0: not known */
-	struct pace pace;   /* of datagrams with data, and multicast */
-	uint64_t now_ns;    /* of the last poll, where something is paced */
+	unsigned interface;	      /* of the GID; 0: not known */
+	uint64_t rate_bps;	      /* of the port, or as asked; 0: not known */
+	struct rate_limit rate_limit; /* of datagrams with data, and multicast */
+	uint64_t now_ns;	      /* of the last poll, where something is paced */
 	bool ud;
 	bool dead; /* the device is gone */
 	enum stale_answer stale;

@@ -16,7 +16,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "fabric/group.h"
+#include "fabric/multicast.h"
 #include "fabric/verbs/endpoint.h"
 #include "fabric/verbs/gid.h"
 
@@ -126,7 +126,7 @@ static int verbs_group_join(struct fabric *fabric, const struct fabric_group_att
 			    struct fabric_group **out)
 {
 	struct verbs_endpoint *endpoint = endpoint_of(fabric);
-	int error = group_check(attr, gid_is_ipv4(endpoint->gid.raw) ? 4 : 6);
+	int error = multicast_check(attr, gid_is_ipv4(endpoint->gid.raw) ? 4 : 6);
 	struct verbs_group *group;
 
 	if (error)
@@ -191,7 +191,7 @@ static void fill(struct verbs_group *group, uint32_t slot, const struct fabric_w
 			.imm_data =
 				htonl(fabric_imm(&group->split, slot, write->packet, write->user)),
 			.wr.ud = { .ah = group->ah,
-				   .remote_qpn = GROUP_QPN,
+				   .remote_qpn = MULTICAST_QPN,
 				   .remote_qkey = group->qkey },
 		};
 	}
@@ -218,7 +218,7 @@ static int verbs_group_send(struct fabric_group *fabric_group, uint32_t slot,
 		count = queue->send_room;
 	if (!list_empty(&queue->broken))
 		count = 0;
-	count = pace_allow(&endpoint->pace, writes, count, endpoint->now_ns);
+	count = rate_limit_allow(&endpoint->rate_limit, writes, count, endpoint->now_ns);
 	if (!count)
 		return busy(endpoint);
 	fill(group, slot, writes, count, requests, pieces);
@@ -227,7 +227,7 @@ static int verbs_group_send(struct fabric_group *fabric_group, uint32_t slot,
 	if (ibv_post_send(queue->qp, requests, &bad))
 		/* Those that were taken are lost with the rest, and told when the queue pair is back. */
 		queue_break(queue, "it takes no datagrams");
-	pace_left(&endpoint->pace, writes, count, endpoint->now_ns);
+	rate_limit_sent(&endpoint->rate_limit, writes, count, endpoint->now_ns);
 	endpoint->fabric.counters[FABRIC_TX_DATA] += count;
 	for (unsigned i = 0; i < count; i++)
 		endpoint->fabric.counters[FABRIC_TX_BYTES] += writes[i].length;

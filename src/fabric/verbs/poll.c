@@ -172,7 +172,7 @@ int verbs_poll(struct fabric *fabric, struct fabric_event *events)
 	control_take_back(endpoint);
 	if (endpoint->ud || !list_empty(&endpoint->groups)) {
 		endpoint->now_ns = verbs_now_ns(fabric);
-		pace_poll(&endpoint->pace, endpoint->now_ns);
+		rate_limit_poll(&endpoint->rate_limit, endpoint->now_ns);
 	}
 	if (++endpoint->polls % LOOK_EVERY == 0)
 		device_events(endpoint);

@@ -89,7 +89,7 @@ int verbs_write(struct fabric_qp *fabric_qp, unsigned lane, const struct fabric_
 	if (count > queue->send_room)
 		count = queue->send_room;
 	if (endpoint->ud)
-		count = pace_allow(&endpoint->pace, writes, count, endpoint->now_ns);
+		count = rate_limit_allow(&endpoint->rate_limit, writes, count, endpoint->now_ns);
 	if (!count || !list_empty(&queue->broken) || qp->batch_tail - qp->batch_head == BATCHES)
 		return busy(endpoint);
 	fill(qp, queue, target, writes, count, &posting);
@@ -106,7 +106,7 @@ int verbs_write(struct fabric_qp *fabric_qp, unsigned lane, const struct fabric_
 	qp->batch_tail++;
 	queue->send_room -= count;
 	if (endpoint->ud)
-		pace_left(&endpoint->pace, writes, count, endpoint->now_ns);
+		rate_limit_sent(&endpoint->rate_limit, writes, count, endpoint->now_ns);
 	endpoint->fabric.counters[FABRIC_TX_DATA] += count;
 	for (unsigned i = 0; i < count; i++)
 		endpoint->fabric.counters[FABRIC_TX_BYTES] += writes[i].length;

@@ -305,7 +305,7 @@ static void the_rate_is_the_ports_own(void **state)
 		fake.width = ports[i].width;
 		assert_int_equal(verbs_open(ports[i].name, &fabric), 0);
 		assert_int_equal(endpoint_of(fabric)->rate_bps, ports[i].rate_bps);
-		assert_true(endpoint_of(fabric)->pace.bucket.rate_bps ==
+		assert_true(endpoint_of(fabric)->rate_limit.bucket.rate_bps ==
 			    (ports[i].rate_bps ? ports[i].rate_bps : BUCKET_UNPACED));
 		fabric->ops->close(fabric);
 	}
