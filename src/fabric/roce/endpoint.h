@@ -17,6 +17,7 @@
 #include "base/pool.h"
 #include "fabric/fabric.h"
 #include "fabric/open.h"
+#include "fabric/promise.h"
 #include "fabric/rate_limit.h"
 #include "wire/icrc.h"
 #include "wire/roce.h"
@@ -66,9 +67,7 @@ struct roce_qp {
 	struct fabric_split split;
 	uint32_t slots;
 	uint32_t payload; /* 0: not connected */
-	uint32_t promised_slot;
-	uint32_t promised_key;
-	bool promised; /* until it is exposed */
+	struct promise promise;
 	uint32_t peer_qpn;
 	uint32_t peer_control_qpn;
 	uint32_t peer_qkey;

@@ -268,9 +268,7 @@ int roce_promise(struct fabric_qp *fabric_qp, uint32_t slot, uint32_t *rkey)
 {
 	struct roce_qp *qp = roce_qp(fabric_qp);
 
-	qp->promised = true;
-	qp->promised_slot = slot;
-	*rkey = qp->promised_key = random_u32(qp->endpoint);
+	*rkey = promise_make(&qp->promise, slot, random_u32(qp->endpoint));
 	return 0;
 }
 
@@ -292,11 +290,7 @@ int roce_expose(struct fabric_qp *fabric_qp, uint32_t slot, uint32_t generation,
 	window->length = length;
 	window->slot = slot;
 	window->generation = generation;
-	window->rkey = random_u32(qp->endpoint);
-	if (qp->promised && slot == qp->promised_slot) {
-		window->rkey = qp->promised_key;
-		qp->promised = false;
-	}
+	window->rkey = promise_keep(&qp->promise, slot, random_u32(qp->endpoint));
 	window->open = true;
 	qp->windows[slot] = pool_index(&qp->endpoint->windows, window) + 1;
 	tell(window, FABRIC_EXPOSED);

@@ -183,9 +183,7 @@ static int sim_promise(struct fabric_qp *fabric_qp, uint32_t slot, uint32_t *rke
 
 	if (qp->endpoint->attr.nic)
 		return -EOPNOTSUPP;
-	qp->promised = true;
-	qp->promised_slot = slot;
-	*rkey = qp->promised_key = (uint32_t)rng_u64(&qp->endpoint->rng);
+	*rkey = promise_make(&qp->promise, slot, (uint32_t)rng_u64(&qp->endpoint->rng));
 	return 0;
 }
 
@@ -207,11 +205,7 @@ static int sim_expose(struct fabric_qp *fabric_qp, uint32_t slot, uint32_t gener
 	window->length = length;
 	window->slot = slot;
 	window->generation = generation;
-	window->rkey = (uint32_t)rng_u64(&endpoint->rng);
-	if (qp->promised && slot == qp->promised_slot) {
-		window->rkey = qp->promised_key;
-		qp->promised = false;
-	}
+	window->rkey = promise_keep(&qp->promise, slot, (uint32_t)rng_u64(&endpoint->rng));
 	window->fails = endpoint->attr.nic && endpoint->attr.expose_fails > 0 &&
 			rng_chance(&endpoint->rng, endpoint->attr.expose_fails);
 	qp->windows[slot] = window;

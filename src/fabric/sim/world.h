@@ -7,6 +7,7 @@
 #include "base/list.h"
 #include "base/pool.h"
 #include "base/ring.h"
+#include "fabric/promise.h"
 #include "fabric/sim/sim.h"
 
 #define SIM_LANES_MAX	  FABRIC_LANES_MAX
@@ -73,9 +74,7 @@ struct sim_qp {
 	struct fabric_split split;
 	uint32_t slots;
 	uint32_t payload;
-	uint32_t promised_slot;
-	uint32_t promised_key;
-	bool promised; /* until it is exposed */
+	struct promise promise;
 	uint32_t peer_host;
 	uint32_t peer_qpn;
 	uint8_t control_lane;
