@@ -1,18 +1,21 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* tx.h: packets on their way out of a user-space endpoint, for whoever builds some. Private to fabric/roce. */
+/* tx.h: building and sending packets. Private to fabric/roce. */
 #ifndef FABRIC_ROCE_TX_H
 #define FABRIC_ROCE_TX_H
 
 #include "fabric/roce/endpoint.h"
 
+/* Packets sent in one call at most. */
 #define TX_BATCH 64
 #define PAD_MAX	 3
 #define TRAILER	 (PAD_MAX + ROCE_ICRC_SIZE)
 
-/* Headers and trailer, gathered around a payload that stays where it is. */
+/* A packet: headers and trailer, gathered around a payload that stays where it is. */
 struct frame {
 	uint8_t headers[ROCE_HEADERS_MAX];
+	/* Padding and ICRC. */
 	uint8_t trailer[TRAILER];
+	/* Headers, payload and trailer, for the system call. */
 	struct iovec parts[3];
 };
 
@@ -25,15 +28,17 @@ struct tx_lane {
 	struct icrc_flow flow;
 };
 
+/* Fills in a lane of the queue pair. */
 void tx_lane(struct roce_qp *qp, unsigned lane, struct tx_lane *out);
 
 /* What the ICRC covers of a lane to the peer; returns the socket that it leaves by. */
 int lane_flow(const struct roce_qp *qp, unsigned lane, struct icrc_flow *out);
 
-/* The first `headers` bytes of the frame's are written; this adds the packet's payload, pad and ICRC. Without a flow
- * there is no ICRC but zeros. */
+/* Completes a frame whose first `headers` bytes of headers are written: adds the packet's payload, padding and ICRC, or
+ * zeros in place of the ICRC where `flow` is null. */
 void frame_finish(struct frame *frame, size_t headers, const struct icrc_flow *flow,
 		  const struct roce_packet *packet, uint16_t ip_id);
+/* Makes a message of a frame. */
 void frame_address(struct frame *frame, union socket_address *to, struct msghdr *out);
 /* A data packet as a UC write; `ip_id` is the IPv4 identification that it will leave with. */
 void build_data(struct frame *frame, const struct tx_lane *lane, const struct fabric_target *target,
