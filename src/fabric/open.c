@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Which fabric a name means, and what the fabrics' counters are called. */
+/* Opens a fabric by its name; the names of the counters. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -57,7 +57,7 @@ static bool probability(double p)
 	return p >= 0 && p <= 1;
 }
 
-/* Whether `where` asks for the one port that RDMA devices know. */
+/* Whether `where` has the UDP port that RDMA devices use. */
 static bool usual_port(const char *where)
 {
 	const char *at = strchr(where, '@');
@@ -93,7 +93,7 @@ static int open_verbs(const char *where, const struct fabric_options *options, s
 			LOG_LEVEL_ERROR, -ENOTSUP,
 			"verbs:%s: faults on purpose are made in user space only: use roce:ADDRESS",
 			where);
-	/* What the name itself says holds. */
+	/* Options that the name itself gives take precedence. */
 	if (strlen(where) + 64 > sizeof(name))
 		return open_refuse(LOG_LEVEL_ERROR, -EINVAL,
 				   "verbs:%.100s...: too long for a device's name", where);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Addresses of sockets: comparing them, reading them from text, and the interface that has one. */
+/* Socket addresses: comparing them, reading them from text, and finding the interface that has one. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <ifaddrs.h>
@@ -77,7 +77,7 @@ int address_parse(const char *where, union socket_address *out)
 	return 0;
 }
 
-/* The name of the interface that has the address. */
+/* Finds the name of the interface that has the address; false where none has. */
 static bool interface_name(const union socket_address *local, char name[IF_NAMESIZE])
 {
 	struct ifaddrs *all, *item;
@@ -121,7 +121,7 @@ unsigned address_interface(const union socket_address *local)
 	return interface_name(local, name) ? if_nametoindex(name) : 0;
 }
 
-/* As a fabric string has it: ADDRESS@PORT. */
+/* In the form that a fabric's name has it: ADDRESS@PORT. */
 void roce_qp_peer(const struct fabric_qp *qp, char *text, size_t size)
 {
 	const union socket_address *peer = &roce_qp(qp)->peer;

@@ -54,7 +54,7 @@ static int roce_entropy(struct fabric *fabric, void *buffer, size_t length)
 	return entropy_fill(buffer, length);
 }
 
-/* The kernel copies: any memory will do. */
+/* The kernel copies, so that any memory can be sent from. */
 static int roce_mr_register(struct fabric *fabric, void *addr, size_t length,
 			    struct fabric_mr **out)
 {
@@ -106,7 +106,7 @@ static int roce_wait(struct fabric *fabric, uint64_t until_ns)
 		  until_ns == UINT64_MAX ? NULL : &timeout, NULL) < 0)
 		return -errno;
 	endpoint->others_due |= fds[1].revents != 0;
-	/* Whoever still has data tries again, and says so if there is no room after all. */
+	/* A sender that still has data tries again now, and sets this again if there is no room after all. */
 	if ((fds[0].revents | fds[2].revents) & POLLOUT)
 		endpoint->blocked_fd = -1;
 	return 0;

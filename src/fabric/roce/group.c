@@ -3,11 +3,11 @@
  * Multicast groups of a user-space endpoint.
  *
  * Packets leave by the endpoint's first socket, whose address is the source that the ICRC covers. They arrive at a
- * socket of the group's own, bound to the group's address: one that is bound to a host's address gets none. Several
- * processes may be members, and each gets every packet. Senders are many and not known beforehand, so that the flow that
- * the ICRC covers is made for each packet, and any IPv4 identification goes.
+ * socket of the group's own, bound to the group's address: a socket that is bound to a host's address gets none. Several
+ * processes may be members, and each gets every packet. The senders are not known beforehand, so that the addresses which
+ * the ICRC covers are taken from each packet, and any IPv4 identification is accepted.
  *
- * A poll reads at most one batch of datagrams for all groups together: events lend their bytes out.
+ * A poll reads at most one batch of datagrams for all groups together, because its events point into the buffers.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -22,11 +22,13 @@
 #include "fabric/roce/interface.h"
 #include "fabric/roce/tx.h"
 
-#define BATCH		 32
-#define RECEIVE_BUFFER	 (4 << 20)
-#define ANY_ID		 65535		       /* a NIC's may be any; DF is set */
-#define DEFAULT_RATE_BPS UINT64_C(10000000000) /* where an interface does not say */
-/* Frame and gap 38, IP 20 or 40, UDP 8, transport 28. */
+#define BATCH	       32
+#define RECEIVE_BUFFER (4 << 20)
+/* Largest IPv4 identification to expect: a NIC may send any. */
+#define ANY_ID 65535
+/* Rate limit where the interface does not say how fast it is. */
+#define DEFAULT_RATE_BPS UINT64_C(10000000000)
+/* Bytes of a packet on the wire beyond its data: frame and gap 38, IP 20 or 40, UDP 8, transport 28. */
 #define WIRE_IPV4 94
 #define WIRE_IPV6 114
 /* From linux/udp.h, which cannot be included beside netinet/udp.h. */
@@ -39,18 +41,21 @@ struct roce_group {
 	void *user;
 	struct fabric_split split;
 	uint32_t qkey;
-	uint32_t number; /* that it sends under */
+	/* Queue pair number that packets are sent under. */
+	uint32_t number;
 	uint32_t psn;
 	int fd;
-	union socket_address at; /* the group */
+	/* Address of the group. */
+	union socket_address at;
 	struct icrc_flow to_group;
 };
 
-/* Where the batch lies that the last poll lent out. */
+/* The groups of an endpoint, and the buffers that the last poll's events point into. */
 struct roce_groups {
 	struct rate_limit rate_limit;
 	uint32_t count;
-	uint32_t first; /* whose turn it is to be read first */
+	/* Group that the next poll reads first; counts on without end. */
+	uint32_t first;
 	struct roce_group *members[ROCE_GROUPS_MAX];
 	struct mmsghdr messages[BATCH];
 	struct iovec parts[BATCH];
@@ -63,7 +68,7 @@ static struct roce_group *group_of(const struct fabric_group *group)
 	return (struct roce_group *)(uintptr_t)group;
 }
 
-/* What was asked for, or what the interface is made for. */
+/* The rate limit that was asked for, or the interface's rate. */
 static uint64_t rate_of(const struct roce_endpoint *endpoint, unsigned interface)
 {
 	char name[IF_NAMESIZE];
@@ -94,7 +99,7 @@ static int open_groups(struct roce_endpoint *endpoint, unsigned interface)
 	return 0;
 }
 
-/* Packets leave by the interface that has our address, whatever the routes say. */
+/* Makes packets leave by the interface that has our address, whatever the routes say. */
 static int aim_socket(const struct roce_endpoint *endpoint, unsigned interface)
 {
 	bool v4 = endpoint->local.any.sa_family == AF_INET;
@@ -148,7 +153,7 @@ static int open_socket(struct roce_group *group, unsigned interface)
 		return -errno;
 	if (setsockopt(group->fd, SOL_SOCKET, SO_RCVBUFFORCE, &buffer, sizeof(buffer)))
 		setsockopt(group->fd, SOL_SOCKET, SO_RCVBUF, &buffer, sizeof(buffer));
-	/* The kernel tells switches and routers (IGMP, MLD) for as long as the socket is open. */
+	/* The kernel announces the membership to switches and routers (IGMP, MLD) while the socket is open. */
 	memcpy(&request.gr_group, &group->at, address_length(&group->at));
 	return setsockopt(group->fd, v4 ? IPPROTO_IP : IPPROTO_IPV6, MCAST_JOIN_GROUP, &request,
 			  sizeof(request))
@@ -279,7 +284,7 @@ static bool take(struct roce_group *group, const union socket_address *from, con
 		return false;
 	}
 	if (packet.deth.src_qpn == group->number && same_host(from, &endpoint->local))
-		return false; /* our own */
+		return false; /* sent by this endpoint */
 	if (icrc_flow_init(&from->any, &group->at.any, &flow) ||
 	    icrc_verify(&flow, bytes, length, 0, ANY_ID, &match) == ICRC_BAD) {
 		drop(endpoint, FABRIC_DROP_ICRC);

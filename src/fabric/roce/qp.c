@@ -2,9 +2,9 @@
 /*
  * Queue pairs and windows of a user-space endpoint.
  *
- * The table by number is open addressing with linear probing; numbers are random, so they are their own hash. Removing
- * one moves later ones of its run back, and there are no tombstones. A window is opened and closed at once, for it is
- * this process that checks keys; the events say so in the next poll, as they would where a NIC takes its time.
+ * The table by number uses open addressing with linear probing; numbers are random, so that they are their own hash.
+ * Removing an entry moves later ones of its run back, and leaves no tombstone. Windows open and close at once, because
+ * this process itself checks the keys; the events follow in the next poll, as those of a NIC do some time later.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -16,8 +16,10 @@
 
 #define TABLE_MIN 64
 
-#define USER_SPACE_MAX_ID 63	/* the segments of one UDP_SEGMENT send */
-#define NIC_MAX_ID	  65535 /* NICs count, or send 0; DF is set either way */
+/* Largest IPv4 identification of a user-space end: the kernel counts the packets that it cuts from a batch of up to 64. */
+#define USER_SPACE_MAX_ID 63
+/* The same for NICs, which count packets or send 0; DF is set either way. */
+#define NIC_MAX_ID 65535
 /* From linux/udp.h, which cannot be included beside netinet/udp.h. */
 #ifndef UDP_NO_CHECK6_RX
 #define UDP_NO_CHECK6_RX 102
@@ -143,7 +145,7 @@ void roce_qp_destroy(struct fabric_qp *fabric_qp)
 		list_del(&window->event);
 		pool_put(&endpoint->windows, window);
 	}
-	/* Windows that were closed and have not said so yet are in no slot any more. */
+	/* Windows that are closed, with the event not yet told, are in no slot any more. */
 	list_for_each_safe (item, after, &endpoint->events) {
 		struct roce_window *window = container_of(item, struct roce_window, event);
 
@@ -167,7 +169,7 @@ size_t roce_qp_address(const struct fabric_qp *fabric_qp, uint8_t *out)
 	const struct roce_qp *qp = roce_qp(fabric_qp);
 	const struct roce_endpoint *endpoint = qp->endpoint;
 	const union socket_address *local = &endpoint->local;
-	/* The same number takes control: opcodes tell the two apart. */
+	/* One number for data and control: opcodes tell them apart. */
 	struct roce_address address = { .kind = ADDRESS_USER_SPACE,
 					.family = family_of(local),
 					.port = address_port(local),
@@ -187,7 +189,8 @@ size_t roce_qp_address(const struct fabric_qp *fabric_qp, uint8_t *out)
 	return address_encode(&address, out);
 }
 
-/* A NIC at the other end knows one port, and sends no UDP checksums, which IPv6 sockets have to be told to accept. */
+/* Prepares for a peer that is a NIC: it sends to one port only, and without UDP checksums, which an IPv6 socket accepts
+ * only when told to. */
 static int accept_nic(struct roce_endpoint *endpoint, const struct roce_address *peer)
 {
 	int on = 1;
@@ -209,7 +212,8 @@ int roce_qp_connect(struct fabric_qp *fabric_qp, const uint8_t *bytes, size_t le
 {
 	struct roce_qp *qp = roce_qp(fabric_qp);
 	const union socket_address *local = &qp->endpoint->local;
-	union socket_address peer = *local; /* for the scope of a link-local address */
+	/* A link-local peer is in our scope. */
+	union socket_address peer = *local;
 	struct roce_address address;
 	bool nic;
 	int error;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Receiving. Every datagram is checked to the end before a byte of it is placed: a whole packet of a kind we take, for a
- * queue pair of ours, from its peer, with a right ICRC, under the key of a window that is open now, exactly where its
- * packet number says. Whatever fails is dropped and counted by reason, and nothing else happens.
+ * Receiving. Every packet is checked completely before a byte of it is placed: its form and kind, its queue pair, the
+ * sender's address, the ICRC, and for data the key of an open window and the place, which has to be the one that its
+ * packet number names. A packet that fails a check is dropped and counted by reason, and has no other effect.
  */
 #include <errno.h>
 #include <netinet/udp.h>
@@ -11,15 +11,19 @@
 
 #include "fabric/roce/endpoint.h"
 
-#define OTHERS_EVERY  16
-#define DRAIN_BATCHES 64 /* reads of the socket when an endpoint opens or closes */
+/* Polls between two reads of the socket at which other processes hand packets on. */
+#define OTHERS_EVERY 16
+/* Reads of the socket when an endpoint opens or closes, at most. */
+#define DRAIN_BATCHES 64
 #define ECN_MASK      3
 #define ECN_CE	      3
-#define CNP_NS	      UINT64_C(50000) /* between notices to one queue pair, as NICs do */
+/* Least time between two congestion notifications to one queue pair, as NICs have it. */
+#define CNP_NS	      UINT64_C(50000)
 #define NS_A_SECOND   UINT64_C(1000000000)
 #define WAIT_LIMIT_NS NS_A_SECOND
 
-/* A peer's batch numbers its packets from 0, and the kernel merges what came together: the place is the best guess. */
+/* Whether the ICRC is right. It covers the IPv4 identification, which a socket does not show: a peer's batch numbers its
+ * packets from 0, and the kernel merges packets that came together, so that the place in the datagram is tried first. */
 static bool icrc_right(const struct roce_qp *qp, uint16_t port, const void *bytes, size_t length,
 		       uint32_t segment)
 {
@@ -29,7 +33,7 @@ static bool icrc_right(const struct roce_qp *qp, uint16_t port, const void *byte
 
 	if (qp->skip_icrc)
 		return true;
-	/* Lanes, and NICs, vary the source port for the sake of the network's hashing. */
+	/* Lanes and NICs vary the source port, so that networks hash them onto different paths. */
 	if (port != qp->peer_ports[0])
 		icrc_flow_from_port(&flow, port);
 	return icrc_verify(&flow, bytes, length, guess, qp->peer_max_id, &match) != ICRC_BAD;
@@ -116,13 +120,16 @@ struct incoming {
 	const union socket_address *from;
 	const uint8_t *bytes;
 	size_t length;
-	uint32_t segment; /* its place in a merged datagram */
-	bool forwarded;	  /* by a process that shares the port */
+	/* Place of the packet in a merged datagram. */
+	uint32_t segment;
+	/* Whether a process that shares the port handed it on. */
+	bool forwarded;
 	bool ce;
-	uint64_t at_ns; /* 0: not known */
+	/* Time of arrival; 0: not known. */
+	uint64_t at_ns;
 };
 
-/* True when the packet made an event. */
+/* Handles a packet; true when it made an event. */
 static bool take(struct roce_endpoint *endpoint, const struct incoming *in,
 		 struct fabric_event *event)
 {
@@ -180,7 +187,8 @@ static bool take(struct roce_endpoint *endpoint, const struct incoming *in,
 	return false;
 }
 
-/* The kernel stamps by the time of day. What matters is how long ago that was; a clock that was set since says nothing. */
+/* Time of arrival by the fabric's clock; 0: not known. The kernel stamps packets by the time of day, so that the stamp tells
+ * how long ago that was, unless the time of day was set since. */
 static uint64_t stamped(const struct roce_endpoint *endpoint, const struct cmsghdr *c)
 {
 	struct timespec then;
@@ -192,8 +200,8 @@ static uint64_t stamped(const struct roce_endpoint *endpoint, const struct cmsgh
 	return waited_ns < WAIT_LIMIT_NS ? endpoint->now_ns - waited_ns : 0;
 }
 
-/* The count of drops, when the packet came, whether a queue left its mark, and the size that merged packets have, 0 where
- * nothing was merged. */
+/* Reads what the kernel says of datagram i: how many it had to drop, when this one came and whether it was marked. Returns
+ * the size of the packets that were merged in it; 0 where it is one packet. */
 static uint32_t read_ancillary(struct roce_endpoint *endpoint, uint32_t i)
 {
 	struct msghdr *message = &endpoint->inbox.messages[i].msg_hdr;
@@ -242,8 +250,8 @@ static int from_windows(struct roce_endpoint *endpoint, struct fabric_event *eve
 		event->slot = window->slot;
 		event->generation = window->generation;
 		if (window->tells == FABRIC_EXPOSED) {
-			event->exposed.va =
-				0; /* windows are addressed from zero: no address of ours leaves */
+			/* Windows are addressed from 0, so that no address of ours leaves. */
+			event->exposed.va = 0;
 			event->exposed.rkey = window->rkey;
 		} else {
 			pool_put(&endpoint->windows, window);
@@ -267,7 +275,7 @@ void rx_prepare(struct roce_endpoint *endpoint)
 	inbox->used = inbox->ask = RX_BATCH;
 }
 
-/* Both clocks at once. */
+/* Reads the time of day and the fabric's clock together. */
 static void read_clocks(struct roce_endpoint *endpoint)
 {
 	struct timespec real;
@@ -283,7 +291,7 @@ static bool fill_inbox(struct roce_endpoint *endpoint)
 	bool merged = false;
 	int count;
 
-	/* The kernel writes these; a poll that finds nothing leaves them as they are. */
+	/* The kernel wrote to these; a read that finds nothing leaves them as they are. */
 	for (uint32_t i = 0; i < inbox->used; i++) {
 		inbox->messages[i].msg_hdr.msg_namelen = sizeof(inbox->from[i]);
 		inbox->messages[i].msg_hdr.msg_controllen = CMSG_ROOM;
@@ -298,13 +306,13 @@ static bool fill_inbox(struct roce_endpoint *endpoint)
 		inbox->sizes[i] = read_ancillary(endpoint, i);
 		merged |= inbox->sizes[i] != 0;
 	}
-	/* A batch should still be in the cache when its last packet is placed. */
+	/* Small enough that a batch is still in the cache when its last packet is placed. */
 	if (inbox->count)
 		inbox->ask = merged ? RX_BATCH_MERGED : RX_BATCH;
 	return inbox->count;
 }
 
-/* The next packet of the inbox; false when it is empty. */
+/* Takes the next packet out of the inbox; false when it is empty. */
 static bool next_packet(struct roce_endpoint *endpoint, struct incoming *in)
 {
 	struct inbox *inbox = &endpoint->inbox;
@@ -332,8 +340,8 @@ static bool next_packet(struct roce_endpoint *endpoint, struct incoming *in)
 	return true;
 }
 
-/* What an earlier poll had no room for comes first; the socket is read when that is used up, once a poll, for events
- * lend out bytes of the buffers. */
+/* Packets that an earlier poll had no room for come first. The socket is read when there are none left, and once a poll,
+ * because events point into the buffers. Returns the number of events. */
 static int from_socket(struct roce_endpoint *endpoint, struct fabric_event *events, int most,
 		       bool *drained)
 {
@@ -346,7 +354,7 @@ static int from_socket(struct roce_endpoint *endpoint, struct fabric_event *even
 	return n;
 }
 
-/* Packets that landed at a process with which the port is shared. */
+/* Packets that other processes handed on. Returns the number of events. */
 static int from_others(struct roce_endpoint *endpoint, struct fabric_event *events, int most)
 {
 	uint8_t *bytes = endpoint->rx + (size_t)RX_BATCH * RX_DATAGRAM;
@@ -393,9 +401,9 @@ int roce_poll(struct fabric *fabric, struct fabric_event *events)
 		faults_release(endpoint, now_ns);
 	n = from_windows(endpoint, events, FABRIC_EVENTS / 4);
 	n += from_socket(endpoint, events + n, FABRIC_EVENTS - n, &drained);
-	/* Seldom: steering leaves little to hand on. Whoever sleeps is woken by it. */
+	/* Seldom, since steering leaves little to hand on; a thread that sleeps is woken by it. */
 	if (endpoint->share && (endpoint->others_due || ++endpoint->polls % OTHERS_EVERY == 0)) {
-		endpoint->others_due = true; /* unless all of it is read now */
+		endpoint->others_due = true; /* until the socket is found empty */
 		n += from_others(endpoint, events + n, FABRIC_EVENTS - n);
 	}
 	if (endpoint->groups)

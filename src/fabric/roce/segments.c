@@ -25,11 +25,11 @@
 /* How long a queue pair sends single packets after a batch was refused. */
 #define SEGMENTS_RETRY_NS UINT64_C(10000000000)
 
-/* A NIC checks the identification more strictly than devices number what they cut themselves. */
 bool segments_usable(const struct roce_qp *qp)
 {
 	const struct roce_endpoint *endpoint = qp->endpoint;
 
+	/* A device that cuts batches itself may number them otherwise, and a NIC would drop them. */
 	return endpoint->segments && !qp->peer_nic && endpoint->now_ns >= qp->segments_again_ns;
 }
 
@@ -44,7 +44,7 @@ unsigned roce_batch(const struct fabric_qp *fabric_qp, uint32_t payload)
 	return most ? most : 1;
 }
 
-/* All of one size; only the last may be shorter. */
+/* They have one size; only the last may be shorter. */
 unsigned segments_count(const struct roce_qp *qp, const struct fabric_write *writes, unsigned count)
 {
 	unsigned most, n = 1;
@@ -58,14 +58,14 @@ unsigned segments_count(const struct roce_qp *qp, const struct fabric_write *wri
 	return n;
 }
 
-/* The packets of a batch that are really to be sent: injected faults take some out. */
+/* A batch: those of the writes that are to be sent together. Injected faults take some out. */
 struct tx_batch {
 	const struct tx_lane *lane;
 	const struct fabric_target *target;
 	const struct fabric_write *writes;
 	uint32_t psn;
 	unsigned count;
-	/* Index in `writes` of each. */
+	/* Index in `writes` of each packet. */
 	uint8_t kept[TX_BATCH];
 };
 
@@ -87,7 +87,7 @@ static bool passes(const struct tx_batch *batch, unsigned i)
 	return false;
 }
 
-/* One system call for all of them. 0, or -errno. */
+/* Sends a batch in one system call. 0, or -errno. */
 static int send_together(const struct tx_batch *batch)
 {
 	const struct tx_lane *lane = batch->lane;
@@ -120,7 +120,8 @@ static int send_together(const struct tx_batch *batch)
 	return 0;
 }
 
-/* The same packets one by one; how many are gone. The first decides whether the batch was what the host refused. */
+/* Sends the packets of a batch one by one; returns how many are gone. The first one tells whether it was the batch that the
+ * host refused. */
 static unsigned send_apart(const struct tx_batch *batch)
 {
 	struct roce_qp *qp = batch->lane->qp;

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * One UDP port, several processes. NICs send to port 4791 only, so that every user-space end behind an address has to
+ * Several processes share one UDP port. NICs send to port 4791 only, so that all user-space ends with one address have to
  * share it.
  *
- * SO_REUSEPORT lets processes of one user bind the same port. A process numbers its queue pairs in a class of its own,
- * the high bits, and claims the class as an abstract Unix socket named after address, port and class. The kernel is made
- * to give each packet to the socket of its class (steer.c); a process that gets a packet of another class nevertheless
- * hands it on to that class's name. Steering makes sharing fast, the hand-over makes it right while sockets move.
+ * SO_REUSEPORT lets processes of one user bind the same port. Each process has a class of its own, which is the high bits
+ * of its queue pairs' numbers, and owns the class by binding an abstract Unix socket named after address, port and class.
+ * The kernel is made to give each packet to the socket of its class (steer.c). A process that gets a packet of another
+ * class hands it on to that class's Unix socket. Steering makes sharing fast; handing on makes it right while sockets
+ * move.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -21,15 +22,18 @@
 #include "fabric/refuse.h"
 #include "fabric/roce/share.h"
 
-/* What travels before a packet that is handed on. */
+/* What precedes a packet that is handed on. */
 struct envelope {
-	union socket_address from; /* AF_UNSPEC: no packet follows, but a notice */
+	/* Sender of the packet; AF_UNSPEC: not a packet follows, but a notice. */
+	union socket_address from;
 };
 
+/* Where the socket of a class is. */
 struct notice {
 	uint32_t class;
 	uint32_t place;
-	uint32_t answer; /* to another notice: not to be answered */
+	/* Not 0: it answers another notice, and is not answered. */
+	uint32_t answer;
 };
 
 static socklen_t name_of(const struct roce_endpoint *endpoint, uint32_t class,
@@ -71,7 +75,7 @@ bool share_company(const struct roce_endpoint *endpoint)
 
 		found = !connect(endpoint->share->out, (struct sockaddr *)&name, length);
 	}
-	/* Back to a socket that sends to whom it likes. */
+	/* Unconnects the socket, which sends to any name again. */
 	if (found && connect(endpoint->share->out, &nobody, sizeof(nobody)))
 		log_debug("cannot let go of a neighbour's name: %s", strerror(errno));
 	return found;
@@ -122,7 +126,7 @@ int share_join(struct roce_endpoint *endpoint)
 		return open_refuse(LOG_LEVEL_INFO, -ENOMEM, "no memory to share a port");
 	share->fd = share->out = -1;
 	endpoint->share = share;
-	endpoint->class = CLASSES; /* none yet: every packet is another's */
+	endpoint->class = CLASSES; /* none yet: every packet is for another process */
 	share->fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 	share->out = socket(AF_UNIX, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 	if (share->fd < 0 || share->out < 0 ||
@@ -158,7 +162,7 @@ void share_leave(struct roce_endpoint *endpoint)
 {
 	if (!endpoint->share)
 		return;
-	/* What is another's is handed on: swallowed here it would be lost. */
+	/* Packets for other processes that wait in our socket would be lost with it. */
 	if (endpoint->fd >= 0 && endpoint->share->fd >= 0)
 		rx_drain(endpoint);
 	if (endpoint->share->fd >= 0)
@@ -194,7 +198,7 @@ bool share_forward(struct roce_endpoint *endpoint, const union socket_address *f
 	return true;
 }
 
-/* Whoever may bind the port may hand packets on: the same user, or root. */
+/* Whether the sender may hand packets on: those may who can bind the port, the same user and root. */
 static bool trusted(struct msghdr *message)
 {
 	for (struct cmsghdr *c = CMSG_FIRSTHDR(message); c; c = CMSG_NXTHDR(message, c)) {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The sockets of an endpoint: one that everything arrives at, and one more for each further lane.
+ * The sockets of an endpoint: one at which everything arrives, and one more for each lane beyond the first.
  *
- * They stay unconnected and ask for path-MTU discovery: the kernel then sends DF with an IPv4 identification of 0, which
- * the ICRC covers and the sender must therefore know.
+ * They are not connected, and have path-MTU discovery turned on: the kernel then sends IPv4 packets with DF and an
+ * identification of 0, which the sender has to know because the ICRC covers them.
  */
 #include <errno.h>
 #include <netinet/udp.h>
@@ -17,7 +17,7 @@
 #define RECEIVE_BUFFER (32 << 20)
 #define SEND_BUFFER    (2 << 20)
 #define WINDOW_MIN     16
-/* What the kernel charges a queued datagram beyond its payload, doubled: buffers come in powers of two. */
+/* Bytes that the kernel charges for a queued datagram beyond its data, doubled because buffers come in powers of two. */
 #define SKB_OVERHEAD	1024
 #define ECN_ECT0	2
 #define IPV4_UDP_HEADER 28
@@ -36,7 +36,7 @@ static int set_buffer(int fd, int forced, int plain, int bytes)
 
 static void size_up(struct roce_endpoint *endpoint)
 {
-	/* What links have: jumbo frames to an IB path MTU of 4096, Ethernet, the least of IPv6, the least of IPv4. */
+	/* MTUs that links have: for an IB path MTU of 4096, Ethernet, the least of IPv6, the least of IPv4. */
 	static const uint32_t mtus[FABRIC_RUNGS] = { 4200, 1500, 1280, 576 };
 	struct fabric_caps *caps = &endpoint->fabric.caps;
 	uint32_t headers =
@@ -76,7 +76,7 @@ static int discover_mtu(int fd, int family)
 			  v4 ? IP_MTU_DISCOVER : IPV6_MTU_DISCOVER, &discover, sizeof(discover));
 }
 
-/* Keeps errno as the reason why a step of opening failed; returns it as -errno. */
+/* Says which step of opening failed, by errno; returns -errno. */
 static int refuse(const char *where, const char *step)
 {
 	int error = -errno;
@@ -106,7 +106,7 @@ static int open_socket(struct roce_endpoint *endpoint, const char *where)
 	if (!v4)
 		setsockopt(endpoint->fd, IPPROTO_IPV6, IPV6_V6ONLY, &on, sizeof(on));
 	setsockopt(endpoint->fd, SOL_SOCKET, SO_RXQ_OVFL, &on, sizeof(on));
-	/* How long a packet waited for this process is no part of the path's round trip. */
+	/* Time stamps: the time that a packet waits for this process is no part of the path's round trip. */
 	setsockopt(endpoint->fd, SOL_SOCKET, SO_TIMESTAMPNS, &on, sizeof(on));
 	if (address_port(&endpoint->local) &&
 	    setsockopt(endpoint->fd, SOL_SOCKET, SO_REUSEPORT, &on, sizeof(on)))
@@ -121,8 +121,8 @@ static int open_socket(struct roce_endpoint *endpoint, const char *where)
 	return 0;
 }
 
-/* A lane is a source port of its own, so that networks that hash flows onto paths take another one. Nothing arrives
- * there: the peer answers to the first. */
+/* Opens the socket of a lane: a source port of its own, which networks that hash flows may send along another path. Nothing
+ * arrives there, since the peer sends to the first socket. */
 static int open_lane(struct roce_endpoint *endpoint, const char *where, uint32_t lane)
 {
 	union socket_address local = endpoint->local;
@@ -162,7 +162,7 @@ static int open_lanes(struct roce_endpoint *endpoint, const char *where, uint32_
 	return error;
 }
 
-/* Ready to be marked by queues that are filling up, and able to see the marks. */
+/* Sets the traffic class of packets sent, with ECN on, and asks for that of packets received. */
 static void set_traffic_class(struct roce_endpoint *endpoint, int fd, uint8_t traffic_class)
 {
 	bool v4 = endpoint->local.any.sa_family == AF_INET;
@@ -174,7 +174,7 @@ static void set_traffic_class(struct roce_endpoint *endpoint, int fd, uint8_t tr
 		   sizeof(on));
 }
 
-/* Whatever the kernel offers to carry many packets in one call; without it everything works the same, slower. */
+/* Turns on batches in both directions where the kernel has them; without them sending and receiving cost more. */
 static void offload(struct roce_endpoint *endpoint)
 {
 	int on = 1, size = 0;
