@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* In place of the verbs fabric where libibverbs was not there when this was built. */
+/* Takes the place of the verbs fabric in a build without libibverbs. */
 #include <errno.h>
 #include <stdio.h>
 

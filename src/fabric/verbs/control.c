@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Control: datagrams of a UD queue pair, in cells of registered memory. Bytes to be sent are copied into a cell, so that
- * the caller's are its own again. Every eighth send asks for a completion and answers for those before it. Bytes that
- * arrived are lent out until the next poll.
+ * Control datagrams, on a UD queue pair. Each lies in a cell of registered memory. Bytes to be sent are copied into a cell,
+ * so that the caller may reuse its memory at once. Every eighth send asks for a completion, which stands for the seven
+ * before it as well. Events point into the cells of received datagrams until the next poll.
  */
 #include <errno.h>
 #include <string.h>
@@ -54,7 +54,7 @@ void control_done(struct queue *queue, uint32_t count)
 {
 	queue->send_room += count;
 	if (queue->send_room > queue->sends)
-		queue->send_room = queue->sends; /* in error single ones complete too */
+		queue->send_room = queue->sends; /* in error each send completes by itself */
 }
 
 void lend(const struct supply *supply, uint32_t cell)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The device: found by name, a port that is up, a GID that reaches, what it can hold; and what it reports of itself
- * while it runs.
+ * The device: opens it by name, chooses a port and a GID, reads its limits, and handles the events that it reports while
+ * it runs.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -65,7 +65,7 @@ static unsigned find_port(struct ibv_context *context, unsigned wanted, unsigned
 	return 0;
 }
 
-/* How many entries of the port are filled in. */
+/* Reads the GIDs of a port; returns how many. */
 static size_t read_gids(struct ibv_context *context, unsigned port, struct gid_entry *out)
 {
 	struct ibv_gid_entry *table = calloc(GIDS_MAX, sizeof(*table));
@@ -125,7 +125,7 @@ static int open_objects(struct verbs_endpoint *endpoint)
 	if (fcntl(endpoint->channel->fd, F_SETFL, O_NONBLOCK) ||
 	    fcntl(context->async_fd, F_SETFL, O_NONBLOCK))
 		return -errno;
-	/* The binder's: opened also where there is none, so that the others start behind it. */
+	/* The binder's. It is opened in UD mode too, so that the others always begin at index 1. */
 	return cq_open(endpoint, 2 * endpoint->sizes.binds);
 }
 
@@ -143,7 +143,7 @@ int device_open(struct verbs_endpoint *endpoint)
 			errno == EACCES || errno == EPERM
 				? "no right to open the device (/dev/infiniband/uverbs*)"
 				: "no such RDMA device; `rdma link` or `ibv_devices` lists them");
-	/* iWARP and EFA have verbs too, and another wire. */
+	/* iWARP and EFA devices have verbs too, but another wire format. */
 	if (endpoint->context->device->transport_type != IBV_TRANSPORT_IB)
 		return fail(endpoint, -ENOTSUP,
 			    "this device speaks iWARP, EFA or the like, not RoCE");
@@ -188,7 +188,7 @@ static void react(struct verbs_endpoint *endpoint, const struct ibv_async_event 
 	case IBV_EVENT_QP_FATAL:
 	case IBV_EVENT_QP_REQ_ERR:
 	case IBV_EVENT_QP_ACCESS_ERR:
-	case IBV_EVENT_QP_LAST_WQE_REACHED: /* with shared requests there may be no other sign */
+	case IBV_EVENT_QP_LAST_WQE_REACHED: /* the only sign of an error where requests are shared */
 		queue_break(event->element.qp->qp_context, ibv_event_type_str(event->event_type));
 		break;
 	case IBV_EVENT_PORT_ERR:

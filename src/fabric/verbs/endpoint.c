@@ -14,12 +14,13 @@
 #include "fabric/verbs/endpoint.h"
 #include "fabric/verbs/gid.h"
 
-#define MAX_CONTROL	1408 /* as user-space ends: it fits an Ethernet frame under IPv6 */
+/* Largest control datagram, bytes: as that of user-space ends, it fits an Ethernet frame under IPv6. */
+#define MAX_CONTROL	1408
 #define GENERATION_BITS 2
-/* What a datagram has on the wire beyond its data: frame and gap 38, IP 20 or 40, UDP 8, transport 28, key 4. */
+/* Bytes of a datagram on the wire beyond its data: frame and gap 38, IP 20 or 40, UDP 8, transport 28, key 4. */
 #define WIRE_IPV4 98
 #define WIRE_IPV6 118
-/* The rest of a slot. Keys tell stale packets; this is for completions that a device hands over late. */
+/* caps.lifetime_ns. Keys keep stale packets out; this is for completions that a device delivers late. */
 #define LIFETIME_NS UINT64_C(1000000)
 
 uint64_t verbs_now_ns(const struct fabric *fabric)
@@ -95,7 +96,7 @@ static int verbs_wait(struct fabric *fabric, uint64_t until_ns)
 	return 0;
 }
 
-/* The last datagrams of queue pairs that were just closed still want to leave. */
+/* Waits until the last datagrams of queue pairs that were just closed have left. */
 static void say_goodbye(struct verbs_endpoint *endpoint)
 {
 	uint64_t now = verbs_now_ns(&endpoint->fabric), until = now;
@@ -171,7 +172,7 @@ static void fill_caps(struct verbs_endpoint *endpoint)
 	caps->lifetime_ns = endpoint->ud ? 0 : LIFETIME_NS;
 }
 
-/* The time is that of the first poll, or of the first group: none has passed before. */
+/* Sets up the rate limit, from now on. */
 static void open_rate_limit(struct verbs_endpoint *endpoint)
 {
 	endpoint->now_ns = verbs_now_ns(&endpoint->fabric);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Multicast groups: a UD queue pair each, attached to the group's GID. Packets that arrive lie in cells and are lent out
- * until the next poll; those that leave are read where they are, the last of a batch asks for a completion, and its
- * request says how many it answers for.
+ * Multicast groups: each has a UD queue pair that is attached to the group's GID. Events point into the cells of received
+ * packets until the next poll. Packets to be sent are read where they are; the last of a batch asks for a completion, and
+ * its wr_id has the number of packets that it stands for.
  *
- * A NIC's driver listens to the group's frames, if that, and nobody tells the switches; with soft-RoCE nothing would arrive
- * at all. So the host joins as well, through a socket that is only held open.
+ * Attaching a queue pair makes a NIC listen at most; it does not announce the membership to the switches, and with
+ * soft-RoCE nothing would arrive. So the host joins the group as well, by a socket that is only held open.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -20,7 +20,7 @@
 #include "fabric/verbs/endpoint.h"
 #include "fabric/verbs/gid.h"
 
-/* In the 40 bytes before a datagram. */
+/* Offsets of the source address in the 40 bytes before a datagram. */
 #define IPV4_SOURCE_OFFSET 32
 #define IPV6_SOURCE_OFFSET 8
 
@@ -31,14 +31,18 @@ struct verbs_group {
 	struct fabric_split split;
 	uint32_t qkey;
 	struct cq *cq;
-	uint32_t reserved; /* completions */
+	/* Entries reserved in the completion queue. */
+	uint32_t reserved;
 	struct queue *queue;
 	struct ibv_ah *ah;
 	union ibv_gid gid;
 	bool attached;
-	int fd; /* through which the host is a member */
+	/* Socket by which the host is a member. */
+	int fd;
+	/* Sends under way. */
 	uint32_t outstanding;
-	uint32_t flushed; /* sends done, not yet told */
+	/* Sends that are done and not yet reported. */
+	uint32_t flushed;
 };
 
 static struct verbs_group *group_of(const struct fabric_group *group)
@@ -97,7 +101,7 @@ static int open_queue(struct verbs_group *group, const struct fabric_group_attr 
 	memcpy(to.ip, attr->ip, sizeof(to.ip));
 	route = route_to(endpoint, &to);
 	group->gid = route.grh.dgid;
-	errno = EHOSTUNREACH; /* not every provider says */
+	errno = EHOSTUNREACH; /* not every provider sets it */
 	group->ah = ibv_create_ah(endpoint->pd, &route);
 	if (!group->ah)
 		return -errno;
@@ -180,7 +184,7 @@ static void fill(struct verbs_group *group, uint32_t slot, const struct fabric_w
 		pieces[i] = (struct ibv_sge){ (uintptr_t)write->data, write->length,
 					      ((struct ibv_mr *)write->mr)->lkey };
 		requests[i] = (struct ibv_send_wr){
-			/* In error each completes by itself: only the last one counts. */
+			/* In error each send completes by itself: only the last one's number counts. */
 			.wr_id = wr_id(queue->endpoint, queue->seat, REQUEST_GROUP,
 				       last ? count : 0),
 			.next = last ? NULL : &requests[i + 1],
@@ -225,7 +229,7 @@ static int verbs_group_send(struct fabric_group *fabric_group, uint32_t slot,
 	group->outstanding += count;
 	queue->send_room -= count;
 	if (ibv_post_send(queue->qp, requests, &bad))
-		/* Those that were taken are lost with the rest, and told when the queue pair is back. */
+		/* The packets count as sent, are lost, and are reported done when the queue pair is reset. */
 		queue_break(queue, "it takes no datagrams");
 	rate_limit_sent(&endpoint->rate_limit, writes, count, endpoint->now_ns);
 	endpoint->fabric.counters[FABRIC_TX_DATA] += count;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Memory that the NIC may read and write: the host's, by address, or another device's, by dma-buf. None of it is open to
- * peers: only windows open it, each its own range.
+ * Registration of memory that the NIC may read and write: the host's, by address, or another device's, by dma-buf. A
+ * registration opens nothing to peers; windows do, each for its own range.
  *
- * Whether a dma-buf can be registered depends on the device, its driver, the kernel, libibverbs and the exporter, and none
- * of them says so beforehand: it is tried, and the errno is put into words.
+ * Whether a dma-buf can be registered depends on the device, its driver, the kernel, libibverbs and the exporter, and
+ * cannot be asked beforehand. So it is tried, and the errno is explained.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -13,7 +13,7 @@
 #include "base/log.h"
 #include "fabric/verbs/endpoint.h"
 
-/* Memory that cannot be written can still be sent. */
+/* Registers for reading and writing, else for reading only: memory that cannot be written can still be sent. */
 int verbs_mr_register(struct fabric *fabric, void *addr, size_t length, struct fabric_mr **out)
 {
 	struct verbs_endpoint *endpoint = endpoint_of(fabric);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Queue pairs of the fabric: lanes and control, born together; the address that a peer is given; the end.
+ * Queue pairs of the fabric: making their lanes and control queue, their address, connecting, destroying.
  *
- * Destroying one destroys its lanes, and with them everything that could land or be read. Its control queue stays a
- * moment longer, for the last datagrams were posted just now and a destroyed queue pair sends nothing.
+ * Destroying one destroys its lanes at once, so that nothing lands and no memory is read any more. Its control queue stays
+ * a moment longer: the last datagrams were posted just now, and a destroyed queue sends nothing.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -112,7 +112,7 @@ void verbs_qp_destroy(struct fabric_qp *fabric_qp)
 	list_del(&qp->link);
 	qp->control->owner = NULL;
 	if (!leaver)
-		abort(); /* 48 bytes; going on would leak a queue pair and its room */
+		abort(); /* for want of 48 bytes; going on would leak the queue and its reservation */
 	list_init(&leaver->link);
 	leaver->queue = qp->control;
 	leaver->ah = qp->ah;
@@ -148,7 +148,7 @@ size_t verbs_qp_address(const struct fabric_qp *fabric_qp, uint8_t *out)
 	return address_encode(&address, out);
 }
 
-/* Null when the two can be connected, else why not. */
+/* Why the two ends cannot be connected; null: they can. */
 static const char *obstacle(const struct verbs_endpoint *endpoint, const struct roce_address *peer)
 {
 	if (peer->family != (gid_is_ipv4(endpoint->gid.raw) ? 4 : 6))
@@ -199,7 +199,7 @@ int verbs_qp_connect(struct fabric_qp *fabric_qp, const uint8_t *bytes, size_t l
 	if (!path_mtu || path_mtu > endpoint->path_mtu ||
 	    (peer.kind == ADDRESS_NIC && path_mtu > peer.path_mtu))
 		return -EMSGSIZE;
-	/* A user-space end has one number for all lanes. */
+	/* A user-space end has one queue pair number for all lanes. */
 	for (unsigned i = 1; peer.kind == ADDRESS_USER_SPACE && i < ADDRESS_LANES; i++)
 		peer.qpn[i] = peer.qpn[0];
 	route = route_to(endpoint, &peer);

@@ -128,7 +128,7 @@ bool cqs_arm(struct verbs_endpoint *endpoint);
 void cqs_take_events(struct verbs_endpoint *endpoint);
 
 /* ---- queue.c -------------------------------------------------------------------------------------------------- */
-/* Makes a queue in the reset state; the caller sets its owner or group. */
+/* Makes a queue, as far as it gets without a peer (queue_prepare()); the caller sets its owner or group. */
 int queue_create(struct verbs_endpoint *endpoint, enum queue_kind kind, unsigned lane,
 		 uint32_t qkey, struct cq *cq, struct queue **out);
 void queue_destroy(struct queue *queue);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Supplies of receive requests: of one queue, or, where there are thousands, shared by all queues of a kind (a shared
- * receive queue). Requests of a UC queue have no memory: the write names its own place, and the request only makes the
- * completion. Those of datagram queues have a cell each. Used ones are posted again in batches of an eighth.
+ * Receive requests: of one queue, or shared by all queues of a kind (a shared receive queue), for thousands of queue pairs.
+ * Requests of a UC queue have no memory: the write names its own place, and the request only makes the completion. Those of
+ * datagram queues have a cell each. Used ones are posted again when an eighth of them are used.
  *
- * A completion from a shared supply names the supply; whose packet it was the queue pair's number says, by a table that
- * is made anew when queues come and go.
+ * The wr_id of a shared request names the supply. The queue that the packet was for is found by the queue pair number in
+ * the completion, in a table that is made again when queues come and go.
  */
 #include <errno.h>
 #include <stdlib.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Data by datagram, for devices without UC or without windows that hold. What arrives lies in a cell: 40 bytes that the
- * device left for the network's header, then the window's key, then the payload. Software checks as the user-space
- * fabric does, and copies to the place that the packet number names. As on a socket, congestion marks can be seen here.
+ * Receiving data as UD datagrams, for devices without UC or whose windows do not keep late writes out. A datagram lies in a
+ * cell: 40 bytes with the network header, the window's key, and the data. Software makes the checks that the user-space
+ * fabric makes, and copies the data to the place that the packet number names. Congestion marks can be seen here.
  */
 #include <arpa/inet.h>
 #include <string.h>
@@ -10,9 +10,10 @@
 #include "fabric/verbs/endpoint.h"
 #include "wire/bytes.h"
 
-#define ECN_MASK	0x3
-#define ECN_CE		0x3
-#define IPV4_IN_GRH	20 /* an IPv4 header takes the second half */
+#define ECN_MASK 0x3
+#define ECN_CE	 0x3
+/* Offset of an IPv4 header in the 40 bytes before a datagram: the second half. */
+#define IPV4_IN_GRH	20
 #define IPV4_TOS_OFFSET (IPV4_IN_GRH + 1)
 
 static bool marked(const struct verbs_endpoint *endpoint, const uint8_t *grh)

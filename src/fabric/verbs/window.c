@@ -2,18 +2,18 @@
 /*
  * Windows: memory that a peer may write to, opened for each receive and closed after it.
  *
- * In UC mode each is a type-1 memory window, which any queue pair of the protection domain honours. Binding it, on a
- * queue of the endpoint's own, changes its key; binding it to nothing closes it. A key is given away only after its
- * bind completed. A window is shut when the unbind completed, but fenced only when the completions of what landed before
- * have been read as well: its queue pair's completion queue was seen empty since.
+ * In UC mode each is a type-1 memory window, which is valid for every queue pair of the protection domain. Binding it, by
+ * the endpoint's binder, gives it a new key; binding it to no memory closes it. The key is told only after the bind has
+ * completed. A window is closed when the unbind has completed, and fenced when the completions of packets that landed
+ * before were read as well: when its queue pair's completion queue was seen empty after that.
  *
- * A key's low 8 bits count the binds, and wrap. Windows therefore rest in a queue, longest unused first, and new ones
- * are made until enough rest: a key comes back after tens of thousands of receives, not after 128.
+ * The low 8 bits of a key count the binds, and wrap. So windows are reused in the order in which they were given back, and
+ * new ones are made until 256 are not in use: a key comes back after tens of thousands of receives, not after 128.
  *
- * A bind that the device refuses is tried again on a fresh memory window, FAILURES_MAX times. Then, or when the device
- * has failed, the receive it was for is told (FABRIC_EXPOSE_FAILED), so that it can end.
+ * A bind that fails is tried again on a new memory window, up to FAILURES_MAX times. After that, or when the device has
+ * failed, FABRIC_EXPOSE_FAILED tells it, so that the receive can end.
  *
- * In UD mode software checks the keys, and a window is but an entry in a table.
+ * In UD mode software checks the keys, and a window is an entry in a table and no more.
  */
 #include <errno.h>
 #include <string.h>
@@ -21,10 +21,13 @@
 #include "base/log.h"
 #include "fabric/verbs/endpoint.h"
 
-#define WINDOWS_MAX  65536u
-#define RESTING	     256u
+#define WINDOWS_MAX 65536u
+/* Windows not in use that there have to be before one is used again. */
+#define RESTING 256u
+/* Binds of a window that may fail before it is given up. */
 #define FAILURES_MAX 8u
-#define SETTLE_NS    UINT64_C(100000000)
+/* Longest wait for binds under way when a queue pair is destroyed. */
+#define SETTLE_NS UINT64_C(100000000)
 
 int windows_open(struct verbs_endpoint *endpoint)
 {
@@ -58,7 +61,7 @@ static int make_mw(struct verbs_endpoint *endpoint, struct verbs_window *window)
 	return window->mw ? 0 : -errno;
 }
 
-/* Without a memory window. */
+/* A window without a memory window; null: there are as many as can be. */
 static struct verbs_window *window_bare(struct verbs_endpoint *endpoint)
 {
 	struct verbs_window *window = pool_get(&endpoint->windows);
@@ -117,7 +120,7 @@ static void shut(struct verbs_endpoint *endpoint, struct verbs_window *window)
 	list_add_tail(&endpoint->windows_draining, &window->link);
 }
 
-/* The window will never be open. Its memory window, if it has one, is bound to nothing. */
+/* Tells that the window cannot be opened. Its memory window, if it has one, is not bound. */
 static void fail_expose(struct verbs_endpoint *endpoint, struct verbs_window *window, int status)
 {
 	log_warn("verbs:%s: cannot open a memory window to %llu bytes at %p: %s",
@@ -135,7 +138,8 @@ static void drop_mw(struct verbs_window *window)
 	window->mw = NULL;
 }
 
-/* The device will neither bind nor unbind this window. One that was to be closed is closed by giving it up. */
+/* Gives up a window that the device neither binds nor unbinds. One that was to be closed is closed by destroying its memory
+ * window. */
 static void give_up(struct verbs_endpoint *endpoint, struct verbs_window *window, int status)
 {
 	if (window->state == WINDOW_BINDING) {
@@ -146,7 +150,7 @@ static void give_up(struct verbs_endpoint *endpoint, struct verbs_window *window
 	}
 }
 
-/* Posts what waits, as far as there is room. */
+/* Posts binds and unbinds that wait, as far as the binder has room. */
 static void post_queued(struct verbs_endpoint *endpoint)
 {
 	struct queue *binder = endpoint->binder;
@@ -245,7 +249,7 @@ int verbs_fence(struct fabric_qp *fabric_qp, uint32_t slot)
 	return 0;
 }
 
-/* A bind failed: it is not known which key the window has now, but one that is gone has none. */
+/* A bind failed, and it is not known which key the memory window has now: destroys it and tries again with a new one. */
 static void bind_failed(struct verbs_endpoint *endpoint, struct verbs_window *window)
 {
 	int error;
@@ -279,7 +283,7 @@ void windows_bound(struct verbs_endpoint *endpoint, uint32_t index, bool good)
 	}
 }
 
-/* Its completion queue was seen empty before it was reset, so that what is still marked as posted was never told. */
+/* The binder's completion queue was seen empty before it was reset, so that binds still marked as posted did not complete. */
 void windows_repost(struct verbs_endpoint *endpoint)
 {
 	for (uint32_t i = 0; i < endpoint->windows.fresh; i++) {
@@ -300,7 +304,7 @@ void windows_abandon(struct verbs_endpoint *endpoint)
 		if (!pool_owns_live(&endpoint->windows, window) ||
 		    (window->state != WINDOW_BINDING && window->state != WINDOW_UNBINDING))
 			continue;
-		window->posted = false; /* a completion that comes after all finds nobody */
+		window->posted = false; /* a completion that still comes is ignored */
 		drop_mw(window);
 		give_up(endpoint, window, -ENODEV);
 	}
@@ -323,14 +327,14 @@ void windows_forget(struct verbs_qp *qp)
 		poll_binder(endpoint);
 		queues_heal(endpoint);
 	}
-	if (under_way(qp)) /* a completion that comes after all must find nobody */
+	if (under_way(qp)) /* a completion that still comes must be recognised as stale */
 		queue_break(endpoint->binder, "a bind does not complete");
 	for (uint32_t slot = 0; slot < qp->slots; slot++) {
 		struct verbs_window *window = qp->windows[slot];
 
 		if (!window)
 			continue;
-		/* Not unbound but given up: the memory it was bound to may go at once. */
+		/* Destroyed rather than unbound: the memory is the caller's when this returns. */
 		if (window->mw)
 			ibv_dealloc_mw(window->mw);
 		list_del(&window->link);
@@ -351,7 +355,7 @@ static void fill_event(struct verbs_window *window, struct fabric_event *event)
 		event->status = window->status;
 	} else if (window->state == WINDOW_OPEN) {
 		event->type = FABRIC_EXPOSED;
-		/* Datagrams name a packet, not an address. */
+		/* UD datagrams name a packet number, not an address. */
 		event->exposed.va = window->mw ? (uintptr_t)window->addr : 0;
 		event->exposed.rkey = window->mw ? window->mw->rkey : window->key;
 	}

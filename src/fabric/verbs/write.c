@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Writing. A call is one linked list of requests, of which the last asks for a completion: a batch. Batches of all lanes
- * stand in one ring in the order they were posted, and are reported done in that order, for the layer above counts.
+ * Writing. Each call posts one batch: a linked list of requests, of which the last asks for a completion. The batches of
+ * all lanes are in one ring in the order of posting, and are reported done in that order, since FABRIC_SENT is a count.
  */
 #include <arpa/inet.h>
 #include <stdio.h>
@@ -24,7 +24,7 @@ static void fill_uc(const struct fabric_target *target, const struct fabric_writ
 	request->wr.rdma.rkey = target->rkey;
 }
 
-/* A datagram opens with the key: no NIC checks it, so that the peer's software must see it. */
+/* A UD datagram begins with the window's key: NICs do not check it, the peer's software does. */
 static void fill_ud(struct verbs_qp *qp, struct queue *queue, const struct fabric_target *target,
 		    struct ibv_send_wr *request, struct ibv_sge *pieces)
 {
@@ -95,7 +95,7 @@ int verbs_write(struct fabric_qp *fabric_qp, unsigned lane, const struct fabric_
 	fill(qp, queue, target, writes, count, &posting);
 	error = ibv_post_send(queue->qp, posting.requests, &bad);
 	if (error) {
-		/* The account says there is room, so that something is wrong with the queue pair. */
+		/* There is room by our count, so that something is wrong with the queue pair. */
 		count = bad ? (unsigned)(bad - posting.requests) : 0;
 		queue_break(queue, "it takes no writes");
 		if (!count)
@@ -127,7 +127,7 @@ void write_done(struct verbs_qp *qp, uint32_t number)
 {
 	struct batch *batch = &qp->batches[number % BATCHES];
 
-	/* In error each request of a batch completes: the first counts. */
+	/* In error each request of a batch completes: only the first completion counts. */
 	if (batch->done)
 		return;
 	batch->done = true;
