@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Hearing: control datagrams from the peer, believed only as far as they can be true.
+ * Control datagrams from the peer: each is checked against what this end knows before it changes anything.
  *
  * The cumulative numbers in each header may lag behind what is known (an old datagram) and are then ignored; ahead of
  * what this end has ever said they are a lie or another connection's, and the whole datagram is dropped and counted.

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Talking: the control datagrams that one end owes the other.
+ * Control datagrams to the peer: encoding what is owed to it.
  *
  * What is owed is a set of bits (qp->control.owed), paid once in each turn of gw_progress(), in one datagram where it fits: on a
  * short path it is datagrams that cost, not bytes. Statements are cumulative: a grant
@@ -370,7 +370,7 @@ static void set_repeat(struct gw_qp *qp)
 			qp->ctx->now + (wait < REPEAT_LIMIT_NS ? wait : REPEAT_LIMIT_NS);
 }
 
-void control_send(struct gw_qp *qp)
+void control_send_owed(struct gw_qp *qp)
 {
 	struct control_datagram datagram;
 	uint32_t owed, window;

@@ -31,7 +31,7 @@ void qp_run(struct gw_qp *qp)
 	if (qp->state != QP_CONNECTED)
 		return;
 	if (qp->control.owed)
-		control_send(qp);
+		control_send_owed(qp);
 	qp_arm(qp);
 }
 

@@ -307,7 +307,7 @@ void control_received(struct gw_qp *qp, const uint8_t *bytes, uint32_t length);
 
 /* control_tx.c */
 /* Sends what is owed, in one datagram where it fits. */
-void control_send(struct gw_qp *qp);
+void control_send_owed(struct gw_qp *qp);
 /* Tells the peer that the queue pair is over. */
 void control_send_close(struct gw_qp *qp);
 
