@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Packet sizes, piece by piece: what each end does about a path that shrinks or seems to, and what it makes of control that
- * is late, lost or not honest. size_test.c has whole transfers. The sizes here do not divide each other, so that the packets
- * of two sizes overlap.
+ * A path that shrinks, piece by piece: what each end does about it, and what it makes of control that is late or not honest.
+ * size_test.c has whole transfers. The sizes here do not divide each other, so that packets of two sizes overlap.
  */
 #include "../reliability/duo.h"
 
@@ -12,7 +11,6 @@
 #include "message/state.h"
 
 #define FLOOR	 700u
-#define MIDDLE	 1500u
 #define SHRUNK	 1000u
 #define LENGTH	 300001u
 #define LIMIT	 (20 * S)
@@ -23,12 +21,9 @@ static struct {
 	/* One bit for each type of control, for each end. */
 	uint32_t types[2];
 	bool data;
-	/* Padded probes still to be lost; those of `lane` larger than `lane_payload` are lost in any case. */
-	uint32_t probes;
-	uint32_t lane, lane_payload;
 	/* One past the highest data packet that was sent. */
 	uint32_t sent;
-	struct {
+	struct said {
 		struct control_message message;
 		uint8_t bytes[DATAGRAM];
 		size_t length;
@@ -46,15 +41,6 @@ static bool lose_control(struct duo *duo, int end, const struct control_message 
 		tap.last[end][type].length = message->header.length;
 		memcpy(tap.last[end][type].bytes, bytes, message->header.length);
 	}
-	if (type == CONTROL_SIZE && message->size.kind == CONTROL_SIZE_PROBE) {
-		if (tap.lane_payload && message->size.lane == tap.lane &&
-		    message->size.payload > tap.lane_payload)
-			return true;
-		if (tap.probes) {
-			tap.probes--;
-			return true;
-		}
-	}
 	return tap.types[end] & 1u << type;
 }
 
@@ -71,7 +57,7 @@ static struct duo_attr path(void)
 {
 	return (struct duo_attr){ .link = { .rate_bps = 20000000, .delay_ns = 5 * MS },
 				  .host = { .queue = 32 },
-				  .rungs = { MIDDLE, FLOOR },
+				  .rungs = { 1500, FLOOR },
 				  .memory_bytes = 2 << 20 };
 }
 
@@ -95,10 +81,10 @@ static void open_tapped(struct duo *duo, const struct duo_attr *attr)
 	assert_int_equal(duo->qp[0]->size.proven, DUO_PAYLOAD);
 }
 
-static void say_again(struct duo *duo, int end, uint8_t type)
+static void say(struct duo *duo, int end, const struct said *said)
 {
-	assert_true(tap.last[end][type].length > 0);
-	duo_say(duo, end, tap.last[end][type].bytes, tap.last[end][type].length);
+	assert_true(said->length > 0);
+	duo_say(duo, end, said->bytes, said->length);
 	duo_run(duo, 20 * MS);
 }
 
@@ -282,69 +268,53 @@ static void scene_close(struct scene *scene)
 /* Control from before a cut counts packets of another size. */
 static void old_control_is_ignored(void **state)
 {
+	static struct said old[2][CONTROL_DATA + 1];
 	struct gw_recv_status status;
 	struct scene scene;
 	struct duo *duo = &scene.duo;
 	struct gw_send *send;
 	uint32_t echoed;
-	uint8_t probed[DATAGRAM];
-	size_t probed_length;
 
 	(void)state;
 	scene_open(&scene);
-	/* The last that end 1 said of sizes was that the largest probe arrived. */
-	assert_int_equal(tap.last[1][CONTROL_SIZE].message.size.kind, CONTROL_SIZE_ARRIVED);
-	assert_int_equal(tap.last[1][CONTROL_SIZE].message.size.payload, DUO_PAYLOAD);
-	probed_length = tap.last[1][CONTROL_SIZE].length;
-	memcpy(probed, tap.last[1][CONTROL_SIZE].bytes, probed_length);
-	assert_true(tap.last[1][CONTROL_REPORT].message.report.hold_ns != CONTROL_NO_ECHO);
-	assert_int_equal(tap.last[1][CONTROL_REPORT].message.report.echo_msn, scene.send->msn);
-	{
-		static uint8_t report[DATAGRAM], grant[DATAGRAM];
-		size_t report_length = tap.last[1][CONTROL_REPORT].length;
-		size_t grant_length = tap.last[1][CONTROL_GRANT].length;
-
-		memcpy(report, tap.last[1][CONTROL_REPORT].bytes, report_length);
-		memcpy(grant, tap.last[1][CONTROL_GRANT].bytes, grant_length);
-		scene_shrink(&scene);
-		/* Nothing leaves in the old size, and the grant that was forgotten stays so. */
-		assert_int_equal(
-			gw_stream_put(scene.send, 0, duo->memory[0], DUO_PAYLOAD, duo->mr[0]),
-			-EAGAIN);
-		assert_int_equal(duo->qp[0]->tx.grants_seen, scene.send->msn + 1);
-		duo_say(duo, 1, grant, grant_length);
-		duo_run(duo, 20 * MS);
-		assert_int_equal(duo->qp[0]->tx.grants_seen, scene.send->msn + 1);
-		tap.types[1] = 0;
-		duo_until(duo, 5 * S, scene.recuts == 1);
-		assert_int_equal(payload_of(scene.send), FLOOR);
-		assert_int_equal(gw_recv_status(scene.recv, &status), 0);
-		assert_int_equal(status.payload, FLOOR);
-		say_again(duo, 1, CONTROL_NACK);
-		assert_int_equal(scene.nacks, 1);
-		say_again(duo, 1, CONTROL_SCHEME);
-		assert_int_equal(scene.told_sender, 1);
-		say_again(duo, 0, CONTROL_SCHEME);
-		assert_int_equal(scene.told_receiver, 1);
-		duo_say(duo, 1, probed, probed_length);
-		duo_run(duo, 20 * MS);
-		assert_int_equal(duo->qp[0]->size.proven, FLOOR);
-		/* The packets with these numbers leave once more and are lost: no report of before is about them. */
-		tap.data = true;
-		tap.types[1] = 1u << CONTROL_REPORT;
-		assert_int_equal(gw_stream_put(scene.send, 0, duo->memory[0], UINT64_C(10) * FLOOR,
-					       duo->mr[0]),
-				 0);
-		world_touch(&duo->world, 0);
-		duo_run(duo, 20 * MS);
-		echoed = duo->qp[0]->feedback.echoed;
-		assert_int_equal(duo->qp[0]->feedback.sequence - echoed, 10);
-		duo_say(duo, 1, report, report_length);
-		duo_run(duo, 10 * MS);
-		assert_int_equal(duo->qp[0]->feedback.echoed, echoed);
-		tap.data = false;
-		tap.types[1] = 0;
-	}
+	memcpy(old, tap.last, sizeof(old));
+	assert_int_equal(old[1][CONTROL_SIZE].message.size.kind, CONTROL_SIZE_ARRIVED);
+	assert_int_equal(old[1][CONTROL_SIZE].message.size.payload, DUO_PAYLOAD);
+	assert_int_not_equal(old[1][CONTROL_REPORT].message.report.hold_ns, CONTROL_NO_ECHO);
+	assert_int_equal(old[1][CONTROL_REPORT].message.report.echo_msn, scene.send->msn);
+	scene_shrink(&scene);
+	/* Nothing leaves in the old size, and the grant that was forgotten stays so. */
+	assert_int_equal(gw_stream_put(scene.send, 0, duo->memory[0], DUO_PAYLOAD, duo->mr[0]),
+			 -EAGAIN);
+	assert_int_equal(duo->qp[0]->tx.grants_seen, scene.send->msn + 1);
+	say(duo, 1, &old[1][CONTROL_GRANT]);
+	assert_int_equal(duo->qp[0]->tx.grants_seen, scene.send->msn + 1);
+	tap.types[1] = 0;
+	duo_until(duo, 5 * S, scene.recuts == 1);
+	assert_int_equal(payload_of(scene.send), FLOOR);
+	assert_int_equal(gw_recv_status(scene.recv, &status), 0);
+	assert_int_equal(status.payload, FLOOR);
+	say(duo, 1, &old[1][CONTROL_NACK]);
+	assert_int_equal(scene.nacks, 1);
+	say(duo, 1, &old[1][CONTROL_SCHEME]);
+	assert_int_equal(scene.told_sender, 1);
+	say(duo, 0, &old[0][CONTROL_SCHEME]);
+	assert_int_equal(scene.told_receiver, 1);
+	say(duo, 1, &old[1][CONTROL_SIZE]);
+	assert_int_equal(duo->qp[0]->size.proven, FLOOR);
+	/* Packets with the old numbers leave once more and are lost: no report of before is about them. */
+	tap.data = true;
+	tap.types[1] = 1u << CONTROL_REPORT;
+	assert_int_equal(
+		gw_stream_put(scene.send, 0, duo->memory[0], UINT64_C(10) * FLOOR, duo->mr[0]), 0);
+	world_touch(&duo->world, 0);
+	duo_run(duo, 20 * MS);
+	echoed = duo->qp[0]->feedback.echoed;
+	assert_int_equal(duo->qp[0]->feedback.sequence - echoed, 10);
+	say(duo, 1, &old[1][CONTROL_REPORT]);
+	assert_int_equal(duo->qp[0]->feedback.echoed, echoed);
+	tap.data = false;
+	tap.types[1] = 0;
 	/* The receive behind it was granted anew. */
 	assert_int_equal(gw_send_post(duo->qp[0],
 				      &(struct gw_send_attr){ .addr = duo->memory[0],
@@ -448,40 +418,6 @@ static void landed_bytes_only(void **state)
 	duo_close(&duo);
 }
 
-/* Many grants at once fit packets that every path carries. */
-static void control_fits_the_floor(void **state)
-{
-	struct duo_attr attr = path();
-	struct gw_recv *recvs[64];
-	struct gw_send *sends[64];
-	struct duo duo;
-
-	(void)state;
-	attr.qp.slots = 64;
-	attr.host.queue = 0;
-	attr.link.rate_bps = 1000000000;
-	attr.path_payload = FLOOR;
-	duo_open(&duo, &attr);
-	for (unsigned i = 0; i < 64; i++)
-		recvs[i] = duo_recv(&duo, 100);
-	for (unsigned i = 0; i < 64; i++)
-		assert_int_equal(gw_send_post(duo.qp[0],
-					      &(struct gw_send_attr){ .addr = duo.memory[0],
-								      .length = 100,
-								      .mr = duo.mr[0] },
-					      &sends[i]),
-				 0);
-	world_touch(&duo.world, 0);
-	for (unsigned i = 0; i < 64; i++) {
-		struct gw_recv_status status = { 0 };
-
-		duo_until(&duo, LIMIT,
-			  !gw_recv_status(recvs[i], &status) && status.flags & GW_RECV_FULL);
-		gw_send_close(sends[i]);
-	}
-	duo_close(&duo);
-}
-
 /* ---- the sender ------------------------------------------------------------------------------------------------ */
 
 /* A one-shot send goes on with the first byte that has not left: the hole ends there. */
@@ -525,115 +461,6 @@ static void one_shot_leaves_nothing_out(void **state)
 	duo_close(&duo);
 }
 
-/* Where nothing is answered nothing is known of sizes. */
-static void outage_is_no_black_hole(void **state)
-{
-	(void)state;
-	for (int from = 0; from < 2; from++) {
-		struct duo_attr attr = path();
-		struct duo_transfer transfer;
-		struct duo duo;
-
-		open_tapped(&duo, &attr);
-		duo_start(&duo, LENGTH, &transfer);
-		duo_run(&duo, 60 * MS);
-		duo_link(&duo, from)->down = true;
-		duo_run(&duo, 3 * S);
-		duo_link(&duo, from)->down = false;
-		duo_finish(&transfer, LIMIT);
-		assert_int_equal(duo_counter(&duo, 0, "payload_cuts"), 0);
-		duo_close(&duo);
-	}
-}
-
-static bool doubted;
-
-static void watch(struct duo *duo)
-{
-	doubted |= duo->qp[0]->size.state == SIZE_DOUBTED;
-}
-
-/* Data is lost, probes of its size arrive, all of them or the third: nothing is wrong with the size. */
-static void one_large_probe_is_enough(void **state)
-{
-	(void)state;
-	for (uint32_t lost = 0; lost <= 2; lost++) {
-		struct duo_attr attr = path();
-		struct gw_send *send;
-		struct duo duo;
-
-		open_tapped(&duo, &attr);
-		duo.each_step = watch;
-		doubted = false;
-		tap.data = true;
-		duo_recv(&duo, 1500001);
-		assert_int_equal(gw_send_post(duo.qp[0],
-					      &(struct gw_send_attr){ .addr = duo.memory[0],
-								      .length = 1500001,
-								      .mr = duo.mr[0] },
-					      &send),
-				 0);
-		world_touch(&duo.world, 0);
-		duo_until(&duo, LIMIT, doubted);
-		tap.probes = lost;
-		duo_until(&duo, LIMIT, duo.qp[0]->size.state != SIZE_DOUBTED);
-		assert_int_equal(duo.qp[0]->size.state, SIZE_SETTLED);
-		duo_run(&duo, 3 * S);
-		assert_int_equal(duo_counter(&duo, 0, "payload_cuts"), 0);
-		gw_send_close(send);
-		duo_close(&duo);
-	}
-}
-
-/* A path that carried little is tried again later. */
-static void grows_later(void **state)
-{
-	struct duo_attr attr = path();
-	struct duo duo;
-
-	(void)state;
-	attr.path_payload = MIDDLE;
-	duo_open(&duo, &attr);
-	carry(&duo, LENGTH);
-	duo_run(&duo, 5 * S);
-	carry(&duo, LENGTH);
-	assert_int_equal(duo_estimate(&duo, 0).payload_send, MIDDLE);
-	sim_path_payload(duo.world.sim, 0);
-	for (int i = 0; i < 12; i++) {
-		duo_run(&duo, 10 * S);
-		carry(&duo, LENGTH);
-	}
-	assert_int_equal(duo_estimate(&duo, 0).payload_send, DUO_PAYLOAD);
-	duo_close(&duo);
-}
-
-/* A lane that carries less: one of two makes the packets of both small, one of four is not used. */
-static void lanes_differ(void **state)
-{
-	static const struct link_attr lanes[FABRIC_LANES_MAX];
-
-	(void)state;
-	for (uint32_t count = 2; count <= 4; count += 2) {
-		struct duo_attr attr = path();
-		struct duo duo;
-
-		attr.host.lanes = count;
-		attr.lanes = lanes;
-		memset(&tap, 0, sizeof(tap));
-		tap.lane = 1;
-		tap.lane_payload = MIDDLE;
-		duo_open(&duo, &attr);
-		duo.lose_control = lose_control;
-		carry(&duo, LENGTH);
-		duo_run(&duo, 5 * S);
-		carry(&duo, LENGTH);
-		assert_int_equal(duo_estimate(&duo, 0).payload_send,
-				 count == 2 ? MIDDLE : DUO_PAYLOAD);
-		assert_int_equal(duo_counter(&duo, 0, "lanes_retired"), count == 4);
-		duo_close(&duo);
-	}
-}
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -641,12 +468,7 @@ int main(void)
 		cmocka_unit_test(sizes_that_cannot_be),
 		cmocka_unit_test(opens_after_the_cut),
 		cmocka_unit_test(landed_bytes_only),
-		cmocka_unit_test(control_fits_the_floor),
 		cmocka_unit_test(one_shot_leaves_nothing_out),
-		cmocka_unit_test(outage_is_no_black_hole),
-		cmocka_unit_test(one_large_probe_is_enough),
-		cmocka_unit_test(grows_later),
-		cmocka_unit_test(lanes_differ),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
