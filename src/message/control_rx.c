@@ -9,7 +9,7 @@
 #include <errno.h>
 
 #include "base/serial.h"
-#include "message/state.h"
+#include "message/trace.h"
 
 #define WINDOW_MAX (1u << 24)
 
@@ -314,6 +314,8 @@ static void take_message(struct gw_qp *qp, const uint8_t *bytes, size_t length)
 
 void control_received(struct gw_qp *qp, const uint8_t *bytes, uint32_t length)
 {
+	if (trace_is_on())
+		trace_datagram(qp, "rx", bytes, length);
 	while (qp->state == QP_CONNECTED) {
 		int first = control_first(bytes, length);
 

@@ -15,7 +15,7 @@
 
 #include "base/serial.h"
 #include "constants/protocol.h"
-#include "message/state.h"
+#include "message/trace.h"
 
 struct sent_record {
 	uint32_t msn;
@@ -149,9 +149,14 @@ uint32_t feedback_allow(struct gw_qp *qp, uint32_t payload, uint32_t want)
 		if (!want && in_flight && f->gate_at == NEVER) {
 			if (f->stall_at == NEVER)
 				f->stall_at = qp->ctx->now + stall_ns(qp);
-			/* Its window may be smaller than what pays for a report: ask for one. */
-			if (!f->probes_unanswered)
+			/* Its window may be smaller than what pays for a report: ask for one, but not each time that
+			 * a round trip of microseconds brings an answer. */
+			if (qp->ctx->now < f->asked_ns + REPORT_DELAY_MIN_NS) {
+				f->gate_at = f->asked_ns + REPORT_DELAY_MIN_NS;
+			} else if (!f->probes_unanswered) {
+				f->asked_ns = qp->ctx->now;
 				qp_owe(qp, OWE_PROBE);
+			}
 		}
 	}
 	return want;
@@ -188,6 +193,7 @@ void feedback_stalled(struct gw_qp *qp)
 	struct feedback *f = &qp->feedback;
 
 	count(qp->ctx, COUNT_STALLS);
+	TRACE_QP(qp, "stall in_flight=%u", f->sequence - f->echoed);
 	if (++f->stalls >= STALLS_DOUBT && qp->path)
 		path_stalled(qp->path);
 	f->echoed = f->sequence;

@@ -12,6 +12,7 @@
 #include "base/zero.h"
 #include "constants/protocol.h"
 #include "message/info.h"
+#include "message/trace.h"
 
 #define DEFAULT_CHUNK_PACKETS	16
 #define DEFAULT_SLOTS		64
@@ -320,6 +321,7 @@ void qp_gone(struct gw_qp *qp, int status)
 {
 	if (qp->state == QP_GONE)
 		return;
+	TRACE_QP(qp, "gone status=%d", status);
 	silence(qp, status);
 	list_add_tail(&qp->ctx->gone, &qp->data_link);
 	end_requests(qp, status, false);

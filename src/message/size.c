@@ -27,7 +27,7 @@
 
 #include "base/log.h"
 #include "message/info.h"
-#include "message/state.h"
+#include "message/trace.h"
 
 #define PROBE_ROUNDS  5
 #define CUT_ROUNDS    3
@@ -81,8 +81,10 @@ void size_connect(struct gw_qp *qp, const struct peer_info *info)
 
 static void start(struct gw_qp *qp, enum size_state state)
 {
+	static const char *const names[] = { "idle", "probing", "doubted", "cutting", "settled" };
 	struct size *s = &qp->size;
 
+	TRACE_QP(qp, "size %s proven=%u", names[state], s->proven);
 	s->state = (uint8_t)state;
 	s->rounds = s->backoff = 0;
 	s->answered = false;
@@ -133,6 +135,7 @@ static void settle(struct gw_qp *qp)
 {
 	struct size *s = &qp->size;
 
+	TRACE_QP(qp, "size settled proven=%u ceiling=%u", s->proven, s->ceiling);
 	s->state = SIZE_SETTLED;
 	s->unheard = 0;
 	s->at = NEVER;
