@@ -72,7 +72,7 @@ static int explain_context(struct report *report, const struct options *options,
 			"UDP port %u of %s is held by a program that does not share it; choose another with --udp-port",
 			port, local);
 	return report_fail(report, error, "cannot open the fabric on %s, UDP port %u: %s", local,
-			   port, strerror(-error));
+			   port, gw_context_error(NULL));
 }
 
 int session_open_context(struct report *report, const struct options *options, const char *local,

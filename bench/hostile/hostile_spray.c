@@ -27,7 +27,7 @@
 
 struct way {
 	int fd;
-	union address to;
+	union socket_address to;
 	struct icrc_flow flow;
 };
 
@@ -357,7 +357,7 @@ static const struct kind kinds[] = {
 
 static void open_stranger(struct spray *spray, struct way *way, const char *address)
 {
-	union address from = { .v4 = { .sin_family = AF_INET } };
+	union socket_address from = { .v4 = { .sin_family = AF_INET } };
 	socklen_t length = sizeof(from.v4);
 	int discover = IP_PMTUDISC_DO;
 

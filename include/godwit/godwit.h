@@ -77,6 +77,7 @@ struct gw_context_attr {
  * -ENODEV         no such RDMA device, or no port of it is up
  * -ENOTSUP        built without libibverbs; a device without RoCE v2; faults where they cannot be made
  * -ENOMEM, -ENOBUFS
+ * gw_context_error(NULL) has the reason in a sentence.
  */
 GW_API int gw_context_open(const struct gw_context_attr *attr, struct gw_context **out);
 
@@ -113,7 +114,8 @@ GW_API int gw_wait(struct gw_context *ctx, uint64_t timeout_ns);
 /* The context's clock: monotonic nanoseconds, virtual ones in simulation. */
 GW_API uint64_t gw_now_ns(const struct gw_context *ctx);
 
-/* Why the last call on this context failed, in a sentence for a person; "" when there is nothing to add to the errno. */
+/* Why the last call on this context failed, in a sentence for a person; "" when there is nothing to add to the errno. With
+ * NULL: why the last gw_context_open() of this thread failed. */
 GW_API const char *gw_context_error(const struct gw_context *ctx);
 
 /* Counters, by index; their names are stable and fit JSON and Prometheus. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The bytes of an address; see address.h. A peer sent them: nothing is believed that was not looked at. */
+/* The bytes of an address; see address.h. A peer sent them, so that every field is checked. */
 #include <errno.h>
 #include <string.h>
 

@@ -2,13 +2,22 @@
 /*
  * fabric.h: what the message layer asks of a network.
  *
- * A fabric moves single packets: data packets that land in a peer's exposed memory and raise an event there, and control
- * datagrams. It promises nothing about arrival or order. It does promise placement: a data packet lands only where a
- * live window allows, whole, at the place its packet number names, before its event is seen; and once a window's fence
- * is done nothing of it lands again.
+ * A fabric moves single packets: data packets, which land in memory that their receiver has exposed and raise an event
+ * there, and control datagrams. It promises nothing about arrival, order or number of copies. It does promise placement:
+ * a data packet lands only in an open window of its queue pair, whole, at the place that its packet number names, and
+ * before its event is seen; and nothing lands in a window after its FABRIC_FENCED or FABRIC_EXPOSE_FAILED.
  *
- * One implementation a folder, behind an ops table: roce/ (UDP sockets), sim/ (virtual time), verbs/ (libibverbs).
- * A fabric belongs to one thread. Only its own clock is read, through now_ns: the layers above are handed the time.
+ * A *window* here is memory of the receiver, exposed under a slot, a generation and a key. Its life:
+ *
+ *	expose()   accepted: the fabric begins to open it
+ *	           -> FABRIC_EXPOSE_FAILED: it cannot be opened; the slot is free
+ *	           -> FABRIC_EXPOSED: it is open; its key may be given to the peer
+ *	fence()    the fabric begins to close it; packets may still land and raise FABRIC_DATA
+ *	           -> FABRIC_FENCED: it is closed, all events of its packets were seen, and the slot is free
+ *
+ * There is one implementation a folder, behind an ops table: roce/ (UDP sockets), verbs/ (libibverbs), sim/ (virtual
+ * time). A fabric and all that was made from it belong to one thread. Calls return 0 or a count, or -errno;
+ * out-parameters are set only on success. Times are those of now_ns(), in nanoseconds.
  */
 #ifndef FABRIC_FABRIC_H
 #define FABRIC_FABRIC_H
@@ -22,16 +31,16 @@ struct fabric_qp;
 struct fabric_mr;
 struct fabric_group;
 
-/* The longest address blob any fabric needs: it has to fit a struct gw_qp_info beside the message layer's part. */
+/* Bytes of the longest address that any fabric needs: a struct gw_qp_info holds it beside the message layer's part. */
 #define FABRIC_ADDRESS_MAX 64
 
-/* Ways to one peer at most. */
+/* Lanes to one peer at most: different source ports or queue pairs, which networks spread over their paths. */
 #define FABRIC_LANES_MAX 8
 
-/* Events handed over by one poll at most. */
+/* Events that one poll returns at most. */
 #define FABRIC_EVENTS 128
 
-/* How a 32-bit immediate names a packet: slot in the high bits, then packet, then user bits. */
+/* How a 32-bit immediate names a packet: slot in the high bits, then packet number, then user bits. */
 struct fabric_split {
 	uint8_t slot_bits;
 	uint8_t packet_bits;
@@ -66,41 +75,57 @@ static inline uint32_t fabric_imm_user(const struct fabric_split *split, uint32_
 
 #define FABRIC_RUNGS 4
 
+/* What an endpoint can do; fixed once it is open. */
 struct fabric_caps {
-	uint32_t max_payload; /* largest data packet, a multiple of 4 */
-	uint32_t max_control; /* largest control datagram */
-	uint32_t window;      /* packets the receive side can hold for all queue pairs together */
-	uint64_t
-		lifetime_ns; /* how long a (slot, generation) must rest; 0 where keys alone tell stale packets */
+	/* Data in the largest data packet, bytes; a multiple of 4. */
+	uint32_t max_payload;
+	/* Bytes of the largest control datagram. */
+	uint32_t max_control;
+	/* Packets that the receive side can hold for all queue pairs together. */
+	uint32_t window;
+	/* Time that a (slot, generation) must not be exposed again after its fence; 0 where keys alone tell stale packets. */
+	uint64_t lifetime_ns;
 	/* Payloads smaller than max_payload that are worth trying, descending; 0 ends them. The last one is what every path
 	 * carries. None where the fabric knows what its path carries: then packets have one size. */
 	uint32_t rungs[FABRIC_RUNGS];
-	uint32_t
-		probe_extra; /* what a control datagram lacks, on the wire, to a data packet of its length */
-	uint32_t lanes;	    /* ways to one peer; 0 counts as 1 */
-	uint32_t max_group; /* largest multicast packet; 0: there is none */
-	bool copies;	    /* write() is done with the memory when it returns */
-	/* User bits of the immediate to spend on the generation: for fabrics whose events cannot tell it otherwise. */
+	/* Bytes that a control datagram has on the wire less than a data packet with as many bytes of data. */
+	uint32_t probe_extra;
+	/* Lanes to one peer; 0 counts as 1. */
+	uint32_t lanes;
+	/* Data in the largest multicast packet, bytes; 0: there is no multicast. */
+	uint32_t max_group;
+	/* Whether write() is done with the memory when it returns; else FABRIC_SENT tells. */
+	bool copies;
+	/* User bits of the immediate that have to carry the generation: for fabrics whose FABRIC_DATA does not tell it. */
 	uint8_t generation_bits;
 };
 
 struct fabric_qp_attr {
-	void *user; /* comes back in every event */
+	/* Comes back in every event of the queue pair. */
+	void *user;
 	struct fabric_split split;
+	/* Slots that windows may be exposed under: 0 to slots - 1. */
 	uint32_t slots;
 };
 
+/* One data packet. */
 struct fabric_write {
 	const uint8_t *data;
-	struct fabric_mr *mr; /* that holds the data */
+	/* Registration that covers the data. */
+	struct fabric_mr *mr;
+	/* Bytes of data. */
 	uint32_t length;
-	uint32_t packet; /* its number; with the slot and user bits it makes the immediate */
+	/* Packet number; with the slot and the user bits it makes the immediate. */
+	uint32_t packet;
+	/* User bits of the immediate. */
 	uint32_t user;
-	bool again;  /* sent before: of interest to whoever watches, not to the network */
-	uint64_t va; /* where it goes, in the window's own addresses */
+	/* Whether this packet was sent before: for those who watch a simulation, not for the network. */
+	bool again;
+	/* Address of its place, as the window counts addresses (exposed.va for the first byte). */
+	uint64_t va;
 };
 
-/* The window a batch of writes goes into, as its owner described it. */
+/* The peer's window that writes go into, as its owner described it. */
 struct fabric_target {
 	uint32_t slot;
 	uint32_t generation;
@@ -108,177 +133,259 @@ struct fabric_target {
 };
 
 enum fabric_event_type {
-	FABRIC_DATA,	/* a packet landed */
-	FABRIC_CONTROL, /* a datagram arrived; its bytes live until the next poll */
-	FABRIC_EXPOSED, /* a window is open: its key may be given away */
-	FABRIC_FENCED,	/* nothing lands there any more */
-	FABRIC_CNP,	/* the peer sees marks on our packets */
-	FABRIC_SENT,	/* `count` more writes are done with their memory (where !caps.copies) */
-	FABRIC_GROUP,	/* a member's packet arrived; its bytes live until the next poll */
+	/* A packet landed. */
+	FABRIC_DATA,
+	/* A control datagram arrived. */
+	FABRIC_CONTROL,
+	/* A window is open: its key may be given to the peer. */
+	FABRIC_EXPOSED,
+	/* A window that expose() accepted cannot be opened. The slot counts as fenced: nothing ever lands there, the memory
+	 * is the caller's again, fence() answers -ENOENT, and no FABRIC_FENCED follows. */
+	FABRIC_EXPOSE_FAILED,
+	/* A window is closed: nothing lands there any more, and every FABRIC_DATA of it was seen. */
+	FABRIC_FENCED,
+	/* The peer received packets of ours that a queue on the way had marked (congestion notification). */
+	FABRIC_CNP,
+	/* Writes, in the order of writing, are done with their memory; only where !caps.copies. */
+	FABRIC_SENT,
+	/* A packet of a multicast group arrived. */
+	FABRIC_GROUP,
 };
 
 struct fabric_event {
 	enum fabric_event_type type;
+	/* FABRIC_DATA: lane that the packet came by. */
 	uint8_t lane;
+	/* FABRIC_DATA, FABRIC_CONTROL: whether a queue on the way had marked the packet; false where that cannot be seen. */
 	bool ce;
-	void *user; /* of the queue pair, or the group */
-	uint64_t
-		at_ns; /* when it arrived, where that is known better than by when it was polled; else 0 */
+	/* `user` of the queue pair's attributes, or of the group's. */
+	void *user;
+	/* Time of arrival where it is known better than by the time of the poll; else 0. */
+	uint64_t at_ns;
+	/* FABRIC_DATA, FABRIC_EXPOSED, FABRIC_EXPOSE_FAILED, FABRIC_FENCED, FABRIC_GROUP: the slot. */
 	uint32_t slot;
+	/* The window's generation; not told by a FABRIC_DATA where caps.generation_bits is not 0. */
 	uint32_t generation;
 	union {
+		/* FABRIC_DATA */
 		struct {
 			uint32_t packet;
+			/* Bytes of data. */
 			uint32_t length;
 			uint32_t user_bits;
 		} data;
+		/* FABRIC_CONTROL; the bytes are readable until the next poll. */
 		struct {
 			const uint8_t *bytes;
 			uint32_t length;
 		} control;
+		/* FABRIC_EXPOSED */
 		struct {
+			/* Address that the peer has to use for the first byte. */
 			uint64_t va;
 			uint32_t rkey;
 		} exposed;
+		/* FABRIC_EXPOSE_FAILED: the reason, -errno. */
+		int status;
+		/* FABRIC_GROUP; the bytes are readable until the next poll. */
 		struct {
 			const uint8_t *bytes;
 			uint32_t length;
 			uint32_t packet;
 			uint32_t user_bits;
-			uint32_t source; /* the number that its sender sends under */
+			/* Queue pair number that the sender sends under. */
+			uint32_t source;
 		} group;
+		/* FABRIC_SENT: how many writes. */
 		uint32_t count;
 	};
 };
 
-/*
- * Multicast: one packet for all members of a group. Nobody places such packets: each member is told what arrived, and
- * copies. Nothing is promised, as ever; what a member sends itself it does not hear.
- */
+/* Multicast: a packet sent to a group is copied by the network to all members but its sender. It is placed nowhere: each
+ * member gets its bytes in a FABRIC_GROUP. Arrival, order and number of copies are not promised. */
 struct fabric_group_attr {
-	void *user;	/* comes back in every event */
-	uint8_t family; /* 4 or 6 */
-	uint8_t ip[16]; /* a multicast address, 4 bytes of it when the family is 4 */
-	uint16_t port;	/* 0: 4791, the only one NICs know */
-	uint32_t qkey;	/* that all members have in common; bit 31 is not theirs to set */
+	/* Comes back in every event of the group. */
+	void *user;
+	/* Address family, 4 or 6. */
+	uint8_t family;
+	/* Multicast address; the first 4 bytes where the family is 4. */
+	uint8_t ip[16];
+	/* UDP port; 0: 4791, the only one that NICs know. */
+	uint16_t port;
+	/* Key that all members have in common; bit 31 has to be 0. */
+	uint32_t qkey;
 	struct fabric_split split;
 };
 
 struct fabric_group_ops {
-	/* -EINVAL: no such group can be; -EAFNOSUPPORT: not of this end's address family; -ENOBUFS: too many. */
+	/* Joins a group: FABRIC_GROUP events follow. -EINVAL: the attributes name no group; -EAFNOSUPPORT: it is not of this
+	 * end's address family; -ENOBUFS: the endpoint is a member of as many as it can be. */
 	int (*join)(struct fabric *fabric, const struct fabric_group_attr *attr,
 		    struct fabric_group **out);
-	/* No event follows; memory that was being read is not any more. */
+	/* Leaves a group. No event of it follows, and memory of its sends is no longer read. */
 	void (*leave)(struct fabric_group *group);
-	/* Sends some of the packets, in order: slot, packet and user bits make the immediate; va is not used. Returns how
-	 * many were taken, 0 when there is no room now or the rate allows no more yet; deadline_ns() tells. */
+	/* Sends packets, in order; slot, packet and user bits make the immediate, `va` and `again` are not used. Returns how
+	 * many were taken. Fewer than asked: there is no room, or the rate allows no more; deadline_ns() says when to try
+	 * again. FABRIC_SENT follows as for write(). */
 	int (*send)(struct fabric_group *group, uint32_t slot, const struct fabric_write *writes,
 		    unsigned count);
 };
 
-/* Names for the counters a fabric keeps; see fabric_counter_name(). */
+/* Counters that a fabric keeps, of packets unless they say otherwise; fabric_counter_name() has their names. */
 enum fabric_counter {
 	FABRIC_TX_DATA,
 	FABRIC_TX_CONTROL,
+	/* Bytes sent, transport headers included where software builds them. */
 	FABRIC_TX_BYTES,
 	FABRIC_RX_DATA,
 	FABRIC_RX_CONTROL,
 	FABRIC_RX_BYTES,
-	FABRIC_RX_CE,  /* data that a queue on the way marked */
-	FABRIC_RX_CNP, /* notices that a receiver saw such marks */
+	/* Data that a queue on the way had marked. */
+	FABRIC_RX_CE,
+	/* Congestion notifications received, and sent. */
+	FABRIC_RX_CNP,
 	FABRIC_TX_CNP,
-	FABRIC_RX_FORWARDED,  /* handed on to the process they were for */
-	FABRIC_RX_STEERED,    /* times that a shared port was put in order */
-	FABRIC_UNGUARDED,     /* queue pairs that agreed to leave out the ICRC */
-	FABRIC_FAULT_DROPPED, /* by fault injection */
+	/* Packets handed on to the process that they were for, which shares the port. */
+	FABRIC_RX_FORWARDED,
+	/* Times that the steering of a shared port was repaired. */
+	FABRIC_RX_STEERED,
+	/* Queue pairs that agreed with their peer to leave out the ICRC. */
+	FABRIC_UNGUARDED,
+	/* Packets that fault injection dropped, duplicated, and held back. */
+	FABRIC_FAULT_DROPPED,
 	FABRIC_FAULT_DUPLICATED,
 	FABRIC_FAULT_REORDERED,
-	FABRIC_TX_BUSY,	       /* the network took nothing just then */
-	FABRIC_TX_ERRORS,      /* packets the host refused to send: no route, a firewall */
-	FABRIC_DROP_OVERRUN,   /* receiver too slow: the kernel or the queue dropped */
-	FABRIC_DROP_MALFORMED, /* not a RoCEv2 packet */
-	FABRIC_DROP_VERSION,   /* of the transport header */
+	/* Sends that found no room. */
+	FABRIC_TX_BUSY,
+	/* Packets that the host refused to send, which counts as loss: no route, a firewall, no memory. */
+	FABRIC_TX_ERRORS,
+	/* Packets dropped for want of room at the receiver: it was too slow. */
+	FABRIC_DROP_OVERRUN,
+	/* Not a RoCEv2 packet. */
+	FABRIC_DROP_MALFORMED,
+	/* Another version of the transport header. */
+	FABRIC_DROP_VERSION,
 	FABRIC_DROP_ICRC,
-	FABRIC_DROP_OPCODE,	 /* RoCEv2, but nothing we take */
-	FABRIC_DROP_MULTIPACKET, /* first, middle or last of a longer UC message */
-	FABRIC_DROP_QPN,	 /* no such queue pair here */
-	FABRIC_DROP_STRANGER,	 /* not from the connected peer */
+	/* A RoCEv2 packet of a kind that is not used here. */
+	FABRIC_DROP_OPCODE,
+	/* First, middle or last packet of a longer UC message. */
+	FABRIC_DROP_MULTIPACKET,
+	/* No such queue pair here. */
+	FABRIC_DROP_QPN,
+	/* Not from the connected peer. */
+	FABRIC_DROP_STRANGER,
 	FABRIC_DROP_QKEY,
-	FABRIC_DROP_SLOT,   /* no window there */
-	FABRIC_DROP_RKEY,   /* a window, but not with this key: stale or forged */
-	FABRIC_DROP_OFFSET, /* outside the window or not where its packet number says */
+	/* No window under this slot. */
+	FABRIC_DROP_SLOT,
+	/* A window, but another key: the packet is stale or forged. */
+	FABRIC_DROP_RKEY,
+	/* Outside the window, or not where its packet number says. */
+	FABRIC_DROP_OFFSET,
+	/* No data, or more than a packet of this window holds. */
 	FABRIC_DROP_LENGTH,
-	FABRIC_QP_HEALED, /* a NIC's queue pair fell into error and was set up anew */
+	/* Times that a NIC's queue pair fell into error and was set up again. */
+	FABRIC_QP_HEALED,
 	FABRIC_COUNTERS,
 };
 
+/* The counter's stable name; null past the last. */
 const char *fabric_counter_name(enum fabric_counter counter);
 
 struct fabric_ops {
 	const char *name;
-	const char *wire; /* what it speaks, where others speak it too; null: its own name */
+	/* Name of the wire format where other fabrics speak it too; null: `name`. */
+	const char *wire;
+
+	/* Closes the endpoint with all its queue pairs and groups. No event follows, nothing lands and no memory is read
+	 * afterwards. */
 	void (*close)(struct fabric *fabric);
+	/* The time: monotonic nanoseconds. */
 	uint64_t (*now_ns)(const struct fabric *fabric);
+	/* Fills the buffer with random bytes that nobody can guess. */
 	int (*entropy)(struct fabric *fabric, void *buffer, size_t length);
 
+	/* Registers memory that is sent from or exposed. -ENOMEM, or as the device answers; `error` says why. */
 	int (*mr_register)(struct fabric *fabric, void *addr, size_t length,
 			   struct fabric_mr **out);
-	/* Memory that only the NIC can reach; `addr` is what requests call it. Null where the processor places packets. */
+	/* Registers memory that only the device can reach, by its dma-buf; `addr` is what writes and windows call the byte at
+	 * `offset`. Null where the processor places packets. */
 	int (*mr_register_dmabuf)(struct fabric *fabric, int fd, uint64_t offset, size_t length,
 				  void *addr, struct fabric_mr **out);
+	/* Ends a registration. No window may be open there and no write under way. */
 	void (*mr_deregister)(struct fabric *fabric, struct fabric_mr *mr);
 
+	/* Makes a queue pair, which sends and receives nothing before it is connected. */
 	int (*qp_create)(struct fabric *fabric, const struct fabric_qp_attr *attr,
 			 struct fabric_qp **out);
-	void (*qp_destroy)(
-		struct fabric_qp *qp); /* implies a fence of everything; no event follows */
-	/* What a peer needs; returns its length, at most FABRIC_ADDRESS_MAX. */
+	/* Closes all windows of the queue pair at once and forgets its writes. No event follows, nothing lands and no memory
+	 * is read afterwards. */
+	void (*qp_destroy)(struct fabric_qp *qp);
+	/* Writes what a peer needs to connect; returns its length, at most FABRIC_ADDRESS_MAX. */
 	size_t (*qp_address)(const struct fabric_qp *qp, uint8_t *out);
+	/* Connects to the peer with this address, for data packets of up to `payload` bytes. -EINVAL: the address is
+	 * malformed; -EPROTONOSUPPORT: the two ends cannot talk, and `error` says why; -ENETUNREACH; -EMSGSIZE: the payload is
+	 * larger than one of the ends carries. */
 	int (*qp_connect)(struct fabric_qp *qp, const uint8_t *address, size_t length,
 			  uint32_t payload);
 
-	/* The peer's address for a person; null where there is none to give. */
+	/* Writes the peer's address for a person. Null where there is none to give. */
 	void (*qp_peer)(const struct fabric_qp *qp, char *text, size_t size);
 
-	/* The key under which this slot will be exposed for the first time, at address 0 and at once. Null, or an error,
-	 * where keys are the hardware's to choose. */
+	/* Chooses the key under which this slot will be exposed for the first time: that window is open, at address 0, when
+	 * expose() returns. Null, or -EOPNOTSUPP, where the hardware chooses the keys. */
 	int (*promise)(struct fabric_qp *qp, uint32_t slot, uint32_t *rkey);
-	/* Opens `length` bytes at `addr` to the peer as (slot, generation) under a fresh key: FABRIC_EXPOSED. A full packet
-	 * has `payload` bytes: packet i lands at i * payload. */
+	/*
+	 * Begins to open `length` bytes at `addr` to the peer as (slot, generation), under a fresh key, in packets of `payload`
+	 * bytes: packet i lands at i * payload. One event follows:
+	 * FABRIC_EXPOSED, or FABRIC_EXPOSE_FAILED when the window cannot be opened after all.
+	 * -EAGAIN: there is no window free, and some other one is still to be fenced: try again then.
+	 * -EBUSY: the slot is exposed already.
+	 */
 	int (*expose)(struct fabric_qp *qp, uint32_t slot, uint32_t generation,
 		      struct fabric_mr *mr, void *addr, uint64_t length, uint32_t payload);
 	/* Changes an open slot to packets of `payload` bytes, a new generation and a fresh key, at once and without an event:
 	 * nothing sent under the old key lands any more. Null where there are no rungs. */
 	int (*recut)(struct fabric_qp *qp, uint32_t slot, uint32_t generation, uint32_t payload,
 		     uint32_t *rkey);
-	/* Closes it: FABRIC_FENCED. */
+	/* Begins to close a window after its FABRIC_EXPOSED: FABRIC_FENCED follows. -ENOENT: the slot is not exposed. */
 	int (*fence)(struct fabric_qp *qp, uint32_t slot);
 
-	/* Sends some of the writes, in order; returns how many were taken, 0 when the network has no room now. */
+	/* Sends data packets, in order, by this lane. Returns how many were taken; fewer than asked when there is no room:
+	 * wait() then also returns when there is some. Where !caps.copies the data has to stay as it is until FABRIC_SENT. A
+	 * packet that the host refuses to send counts as taken, and is lost. */
 	int (*write)(struct fabric_qp *qp, unsigned lane, const struct fabric_target *target,
 		     const struct fabric_write *writes, unsigned count);
-	/* -EAGAIN when there is no room now. */
+	/* How many packets with this many bytes of data the fabric sends at the price of one: write() is best called with a
+	 * multiple of that. Null where it makes no difference. */
+	unsigned (*batch)(const struct fabric_qp *qp, uint32_t payload);
+	/* Sends one datagram, at most caps.max_control bytes; they are copied. -EAGAIN: there is no room; nobody is woken when
+	 * there is, so that the caller repeats by a timer what matters. */
 	int (*control)(struct fabric_qp *qp, const void *data, size_t length);
-	/* Control leaves by this lane from now on, in place of the first. Null where it takes no lanes. */
+	/* Control leaves by this lane from now on, in place of the first. Null where control has one way only. */
 	void (*control_by)(struct fabric_qp *qp, unsigned lane);
 
-	/* Fills events, at most FABRIC_EVENTS; returns how many. */
+	/* Does what is due and fills in events, at most FABRIC_EVENTS; returns how many. One call does a bounded amount of
+	 * work; there may be more to do at once. */
 	int (*poll)(struct fabric *fabric, struct fabric_event *events);
-	/* When it wants to be polled again even if nothing arrives; UINT64_MAX: never. */
+	/* When poll() has to be called even if nothing arrives: 0 for now, UINT64_MAX for never. */
 	uint64_t (*deadline_ns)(const struct fabric *fabric);
-	/* Sleeps until there is something to poll or until the time; 0, or -EINTR. */
+	/* Sleeps until there is something to poll, until a write that found no room may be tried again, or until this time.
+	 * 0, or -EINTR. -ENOTSUP where time is virtual. */
 	int (*wait)(struct fabric *fabric, uint64_t until_ns);
-	const struct fabric_group_ops *group; /* null where there is no multicast */
+
+	/* Null where there is no multicast. */
+	const struct fabric_group_ops *group;
 };
 
 struct fabric {
 	const struct fabric_ops *ops;
 	struct fabric_caps caps;
 	uint64_t counters[FABRIC_COUNTERS];
-	char error[192]; /* why the last call failed, when there is more to say than its errno */
+	/* Why the last call failed, in a sentence, where there is more to say than its errno. */
+	char error[192];
 };
 
-/* Fabrics that speak the same can be connected. */
+/* Name of the wire format: two fabrics with the same one can be connected. */
 static inline const char *fabric_wire(const struct fabric *fabric)
 {
 	return fabric->ops->wire ? fabric->ops->wire : fabric->ops->name;

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Which fabric a name means, and what the fabrics' counters are called. */
+/* Opens a fabric by its name; the names of the counters. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/log.h"
 #include "fabric/open.h"
+#include "fabric/refuse.h"
 #include "fabric/roce/interface.h"
 #include "fabric/roce/roce.h"
 #include "fabric/verbs/verbs.h"
@@ -56,7 +57,7 @@ static bool probability(double p)
 	return p >= 0 && p <= 1;
 }
 
-/* Whether `where` asks for the one port that RDMA devices know. */
+/* Whether `where` has the UDP port that RDMA devices use. */
 static bool usual_port(const char *where)
 {
 	const char *at = strchr(where, '@');
@@ -70,15 +71,16 @@ static int open_roce(const char *where, const struct fabric_options *options, st
 	int error = interface_resolve(where, address);
 
 	if (error == -EADDRNOTAVAIL)
-		log_error("roce:%s: this interface has no IP address", where);
+		return open_refuse(LOG_LEVEL_ERROR, error,
+				   "roce:%s: this interface has no IP address", where);
 	if (error)
-		return error;
-	if (usual_port(address) && interface_owner(SYSFS, address, device, sizeof(device))) {
-		log_error(
+		return open_refuse(LOG_LEVEL_ERROR, error, "roce:%.100s: %s", where,
+				   error == -EINVAL ? "too long for an address" : strerror(-error));
+	if (usual_port(address) && interface_owner(SYSFS, address, device, sizeof(device)))
+		return open_refuse(
+			LOG_LEVEL_ERROR, -EADDRINUSE,
 			"roce:%s: RDMA device %s takes UDP port 4791 of this address before any socket sees it; use verbs:%s, or another port (roce:ADDRESS@4792) between user-space ends",
 			where, device, device);
-		return -EADDRINUSE;
-	}
 	return roce_open(address, options, out);
 }
 
@@ -86,15 +88,15 @@ static int open_verbs(const char *where, const struct fabric_options *options, s
 {
 	char name[VERBS_NAME_MAX];
 
-	if (fabric_faulty(options->faults)) {
-		log_error(
+	if (fabric_faulty(options->faults))
+		return open_refuse(
+			LOG_LEVEL_ERROR, -ENOTSUP,
 			"verbs:%s: faults on purpose are made in user space only: use roce:ADDRESS",
 			where);
-		return -ENOTSUP;
-	}
-	/* What the name itself says holds. */
+	/* Options that the name itself gives take precedence. */
 	if (strlen(where) + 64 > sizeof(name))
-		return -EINVAL;
+		return open_refuse(LOG_LEVEL_ERROR, -EINVAL,
+				   "verbs:%.100s...: too long for a device's name", where);
 	snprintf(name, sizeof(name), "%s", where);
 	if (options->lanes && !strstr(where, ",lanes="))
 		snprintf(name + strlen(name), sizeof(name) - strlen(name), ",lanes=%u",
@@ -127,12 +129,11 @@ static int open_auto(const struct fabric_options *options, struct fabric **out)
 		why = "the RDMA device did not open";
 	}
 	error = interface_usual(SYSFS, address);
-	if (error) {
-		log_error(
+	if (error)
+		return open_refuse(
+			LOG_LEVEL_ERROR, error,
 			"auto: no fabric: %s, and no interface that is up has an IP address whose UDP port 4791 is free for user space",
 			why);
-		return error;
-	}
 	log_info("auto: roce:%s, in user space, for %s", address, why);
 	return roce_open(address, options, out);
 }
@@ -147,16 +148,23 @@ int fabric_open(const char *name, const struct fabric_options *options, struct f
 	faults = options->faults;
 	if (faults && (!probability(faults->drop) || !probability(faults->duplicate) ||
 		       !probability(faults->reorder)))
-		return -EINVAL;
-	if (options->lanes > FABRIC_LANES_MAX || options->traffic_class & 3)
-		return -EINVAL;
+		return open_refuse(LOG_LEVEL_INFO, -EINVAL,
+				   "injected faults are probabilities between 0 and 1");
+	if (options->lanes > FABRIC_LANES_MAX)
+		return open_refuse(LOG_LEVEL_INFO, -EINVAL, "%u lanes are more than %d",
+				   options->lanes, FABRIC_LANES_MAX);
+	if (options->traffic_class & 3)
+		return open_refuse(LOG_LEVEL_INFO, -EINVAL,
+				   "traffic class %u: the low two bits are ECN's and have to be 0",
+				   options->traffic_class);
 	if (name && !strncmp(name, "roce:", 5))
 		return open_roce(name + 5, options, out);
 	if (name && !strncmp(name, "verbs:", 6))
 		return open_verbs(name + 6, options, out);
 	if (name && !strcmp(name, "auto"))
 		return open_auto(options, out);
-	log_error("unknown fabric \"%s\": use roce:ADDRESS, roce:INTERFACE, verbs:DEVICE or auto",
-		  name ? name : "");
-	return -EINVAL;
+	return open_refuse(
+		LOG_LEVEL_ERROR, -EINVAL,
+		"unknown fabric \"%.100s\": use roce:ADDRESS, roce:INTERFACE, verbs:DEVICE or auto",
+		name ? name : "");
 }

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "base/zero.h"
+#include "fabric/refuse.h"
 #include "message/context.h"
 #include "message/state.h"
 
@@ -37,7 +38,7 @@ void timer_set(struct gw_context *ctx, struct timer *timer, uint64_t at)
 
 const char *gw_context_error(const struct gw_context *ctx)
 {
-	return ctx ? ctx->fabric->error : "";
+	return ctx ? ctx->fabric->error : open_refusal();
 }
 
 static void free_all(struct gw_context *ctx)
@@ -108,6 +109,11 @@ int context_open_on(struct fabric *fabric, const struct gw_context_attr *attr,
 free_context:
 	free_all(ctx);
 close_fabric:
+	open_refuse(
+		LOG_LEVEL_INFO, error,
+		error == -EINVAL
+			? "a limit of the context is too large, or a reserved attribute is not 0"
+			: "no memory for the context's pools");
 	fabric->ops->close(fabric);
 	return error;
 }
@@ -251,6 +257,9 @@ static void take(const struct fabric_event *event)
 		break;
 	case FABRIC_EXPOSED:
 		recv_exposed(qp, event);
+		break;
+	case FABRIC_EXPOSE_FAILED:
+		recv_expose_failed(qp, event);
 		break;
 	case FABRIC_FENCED:
 		recv_fenced(qp, event->slot);

@@ -9,7 +9,7 @@
  *	36  the fabric's name, 8 bytes, zero-filled
  *	44  u8 address length, 3 zero bytes
  *	48  the fabric's address, up to 64 bytes
- *	112 u64 bytes of the first receive, u32 its key; zero where it is not promised (promise.c)
+ *	112 u64 bytes of the first receive, u32 its key; zero where it is not promised (first_receive.c)
  *	124 u32 payload that every path carries
  */
 #include <errno.h>

@@ -4,6 +4,7 @@
 
 #include "base/log.h"
 #include "fabric/open.h"
+#include "fabric/refuse.h"
 #include "message/context.h"
 
 const char *gw_version(void)
@@ -35,9 +36,10 @@ int gw_context_open(const struct gw_context_attr *attr, struct gw_context **out)
 	int error;
 
 	if (!attr || !out || !attr->fabric)
-		return -EINVAL;
+		return open_refuse(LOG_LEVEL_INFO, -EINVAL, "the attributes name no fabric");
 	if (attr->flags & ~(uint32_t)GW_CONTEXT_SKIP_ICRC)
-		return -EINVAL;
+		return open_refuse(LOG_LEVEL_INFO, -EINVAL, "flags 0x%x: an unknown one is set",
+				   attr->flags);
 	if (attr->faults)
 		faults = (struct fabric_faults){ attr->faults->drop, attr->faults->duplicate,
 						 attr->faults->reorder, attr->faults->seed };

@@ -136,20 +136,31 @@ static uint32_t choose_lane(struct gw_qp *qp, const struct gw_send *send, uint32
 	return path_repeat(qp->path, feedback_lane(qp, send->msn, put->packet));
 }
 
+/* Packets in a turn of one queue pair: a batch as the fabric sends it, so that none of them leaves alone. */
+static uint32_t turn_packets(const struct gw_qp *qp, uint32_t payload)
+{
+	const struct fabric_ops *ops = qp->ctx->fabric->ops;
+	uint32_t most = BATCH_BYTES / payload, batch = BATCH;
+
+	if (ops->batch)
+		batch = ops->batch(qp->fabric_qp, payload);
+	if (most > BATCH)
+		most = BATCH;
+	if (most > batch)
+		most = batch;
+	return most ? most : 1;
+}
+
 /* One batch of one queue pair. Sets *blocked when the network has no room, for this is then true of all. */
 static uint32_t serve(struct gw_qp *qp, bool *blocked)
 {
 	struct fabric_write writes[BATCH];
 	struct gw_send *send = container_of(list_first(&qp->sends_ready), struct gw_send, link);
-	uint32_t most = BATCH_BYTES / send->payload;
+	uint32_t most = turn_packets(qp, send->payload);
 	uint32_t allowed;
 	unsigned n, lane;
 	int taken;
 
-	if (most > BATCH)
-		most = BATCH;
-	else if (!most)
-		most = 1;
 	/* Sending takes time, and a round trip starts when its packet leaves, not when the turn began. */
 	qp->ctx->now = gw_now_ns(qp->ctx);
 	allowed = feedback_allow(qp, send->payload, most);

@@ -135,7 +135,7 @@ int gw_qp_create(struct gw_context *ctx, const struct gw_qp_attr *attr, struct g
 	list_init(&qp->sends_lingering);
 	list_init(&qp->grants);
 	list_init(&qp->order.watchers);
-	promise_make(qp, attr->first_bytes);
+	first_receive_promise(qp, attr->first_bytes);
 	list_add_tail(&ctx->all_qps, &qp->link);
 	*out = qp;
 	return 0;
@@ -255,7 +255,7 @@ int gw_qp_connect(struct gw_qp *qp, const struct gw_qp_info *peer)
 	qp->feedback.gate_at = NEVER;
 	qp->feedback.probe_at = 0;
 	qp->feedback.advertised = window_initial(ctx);
-	promise_take(qp, &info);
+	first_receive_take(qp, &info);
 	gate_credit(qp);
 	return 0;
 }

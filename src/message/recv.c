@@ -69,6 +69,19 @@ void recv_tell(struct gw_recv *recv)
 	recv_reap(recv);
 }
 
+/* Freezes the bits and makes the result. */
+static void freeze(struct gw_recv *recv)
+{
+	recv->completed = true;
+	recv->missing = recv->is_announced && !recv->status ? recv->packets - recv->landed
+							    : GW_MISSING_UNKNOWN;
+	list_del(&recv->touched);
+	order_unwatch(recv);
+	timer_set(recv->ctx, &recv->timer, NEVER);
+	recv->qp->recvs_open--;
+	recv->qp->results_owed++;
+}
+
 static void advance_completed(struct gw_qp *qp)
 {
 	struct gw_recv *next;
@@ -114,7 +127,7 @@ static bool may_grant(struct gw_qp *qp)
 
 static uint32_t choose_payload(const struct gw_qp *qp, const struct gw_recv *recv)
 {
-	if (promise_covers(qp, recv))
+	if (first_receive_covers(qp, recv))
 		return qp->size.floor;
 	return recv->same_size && qp->recv_payload ? qp->recv_payload : qp->size.named;
 }
@@ -146,6 +159,7 @@ void recv_place(struct gw_qp *qp)
 			continue;
 		}
 		payload = choose_payload(qp, recv);
+		/* A generation counts once its window was accepted: a NIC tells only four apart. */
 		if (fabric->ops->expose(qp->fabric_qp, recv->msn & qp->slots_mask,
 					(uint16_t)(slot->generation + 1), recv->mr->fabric_mr,
 					recv->addr, recv->capacity, payload))
@@ -157,8 +171,8 @@ void recv_place(struct gw_qp *qp)
 		slot->state = SLOT_EXPOSING;
 		slot->value = pool_index(&qp->ctx->recvs, recv);
 		qp->recv_placed++;
-		if (promise_covers(qp, recv))
-			promise_exposed(qp, recv);
+		if (first_receive_covers(qp, recv))
+			first_receive_exposed(qp, recv);
 	}
 }
 
@@ -216,6 +230,24 @@ void recv_fenced(struct gw_qp *qp, uint32_t index)
 		recv_place(qp);
 		qp_arm(qp);
 	}
+}
+
+/* The fabric cannot open the window: the receive ends with the reason, and its number is used up without a grant. */
+void recv_expose_failed(struct gw_qp *qp, const struct fabric_event *event)
+{
+	struct slot *slot = &qp->slots[event->slot];
+	struct gw_recv *recv;
+
+	if (slot->state != SLOT_EXPOSING || slot->generation != (uint16_t)event->generation)
+		return;
+	recv = pool_at(&qp->ctx->recvs, slot->value);
+	if (!recv->completed) {
+		recv->status = event->status;
+		freeze(recv);
+	}
+	slot->state = SLOT_COMPLETED;
+	grant_placed(qp);
+	recv_fenced(qp, event->slot);
 }
 
 /* The sender knows every result below `results`: their slots may go on. */
@@ -297,19 +329,6 @@ int gw_recv_post(struct gw_qp *qp, const struct gw_recv_attr *attr, struct gw_re
 	recv_place(qp);
 	qp_arm(qp);
 	return 0;
-}
-
-/* Freezes the bits and makes the result. */
-static void freeze(struct gw_recv *recv)
-{
-	recv->completed = true;
-	recv->missing = recv->is_announced && !recv->status ? recv->packets - recv->landed
-							    : GW_MISSING_UNKNOWN;
-	list_del(&recv->touched);
-	order_unwatch(recv);
-	timer_set(recv->ctx, &recv->timer, NEVER);
-	recv->qp->recvs_open--;
-	recv->qp->results_owed++;
 }
 
 int gw_recv_complete(struct gw_recv *recv)

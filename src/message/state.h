@@ -201,7 +201,7 @@ struct gw_qp {
 
 	uint32_t first_msn; /* of what we receive */
 	uint32_t
-		first_key; /* of the first receive, and its bytes, where it is promised: promise.c */
+		first_key; /* of the first receive, and its bytes, where it is promised: first_receive.c */
 	uint64_t first_bytes;
 	uint32_t recv_posted, recv_placed, recv_granted, grants_acked, announced, completed,
 		results_acked;
@@ -374,6 +374,7 @@ void pump_check(struct gw_send *send);
 bool recv_valid(const struct gw_recv *recv);
 void recv_place(struct gw_qp *qp);
 void recv_exposed(struct gw_qp *qp, const struct fabric_event *event);
+void recv_expose_failed(struct gw_qp *qp, const struct fabric_event *event);
 void recv_fenced(struct gw_qp *qp, uint32_t index);
 void recv_land(struct gw_qp *qp, const struct fabric_event *event);
 /* A packet that came inside a control datagram. False when it cannot be. */
@@ -395,13 +396,13 @@ void hear(struct gw_qp *qp, const uint8_t *bytes, uint32_t length);
 void talk(struct gw_qp *qp);
 void talk_close(struct gw_qp *qp, int reason, const char *text);
 
-/* promise.c */
+/* first_receive.c */
 struct peer_info;
-void promise_make(struct gw_qp *qp, uint64_t bytes);
-void promise_take(struct gw_qp *qp, const struct peer_info *info);
+void first_receive_promise(struct gw_qp *qp, uint64_t bytes);
+void first_receive_take(struct gw_qp *qp, const struct peer_info *info);
 /* Whether this receive was promised: it is exposed at once, under the key it was promised with. */
-bool promise_covers(const struct gw_qp *qp, const struct gw_recv *recv);
-void promise_exposed(struct gw_qp *qp, const struct gw_recv *recv);
+bool first_receive_covers(const struct gw_qp *qp, const struct gw_recv *recv);
+void first_receive_exposed(struct gw_qp *qp, const struct gw_recv *recv);
 
 /* resize.c */
 /* Holds back what is in packets larger than the floor. Whether anything waits for a smaller grant now. */

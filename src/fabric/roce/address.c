@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Addresses of sockets: comparing them, reading them from text, and the interface that has one. */
+/* Socket addresses: comparing them, reading them from text, and finding the interface that has one. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <ifaddrs.h>
@@ -15,18 +15,18 @@
 #define ADDRESS_TEXT 64
 #define DEFAULT_MTU  1500
 
-uint16_t address_port(const union address *address)
+uint16_t address_port(const union socket_address *address)
 {
 	return ntohs(address->any.sa_family == AF_INET ? address->v4.sin_port
 						       : address->v6.sin6_port);
 }
 
-socklen_t address_length(const union address *address)
+socklen_t address_length(const union socket_address *address)
 {
 	return address->any.sa_family == AF_INET ? sizeof(address->v4) : sizeof(address->v6);
 }
 
-bool same_host(const union address *a, const union address *b)
+bool same_host(const union socket_address *a, const union socket_address *b)
 {
 	if (a->any.sa_family != b->any.sa_family)
 		return false;
@@ -35,7 +35,7 @@ bool same_host(const union address *a, const union address *b)
 	return !memcmp(&a->v6.sin6_addr, &b->v6.sin6_addr, sizeof(a->v6.sin6_addr));
 }
 
-int address_parse(const char *where, union address *out)
+int address_parse(const char *where, union socket_address *out)
 {
 	struct addrinfo hints = { .ai_flags = AI_NUMERICHOST | AI_PASSIVE,
 				  .ai_socktype = SOCK_DGRAM };
@@ -77,8 +77,8 @@ int address_parse(const char *where, union address *out)
 	return 0;
 }
 
-/* The name of the interface that has the address. */
-static bool interface_name(const union address *local, char name[IF_NAMESIZE])
+/* Finds the name of the interface that has the address; false where none has. */
+static bool interface_name(const union socket_address *local, char name[IF_NAMESIZE])
 {
 	struct ifaddrs *all, *item;
 	bool found = false;
@@ -86,7 +86,7 @@ static bool interface_name(const union address *local, char name[IF_NAMESIZE])
 	if (getifaddrs(&all))
 		return false;
 	for (item = all; item && !found; item = item->ifa_next) {
-		union address address;
+		union socket_address address;
 
 		if (!item->ifa_addr ||
 		    (item->ifa_addr->sa_family != AF_INET && item->ifa_addr->sa_family != AF_INET6))
@@ -103,7 +103,7 @@ static bool interface_name(const union address *local, char name[IF_NAMESIZE])
 	return found;
 }
 
-uint32_t address_mtu(int fd, const union address *local)
+uint32_t address_mtu(int fd, const union socket_address *local)
 {
 	struct ifreq request;
 
@@ -114,17 +114,17 @@ uint32_t address_mtu(int fd, const union address *local)
 	return (uint32_t)request.ifr_mtu;
 }
 
-unsigned address_interface(const union address *local)
+unsigned address_interface(const union socket_address *local)
 {
 	char name[IF_NAMESIZE];
 
 	return interface_name(local, name) ? if_nametoindex(name) : 0;
 }
 
-/* As a fabric string has it: ADDRESS@PORT. */
+/* In the form that a fabric's name has it: ADDRESS@PORT. */
 void roce_qp_peer(const struct fabric_qp *qp, char *text, size_t size)
 {
-	const union address *peer = &roce_qp(qp)->peer;
+	const union socket_address *peer = &roce_qp(qp)->peer;
 	const void *host = peer->any.sa_family == AF_INET ? (const void *)&peer->v4.sin_addr
 							  : (const void *)&peer->v6.sin6_addr;
 	char name[INET6_ADDRSTRLEN];

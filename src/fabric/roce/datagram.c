@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Data by datagram, to and from a NIC that has no UC queue pairs: UD SEND ONLY WITH IMMEDIATE. There is no RETH. The
- * immediate names slot and packet, from which the place follows, and the first four bytes are the window's key, which
- * keeps late packets out as the RETH's does elsewhere. Whoever sends shows its queue pair's number and knows our Q_Key.
+ * Data as UD datagrams (SEND ONLY WITH IMMEDIATE), to and from a NIC that has no UC queue pairs. They have no RETH: the
+ * immediate names slot and packet, from which the place follows, and the payload begins with the window's key, four
+ * bytes, which keeps late packets out as the key in a RETH does. The sender is known by its queue pair's number, and has
+ * to know our Q_Key.
  */
 #include <string.h>
 
@@ -14,8 +15,8 @@ _Static_assert(ROCE_BTH_SIZE + ROCE_DETH_SIZE + ROCE_IMM_SIZE + ADDRESS_UD_KEY_S
 		       ROCE_HEADERS_MAX,
 	       "the key goes behind the headers");
 
-/* The key is copied behind the headers, so that the payload can stay where it is. Being four bytes long it does not
- * change the pad. */
+/* Builds a packet. The key is copied behind the headers, so that the data can stay where it is; being four bytes long it
+ * does not change the padding. */
 static void build(struct frame *frame, const struct roce_qp *qp, const struct icrc_flow *flow,
 		  const struct fabric_target *target, const struct fabric_write *write,
 		  uint32_t psn)
@@ -34,7 +35,7 @@ static void build(struct frame *frame, const struct roce_qp *qp, const struct ic
 int datagram_write(struct roce_qp *qp, unsigned lane, const struct fabric_target *target,
 		   const struct fabric_write *writes, unsigned count)
 {
-	struct endpoint *endpoint = qp->endpoint;
+	struct roce_endpoint *endpoint = qp->endpoint;
 	struct mmsghdr messages[TX_BATCH];
 	struct frame frames[TX_BATCH];
 	struct icrc_flow flow;
@@ -48,12 +49,14 @@ int datagram_write(struct roce_qp *qp, unsigned lane, const struct fabric_target
 		frame_address(&frames[i], &qp->peer, &messages[i].msg_hdr);
 	}
 	done = frames_push(endpoint, fd, messages, count);
+	if (done < count)
+		endpoint->blocked_fd = fd;
 	endpoint->fabric.counters[FABRIC_TX_DATA] += done;
 	qp->psn += done;
 	return (int)done;
 }
 
-/* The lane that a queue pair number of the peer's stands for; -1: none. */
+/* Lane of the peer's that has this queue pair number; -1: none. */
 static int lane_by_number(const struct roce_qp *qp, uint32_t number)
 {
 	for (int lane = 0; lane < FABRIC_LANES_MAX && number; lane++)
@@ -62,14 +65,14 @@ static int lane_by_number(const struct roce_qp *qp, uint32_t number)
 	return -1;
 }
 
-/* Where it goes; null, and the reason counted, where it may not. */
-static struct window *place_of(struct roce_qp *qp, const struct roce_packet *packet,
-			       uint64_t *offset)
+/* The window and the offset that a packet goes to. Null, with the reason counted, where it may not land. */
+static struct roce_window *place_of(struct roce_qp *qp, const struct roce_packet *packet,
+				    uint64_t *offset)
 {
-	struct endpoint *endpoint = qp->endpoint;
+	struct roce_endpoint *endpoint = qp->endpoint;
 	uint32_t slot = fabric_imm_slot(&qp->split, packet->imm);
 	size_t length = packet->payload_length - ADDRESS_UD_KEY_SIZE;
-	struct window *window;
+	struct roce_window *window;
 
 	if (slot >= qp->slots || !qp->windows[slot]) {
 		drop(endpoint, FABRIC_DROP_SLOT);
@@ -94,9 +97,9 @@ static struct window *place_of(struct roce_qp *qp, const struct roce_packet *pac
 
 bool datagram_take(struct roce_qp *qp, const struct roce_packet *packet, struct fabric_event *event)
 {
-	struct endpoint *endpoint = qp->endpoint;
+	struct roce_endpoint *endpoint = qp->endpoint;
 	int lane = lane_by_number(qp, packet->deth.src_qpn);
-	struct window *window;
+	struct roce_window *window;
 	uint64_t offset;
 
 	if (packet->deth.qkey != qp->qkey) {

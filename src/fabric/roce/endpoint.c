@@ -6,13 +6,13 @@
 
 #include "base/clock.h"
 #include "base/entropy.h"
-#include "base/log.h"
+#include "fabric/refuse.h"
 #include "fabric/roce/endpoint.h"
 #include "fabric/roce/roce.h"
 
 #define WINDOWS 65536
 
-uint32_t random_u32(struct endpoint *endpoint)
+uint32_t random_u32(struct roce_endpoint *endpoint)
 {
 	uint32_t value;
 
@@ -28,7 +28,7 @@ uint32_t random_u32(struct endpoint *endpoint)
 
 static void roce_close(struct fabric *fabric)
 {
-	struct endpoint *endpoint = endpoint_of(fabric);
+	struct roce_endpoint *endpoint = endpoint_of(fabric);
 
 	groups_close(endpoint);
 	faults_close(endpoint->faults);
@@ -53,7 +53,7 @@ static int roce_entropy(struct fabric *fabric, void *buffer, size_t length)
 	return entropy_fill(buffer, length);
 }
 
-/* The kernel copies: any memory will do. */
+/* The kernel copies, so that any memory can be sent from. */
 static int roce_mr_register(struct fabric *fabric, void *addr, size_t length,
 			    struct fabric_mr **out)
 {
@@ -77,7 +77,7 @@ static uint64_t earlier(uint64_t a, uint64_t b)
 
 static uint64_t roce_deadline_ns(const struct fabric *fabric)
 {
-	const struct endpoint *endpoint = endpoint_of(fabric);
+	const struct roce_endpoint *endpoint = endpoint_of(fabric);
 	uint64_t at;
 
 	if (!list_empty(&endpoint->events))
@@ -88,7 +88,7 @@ static uint64_t roce_deadline_ns(const struct fabric *fabric)
 
 static int roce_wait(struct fabric *fabric, uint64_t until_ns)
 {
-	struct endpoint *endpoint = endpoint_of(fabric);
+	struct roce_endpoint *endpoint = endpoint_of(fabric);
 	struct pollfd fds[3 + ROCE_GROUPS_MAX] = { { .fd = endpoint->fd, .events = POLLIN },
 						   { .fd = share_fd(endpoint), .events = POLLIN },
 						   { .fd = -1 } };
@@ -105,6 +105,9 @@ static int roce_wait(struct fabric *fabric, uint64_t until_ns)
 		  until_ns == UINT64_MAX ? NULL : &timeout, NULL) < 0)
 		return -errno;
 	endpoint->others_due |= fds[1].revents != 0;
+	/* A sender that still has data tries again now, and sets this again if there is no room after all. */
+	if ((fds[0].revents | fds[2].revents) & POLLOUT)
+		endpoint->blocked_fd = -1;
 	return 0;
 }
 
@@ -125,6 +128,7 @@ static const struct fabric_ops roce_ops = {
 	.expose = roce_expose,
 	.fence = roce_fence,
 	.write = roce_write,
+	.batch = roce_batch,
 	.control = roce_control,
 	.control_by = roce_control_by,
 	.poll = roce_poll,
@@ -135,11 +139,11 @@ static const struct fabric_ops roce_ops = {
 
 int roce_open(const char *where, const struct fabric_options *options, struct fabric **out)
 {
-	struct endpoint *endpoint = calloc(1, sizeof(*endpoint));
+	struct roce_endpoint *endpoint = calloc(1, sizeof(*endpoint));
 	int error;
 
 	if (!endpoint)
-		return -ENOMEM;
+		return open_refuse(LOG_LEVEL_INFO, -ENOMEM, "roce:%s: no memory", where);
 	endpoint->fabric.ops = &roce_ops;
 	endpoint->fd = endpoint->blocked_fd = -1;
 	endpoint->skip_icrc = options->skip_icrc;
@@ -147,27 +151,27 @@ int roce_open(const char *where, const struct fabric_options *options, struct fa
 	list_init(&endpoint->events);
 	error = address_parse(where, &endpoint->local);
 	if (error) {
-		log_info(
-			"\"%s\" is not one numeric address of this host, with @PORT behind it or not",
+		open_refuse(
+			LOG_LEVEL_INFO, error,
+			error == -EADDRNOTAVAIL
+				? "roce:%s: no packet can come from a multicast or broadcast address"
+				: "roce:%s: not one numeric address of this host, with @PORT behind it or not",
 			where);
 		goto close_endpoint;
 	}
 	endpoint->rx = malloc((size_t)RX_BATCH * RX_DATAGRAM + (size_t)RX_FORWARDED * RX_PACKET);
-	error = endpoint->rx ? pool_init(&endpoint->windows, sizeof(struct window), WINDOWS)
+	error = endpoint->rx ? pool_init(&endpoint->windows, sizeof(struct roce_window), WINDOWS)
 			     : -ENOMEM;
+	if (!error && fabric_faulty(options->faults))
+		error = faults_open(options->faults, &endpoint->faults);
+	if (error) {
+		open_refuse(LOG_LEVEL_INFO, error, "roce:%s: no memory for its buffers", where);
+		goto close_endpoint;
+	}
+	rx_prepare(endpoint);
+	error = sockets_open(endpoint, where, options);
 	if (error)
 		goto close_endpoint;
-	rx_prepare(endpoint);
-	if (fabric_faulty(options->faults)) {
-		error = faults_open(options->faults, &endpoint->faults);
-		if (error)
-			goto close_endpoint;
-	}
-	error = sockets_open(endpoint, options);
-	if (error) {
-		log_info("UDP %s: %s", where, strerror(-error));
-		goto close_endpoint;
-	}
 	*out = &endpoint->fabric;
 	return 0;
 

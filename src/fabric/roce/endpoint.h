@@ -2,9 +2,9 @@
 /*
  * endpoint.h: what a user-space RoCE endpoint consists of. Private to fabric/roce.
  *
- * One UDP socket, bound to one address: the ICRC covers the source address, so that it has to be known. A table finds
- * queue pairs by number; each holds its peer and, by slot, the windows the peer may write to. Numbers and keys come from
- * the system's entropy: whoever cannot see the packets cannot guess them.
+ * One UDP socket receives everything. It is bound to one address, which has to be known because the ICRC covers it. A
+ * table finds queue pairs by number; each holds its peer and, by slot, the windows that the peer may write to. Numbers and
+ * keys come from the system's entropy, so that nobody who cannot see the packets can guess them.
  */
 #ifndef FABRIC_ROCE_ENDPOINT_H
 #define FABRIC_ROCE_ENDPOINT_H
@@ -17,40 +17,49 @@
 #include "base/pool.h"
 #include "fabric/fabric.h"
 #include "fabric/open.h"
-#include "fabric/pace.h"
+#include "fabric/promise.h"
+#include "fabric/rate_limit.h"
 #include "wire/icrc.h"
 #include "wire/roce.h"
 
-#define ROCE_MAX_PAYLOAD 8936 /* between user-space ends: what a frame of 9000 bytes holds */
-#define ROCE_MAX_CONTROL 1408 /* fits an Ethernet frame under IPv6 */
-#define RX_BATCH	 32
-#define RX_BATCH_MERGED	 4 /* where each holds many packets */
-#define RX_DATAGRAM                                                                                \
-	65536 /* what the kernel hands over at once: many packets of one size, where it merges */
-#define RX_PACKET	(ROCE_MAX_PAYLOAD + 128)
+/* Data in the largest packet between user-space ends, bytes: what a frame of 9000 bytes holds. */
+#define ROCE_MAX_PAYLOAD 8936
+/* Largest control datagram, bytes: it fits an Ethernet frame under IPv6. */
+#define ROCE_MAX_CONTROL 1408
+/* Datagrams read in one call; fewer where the kernel merges packets, since each then holds many. */
+#define RX_BATCH	32
+#define RX_BATCH_MERGED 4
+/* Bytes of the largest datagram that the kernel hands over: many packets of one size where it merges them. */
+#define RX_DATAGRAM 65536
+/* Bytes of the largest packet, headers included. */
+#define RX_PACKET (ROCE_MAX_PAYLOAD + 128)
+/* Messages read in one poll from processes that share the port. */
 #define RX_FORWARDED	32
 #define ROCE_GROUPS_MAX 16
-/* A queue pair number: the process's class in the high bits (share.c), random below. */
+/* A queue pair number is the process's class in the high bits (share.c) and random bits below. */
 #define CLASS_BITS  6
 #define CLASS_SHIFT (24 - CLASS_BITS)
 #define CLASSES	    (1u << CLASS_BITS)
 
-union address {
+union socket_address {
 	struct sockaddr any;
 	struct sockaddr_in v4;
 	struct sockaddr_in6 v6;
 };
 
 /* Memory that a peer may write to. */
-struct window {
-	struct list event; /* among those with something to tell */
+struct roce_window {
+	/* Link in the endpoint's list of windows with an event to tell. */
+	struct list event;
 	struct roce_qp *qp;
 	uint8_t *addr;
+	/* Bytes. */
 	uint64_t length;
 	uint32_t payload; /* bytes in a full packet */
 	uint32_t rkey;
 	uint32_t slot;
 	uint32_t generation;
+	/* Event to tell: FABRIC_EXPOSED or FABRIC_FENCED. */
 	enum fabric_event_type tells;
 	bool open;
 };
@@ -58,54 +67,74 @@ struct window {
 struct fabric_qp; /* is a struct roce_qp */
 
 struct roce_qp {
-	struct endpoint *endpoint;
+	struct roce_endpoint *endpoint;
 	void *user;
 	uint32_t qpn;
 	uint32_t qkey;
-	uint32_t psn; /* of the next data packet */
+	/* Sequence numbers of the next data packet and of the next control datagram. */
+	uint32_t psn;
 	uint32_t control_psn;
 	struct fabric_split split;
 	uint32_t slots;
-	uint32_t payload; /* 0: not connected */
-	uint32_t promised_slot;
-	uint32_t promised_key;
-	bool promised; /* until it is exposed */
+	/* Data in a full packet of the peer's, bytes; 0: not connected. */
+	uint32_t payload;
+	struct promise promise;
 	uint32_t peer_qpn;
 	uint32_t peer_control_qpn;
 	uint32_t peer_qkey;
-	uint32_t peer_max_id;		       /* the largest IPv4 identification the peer sends */
-	uint8_t control_lane;		       /* that control leaves by */
-	uint16_t peer_ports[FABRIC_LANES_MAX]; /* that it sends from, by lane; 0: no such lane */
+	/* Largest IPv4 identification that the peer sends with. */
+	uint32_t peer_max_id;
+	/* Lane that control leaves by. */
+	uint8_t control_lane;
+	/* UDP ports that the peer sends from, by lane; 0: no such lane. */
+	uint16_t peer_ports[FABRIC_LANES_MAX];
 	bool skip_icrc;
-	uint64_t cnp_ns; /* when the last notice of marks left */
-	bool peer_nic;	 /* one packet a datagram, for it checks the identification too */
-	bool peer_ud;	 /* and it takes data as datagrams (datagram.c) */
-	uint32_t peer_lanes[FABRIC_LANES_MAX]; /* that those come from; 0: no such lane */
-	union address peer;
+	/* When the last congestion notification was sent. */
+	uint64_t cnp_ns;
+	/* No batches before this time: a device on the way to the peer refused one (segments.c). */
+	uint64_t segments_again_ns;
+	/* Whether the peer is a NIC: it gets one packet a datagram, since it checks the identification more strictly. */
+	bool peer_nic;
+	/* Whether it takes data as UD datagrams (datagram.c). */
+	bool peer_ud;
+	/* UD: queue pair numbers that the peer sends data from, by lane; 0: no such lane. */
+	uint32_t peer_lanes[FABRIC_LANES_MAX];
+	union socket_address peer;
+	/* Addresses and ports that the ICRC covers, towards the peer and from its usual port. */
 	struct icrc_flow to_peer;
-	struct icrc_flow from_peer; /* from its usual port */
-	uint32_t windows[];	    /* by slot: pool index + 1 */
+	struct icrc_flow from_peer;
+	/* By slot: pool index + 1 of its window; 0: none. */
+	uint32_t windows[];
 };
 
-/* Room for the count of datagrams that the socket had to drop, the size of merged packets, and the traffic class. */
+/* Bytes of ancillary data: the count of dropped datagrams, the size of merged packets, the traffic class, the time. */
 #define CMSG_ROOM                                                                                  \
 	(CMSG_SPACE(sizeof(uint32_t)) + 2 * CMSG_SPACE(sizeof(int)) +                              \
 	 CMSG_SPACE(sizeof(struct timespec)))
 
-/* Datagrams that were received and not yet looked at to the end. */
+/* Datagrams that were received and are not yet all handled. */
 struct inbox {
+	/* Datagrams in it, and the next one to handle. */
 	uint32_t count;
 	uint32_t next;
-	uint32_t offset;  /* in the next one */
-	uint32_t segment; /* packets of it looked at */
+	/* Bytes and packets of the next one that are handled. */
+	uint32_t offset;
+	uint32_t segment;
+	/* Bytes of each datagram. */
 	uint32_t lengths[RX_BATCH];
-	uint32_t sizes[RX_BATCH]; /* of each packet but the last; 0: it is one packet */
+	/* Bytes of each packet in a merged datagram, the last excepted; 0: it is one packet. */
+	uint32_t sizes[RX_BATCH];
+	/* Whether a queue on the way had marked it. */
 	bool ce[RX_BATCH];
-	uint64_t at_ns[RX_BATCH]; /* when the kernel had it; 0: not known */
-	union address from[RX_BATCH];
-	uint64_t real_ns; /* time of day when they were read */
-	uint32_t used;	  /* by the last call: to be set up again */
-	uint32_t ask;	  /* for so many at once */
+	/* When the kernel received it; 0: not known. */
+	uint64_t at_ns[RX_BATCH];
+	union socket_address from[RX_BATCH];
+	/* Time of day when they were read. */
+	uint64_t real_ns;
+	/* Message headers that the last read wrote to, which have to be set up again. */
+	uint32_t used;
+	/* Datagrams to ask for in the next read. */
+	uint32_t ask;
 	struct mmsghdr messages[RX_BATCH];
 	struct iovec parts[RX_BATCH];
 	_Alignas(struct cmsghdr) uint8_t control[RX_BATCH][CMSG_ROOM];
@@ -113,34 +142,53 @@ struct inbox {
 
 struct share; /* share.c */
 struct faults;
-struct groups; /* group.c */
+struct roce_groups; /* group.c */
 
-struct endpoint {
+struct roce_endpoint {
 	struct fabric fabric;
-	int fd;				/* everything arrives here; lane 0 leaves by it */
-	int lane_fds[FABRIC_LANES_MAX]; /* that the lanes leave by */
+	/* Socket that everything arrives at and that lane 0 leaves by. */
+	int fd;
+	/* Sockets that the lanes leave by, and their ports. */
+	int lane_fds[FABRIC_LANES_MAX];
 	uint16_t lane_ports[FABRIC_LANES_MAX];
 	uint32_t lanes;
 	bool skip_icrc;
-	union address local;
+	union socket_address local;
 	socklen_t local_length;
+	/* Null where the port is the endpoint's alone. */
 	struct share *share;
+	/* Null where none are injected. */
 	struct faults *faults;
-	struct groups *groups; /* null until one is joined */
-	uint64_t rate_bps;     /* that multicast is held to, where one was asked for */
+	/* Null until a group is joined. */
+	struct roce_groups *groups;
+	/* Rate that multicast is held to, bits a second; 0: the interface's. */
+	uint64_t rate_bps;
+	/* High bits of the queue pair numbers (share.c). */
 	uint32_t class;
-	struct roce_qp **table; /* by number, open addressing */
+	/* Queue pairs by number, open addressing. */
+	struct roce_qp **table;
 	uint32_t table_mask;
+	/* Queue pairs there are. */
 	uint32_t qps;
 	struct pool windows;
-	struct list events; /* windows with something to tell */
-	int blocked_fd;	    /* this socket took nothing; wait for room. -1: none */
+	/* Windows with an event to tell. */
+	struct list events;
+	/* Socket that had no room for data, to be woken for when it has; -1: none. */
+	int blocked_fd;
+	/* Whether it was said that the host refuses to send. */
 	bool complained;
-	bool segments; /* the kernel cuts a batch into packets (UDP_SEGMENT) */
+	/* Whether the kernel cuts a batch into packets (UDP_SEGMENT). */
+	bool segments;
+	/* Whether it was said that a device refuses such batches. */
+	bool segments_complained;
+	/* Datagrams that the socket had dropped when last looked. */
 	uint32_t overruns;
-	uint64_t now_ns; /* of the last poll */
+	/* Time of the last poll. */
+	uint64_t now_ns;
 	uint32_t polls;
-	bool others_due; /* packets may have been handed on to us */
+	/* Whether packets that other processes handed on may be waiting. */
+	bool others_due;
+	/* Random bytes not yet used: the last `entropy_left`. */
 	uint8_t entropy[1024];
 	uint32_t entropy_left;
 	struct inbox inbox;
@@ -149,27 +197,31 @@ struct endpoint {
 };
 
 /* endpoint.c */
-uint32_t random_u32(struct endpoint *endpoint);
+/* A random number that nobody can guess. */
+uint32_t random_u32(struct roce_endpoint *endpoint);
 
 /* address.c */
-bool same_host(const union address *a, const union address *b);
-uint16_t address_port(const union address *address);
-socklen_t address_length(const union address *address);
-/* ADDRESS or ADDRESS@PORT: one numeric address that packets can come from. */
-int address_parse(const char *where, union address *out);
-/* The MTU of the interface that has the address; an ordinary Ethernet's when that cannot be told. */
-uint32_t address_mtu(int fd, const union address *local);
-/* Its index; 0 when that cannot be told. */
-unsigned address_interface(const union address *local);
+bool same_host(const union socket_address *a, const union socket_address *b);
+uint16_t address_port(const union socket_address *address);
+socklen_t address_length(const union socket_address *address);
+/* Reads ADDRESS or ADDRESS@PORT. -EINVAL: not one numeric address; -EADDRNOTAVAIL: no packet can come from it. */
+int address_parse(const char *where, union socket_address *out);
+/* MTU of the interface that has the address, bytes; an ordinary Ethernet's where it is not known. */
+uint32_t address_mtu(int fd, const union socket_address *local);
+/* Index of the interface that has the address; 0 where it is not known. */
+unsigned address_interface(const union socket_address *local);
 
 /* socket.c */
-int sockets_open(struct endpoint *endpoint, const struct fabric_options *options);
-void sockets_close(struct endpoint *endpoint);
+/* Opens the sockets of the address that `where` names; says why it failed (refuse.h). */
+int sockets_open(struct roce_endpoint *endpoint, const char *where,
+		 const struct fabric_options *options);
+void sockets_close(struct roce_endpoint *endpoint);
 
 /* qp.c */
-/* Random, unused, and none of those with a meaning of their own: 0, 1 and the multicast number. */
-uint32_t qp_choose_number(struct endpoint *endpoint);
-struct roce_qp *qp_lookup(const struct endpoint *endpoint, uint32_t qpn);
+/* A random queue pair number that is unused and has no meaning of its own, as 0, 1 and the multicast number have. */
+uint32_t qp_choose_number(struct roce_endpoint *endpoint);
+/* The queue pair with this number; null: none. */
+struct roce_qp *qp_lookup(const struct roce_endpoint *endpoint, uint32_t qpn);
 int roce_qp_create(struct fabric *fabric, const struct fabric_qp_attr *attr,
 		   struct fabric_qp **out);
 void roce_qp_destroy(struct fabric_qp *qp);
@@ -186,69 +238,83 @@ int roce_fence(struct fabric_qp *qp, uint32_t slot);
 /* tx.c */
 int roce_write(struct fabric_qp *qp, unsigned lane, const struct fabric_target *target,
 	       const struct fabric_write *writes, unsigned count);
+unsigned roce_batch(const struct fabric_qp *qp, uint32_t payload);
 int roce_control(struct fabric_qp *qp, const void *data, size_t length);
 void roce_control_by(struct fabric_qp *qp, unsigned lane);
-/* Tells the peer that its packets arrive marked. */
+/* Sends a congestion notification: the peer's packets arrive marked. */
 void send_cnp(struct roce_qp *qp);
 
 /* datagram.c */
+/* As roce_write(), to a peer that takes UD datagrams. */
 int datagram_write(struct roce_qp *qp, unsigned lane, const struct fabric_target *target,
 		   const struct fabric_write *writes, unsigned count);
-/* True when the packet made an event. */
+/* Handles a UD datagram with data. True when it made an event. */
 bool datagram_take(struct roce_qp *qp, const struct roce_packet *packet,
 		   struct fabric_event *event);
 
 /* rx.c */
 int roce_poll(struct fabric *fabric, struct fabric_event *events);
-void rx_prepare(struct endpoint *endpoint);
-/* Takes what waits in the socket for this end, and hands on what waits for others. */
-void rx_drain(struct endpoint *endpoint);
+/* Sets up the inbox. */
+void rx_prepare(struct roce_endpoint *endpoint);
+/* Takes what waits in the socket for this end, and hands on what waits for others: some thousand datagrams at most, for
+ * they may come as fast as they are read. */
+void rx_drain(struct roce_endpoint *endpoint);
 
 /* group.c */
 extern const struct fabric_group_ops roce_group_ops;
-void groups_close(struct endpoint *endpoint);
-/* Where there are any. */
-int groups_poll(struct endpoint *endpoint, struct fabric_event *events, int most);
-uint64_t groups_deadline_ns(const struct endpoint *endpoint);
-/* Fills in what to sleep on, at most ROCE_GROUPS_MAX; returns how many. */
-unsigned groups_watch(const struct endpoint *endpoint, struct pollfd *fds);
+void groups_close(struct roce_endpoint *endpoint);
+/* As roce_poll(), for an endpoint that has groups. */
+int groups_poll(struct roce_endpoint *endpoint, struct fabric_event *events, int most);
+/* When a group's sender that the rate limit refused may try again. */
+uint64_t groups_deadline_ns(const struct roce_endpoint *endpoint);
+/* Fills in the sockets to sleep on, at most ROCE_GROUPS_MAX; returns how many. */
+unsigned groups_watch(const struct roce_endpoint *endpoint, struct pollfd *fds);
 
 /* share.c */
-int share_join(struct endpoint *endpoint);
-void share_leave(struct endpoint *endpoint);
-int share_fd(const struct endpoint *endpoint);
-/* A packet for a process that shares the port. True when one took it. */
-bool share_forward(struct endpoint *endpoint, const union address *from, const void *packet,
-		   size_t length, uint32_t qpn);
-/* A packet that another process handed on; its length, or 0 when there is none. */
-size_t share_take(struct endpoint *endpoint, void *packet, size_t size, union address *from);
+/* Joins the processes that share the port. -EADDRINUSE: they are as many as can be. */
+int share_join(struct roce_endpoint *endpoint);
+/* Hands on what waits for other processes, and leaves. */
+void share_leave(struct roce_endpoint *endpoint);
+/* Socket at which other processes hand packets on; -1: none. */
+int share_fd(const struct roce_endpoint *endpoint);
+/* Hands a packet on to the process of its queue pair number. False when no process took it. */
+bool share_forward(struct roce_endpoint *endpoint, const union socket_address *from,
+		   const void *packet, size_t length, uint32_t qpn);
+/* Reads one message from processes that share the port. Returns the length of a packet that one handed on; 0 when it was
+ * another message, which is dealt with; -EAGAIN when there is none. */
+int share_take(struct roce_endpoint *endpoint, void *packet, size_t size,
+	       union socket_address *from);
 
 /* steer.c */
-/* Whether it is a process looking for its socket: no packet at all. */
-bool steer_probe(struct endpoint *endpoint, const union address *from, const uint8_t *bytes,
-		 size_t length);
-/* Watches that the kernel still finds our socket. `drained`: nothing waits in it. */
-void steer_tick(struct endpoint *endpoint, uint64_t now_ns, bool drained);
-uint64_t steer_deadline_ns(const struct endpoint *endpoint);
+/* Whether these bytes are a probe by which a process looks for its socket, and no packet. A probe of ours is noted. */
+bool steer_probe(struct roce_endpoint *endpoint, const union socket_address *from,
+		 const uint8_t *bytes, size_t length);
+/* Checks now and then that the kernel still gives packets of our class to our socket. `drained`: the socket is empty. */
+void steer_tick(struct roce_endpoint *endpoint, uint64_t now_ns, bool drained);
+/* When steer_tick() has something to do. */
+uint64_t steer_deadline_ns(const struct roce_endpoint *endpoint);
 
 /* faults.c */
 int faults_open(const struct fabric_faults *attr, struct faults **out);
 void faults_close(struct faults *faults);
 enum fate { FATE_PASSES, FATE_LOST, FATE_TWICE, FATE_HELD };
-/* What becomes of the next packet. One that is lost is counted. */
-enum fate faults_draw(struct endpoint *endpoint);
-/* Lets it happen to a datagram. 0, or -errno of a send that failed. */
-int faults_send(struct endpoint *endpoint, int fd, const struct msghdr *message, enum fate fate,
-		uint64_t now_ns);
-/* A packet passes those that are held; and, once it is on its way, those that were passed often enough follow. */
-void faults_overtaken(struct endpoint *endpoint);
-void faults_let_go(struct endpoint *endpoint);
-void faults_release(struct endpoint *endpoint, uint64_t now_ns);
+/* Draws what becomes of the next packet. One that is lost is counted. */
+enum fate faults_draw(struct roce_endpoint *endpoint);
+/* Sends a datagram, twice, later or not at all, as drawn. 0, or -errno of a send that failed. */
+int faults_send(struct roce_endpoint *endpoint, int fd, const struct msghdr *message,
+		enum fate fate, uint64_t now_ns);
+/* Counts one packet that overtakes those held back. */
+void faults_overtaken(struct roce_endpoint *endpoint);
+/* Sends those that were overtaken often enough. */
+void faults_let_go(struct roce_endpoint *endpoint);
+/* Sends those that were held back long enough. */
+void faults_release(struct roce_endpoint *endpoint, uint64_t now_ns);
+/* When the next packet has been held back long enough. */
 uint64_t faults_deadline_ns(const struct faults *faults);
 
-static inline struct endpoint *endpoint_of(const struct fabric *fabric)
+static inline struct roce_endpoint *endpoint_of(const struct fabric *fabric)
 {
-	return container_of(fabric, struct endpoint, fabric);
+	return container_of(fabric, struct roce_endpoint, fabric);
 }
 
 static inline struct roce_qp *roce_qp(const struct fabric_qp *qp)
@@ -256,7 +322,8 @@ static inline struct roce_qp *roce_qp(const struct fabric_qp *qp)
 	return (struct roce_qp *)(uintptr_t)qp;
 }
 
-static inline void drop(struct endpoint *endpoint, enum fabric_counter reason)
+/* Counts a packet that is dropped for this reason. */
+static inline void drop(struct roce_endpoint *endpoint, enum fabric_counter reason)
 {
 	endpoint->fabric.counters[reason]++;
 }

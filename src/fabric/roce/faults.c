@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Faults on purpose, on the way out: loss, duplication, reordering, drawn from a seed in the order of sending.
+ * Fault injection: packets are dropped, duplicated and reordered on the way out, as drawn from a seed in the order of
+ * sending.
  *
- * A packet to be reordered is copied and held until some later packets have gone, or a short while has passed, so that
- * the last packet of all comes out too.
+ * A packet to be reordered is copied and held back until 1 to 16 later packets have left, or for 2 ms, so that the last
+ * packet of all leaves too.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -12,23 +13,30 @@
 #include "base/rng.h"
 #include "fabric/roce/endpoint.h"
 
-#define HELD_MAX     32
-#define HELD_PACKETS 16 /* at most this many overtake */
+/* Packets held back at a time. */
+#define HELD_MAX 32
+/* Packets that overtake one at most. */
+#define HELD_PACKETS 16
 #define HELD_NS	     UINT64_C(2000000)
 
+/* A packet that is held back. */
 struct held {
 	bool used;
+	/* When it leaves at the latest. */
 	uint64_t until_ns;
+	/* Packets that still overtake it. */
 	uint32_t countdown;
+	/* Socket that it leaves by. */
 	int fd;
 	size_t length;
-	union address to;
+	union socket_address to;
 	uint8_t bytes[RX_PACKET];
 };
 
 struct faults {
 	struct fabric_faults attr;
 	struct rng rng;
+	/* How many of `held` are used. */
 	uint32_t held_count;
 	struct held held[HELD_MAX];
 };
@@ -50,9 +58,9 @@ void faults_close(struct faults *faults)
 	free(faults);
 }
 
-static void send_held(struct endpoint *endpoint, struct held *held)
+static void send_held(struct roce_endpoint *endpoint, struct held *held)
 {
-	/* One that does not fit now is lost: that is what a network does. */
+	/* Where there is no room it is lost, as packets may be. */
 	sendto(held->fd, held->bytes, held->length, MSG_DONTWAIT, &held->to.any,
 	       address_length(&held->to));
 	held->used = false;
@@ -85,7 +93,7 @@ static bool hold(struct faults *faults, int fd, const struct msghdr *message, ui
 	return true;
 }
 
-void faults_overtaken(struct endpoint *endpoint)
+void faults_overtaken(struct roce_endpoint *endpoint)
 {
 	struct faults *faults = endpoint->faults;
 
@@ -94,7 +102,7 @@ void faults_overtaken(struct endpoint *endpoint)
 			faults->held[i].countdown--;
 }
 
-void faults_let_go(struct endpoint *endpoint)
+void faults_let_go(struct roce_endpoint *endpoint)
 {
 	struct faults *faults = endpoint->faults;
 
@@ -103,7 +111,7 @@ void faults_let_go(struct endpoint *endpoint)
 			send_held(endpoint, &faults->held[i]);
 }
 
-enum fate faults_draw(struct endpoint *endpoint)
+enum fate faults_draw(struct roce_endpoint *endpoint)
 {
 	struct faults *faults = endpoint->faults;
 	bool dropped = rng_chance(&faults->rng, faults->attr.drop);
@@ -119,8 +127,8 @@ enum fate faults_draw(struct endpoint *endpoint)
 	return twice ? FATE_TWICE : FATE_PASSES;
 }
 
-int faults_send(struct endpoint *endpoint, int fd, const struct msghdr *message, enum fate fate,
-		uint64_t now_ns)
+int faults_send(struct roce_endpoint *endpoint, int fd, const struct msghdr *message,
+		enum fate fate, uint64_t now_ns)
 {
 	struct faults *faults = endpoint->faults;
 	uint64_t *counters = endpoint->fabric.counters;
@@ -142,7 +150,7 @@ int faults_send(struct endpoint *endpoint, int fd, const struct msghdr *message,
 	return 0;
 }
 
-void faults_release(struct endpoint *endpoint, uint64_t now_ns)
+void faults_release(struct roce_endpoint *endpoint, uint64_t now_ns)
 {
 	struct faults *faults = endpoint->faults;
 

@@ -3,11 +3,11 @@
  * Multicast groups of a user-space endpoint.
  *
  * Packets leave by the endpoint's first socket, whose address is the source that the ICRC covers. They arrive at a
- * socket of the group's own, bound to the group's address: one that is bound to a host's address gets none. Several
- * processes may be members, and each gets every packet. Senders are many and not known beforehand, so that the flow that
- * the ICRC covers is made for each packet, and any IPv4 identification goes.
+ * socket of the group's own, bound to the group's address: a socket that is bound to a host's address gets none. Several
+ * processes may be members, and each gets every packet. The senders are not known beforehand, so that the addresses which
+ * the ICRC covers are taken from each packet, and any IPv4 identification is accepted.
  *
- * A poll reads at most one batch of datagrams for all groups together: events lend their bytes out.
+ * A poll reads at most one batch of datagrams for all groups together, because its events point into the buffers.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -18,15 +18,17 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "fabric/group.h"
+#include "fabric/multicast.h"
 #include "fabric/roce/interface.h"
 #include "fabric/roce/tx.h"
 
-#define BATCH		 32
-#define RECEIVE_BUFFER	 (4 << 20)
-#define ANY_ID		 65535		       /* a NIC's may be any; DF is set */
-#define DEFAULT_RATE_BPS UINT64_C(10000000000) /* where an interface does not say */
-/* Frame and gap 38, IP 20 or 40, UDP 8, transport 28. */
+#define BATCH	       32
+#define RECEIVE_BUFFER (4 << 20)
+/* Largest IPv4 identification to expect: a NIC may send any. */
+#define ANY_ID 65535
+/* Rate limit where the interface does not say how fast it is. */
+#define DEFAULT_RATE_BPS UINT64_C(10000000000)
+/* Bytes of a packet on the wire beyond its data: frame and gap 38, IP 20 or 40, UDP 8, transport 28. */
 #define WIRE_IPV4 94
 #define WIRE_IPV6 114
 /* From linux/udp.h, which cannot be included beside netinet/udp.h. */
@@ -34,37 +36,40 @@
 #define UDP_NO_CHECK6_RX 102
 #endif
 
-struct group {
-	struct endpoint *endpoint;
+struct roce_group {
+	struct roce_endpoint *endpoint;
 	void *user;
 	struct fabric_split split;
 	uint32_t qkey;
-	uint32_t number; /* that it sends under */
+	/* Queue pair number that packets are sent under. */
+	uint32_t number;
 	uint32_t psn;
 	int fd;
-	union address at; /* the group */
+	/* Address of the group. */
+	union socket_address at;
 	struct icrc_flow to_group;
 };
 
-/* Where the batch lies that the last poll lent out. */
-struct groups {
-	struct pace pace;
+/* The groups of an endpoint, and the buffers that the last poll's events point into. */
+struct roce_groups {
+	struct rate_limit rate_limit;
 	uint32_t count;
-	uint32_t first; /* whose turn it is to be read first */
-	struct group *members[ROCE_GROUPS_MAX];
+	/* Group that the next poll reads first; counts on without end. */
+	uint32_t first;
+	struct roce_group *members[ROCE_GROUPS_MAX];
 	struct mmsghdr messages[BATCH];
 	struct iovec parts[BATCH];
-	union address from[BATCH];
+	union socket_address from[BATCH];
 	uint8_t bytes[BATCH][RX_PACKET];
 };
 
-static struct group *group_of(const struct fabric_group *group)
+static struct roce_group *group_of(const struct fabric_group *group)
 {
-	return (struct group *)(uintptr_t)group;
+	return (struct roce_group *)(uintptr_t)group;
 }
 
-/* What was asked for, or what the interface is made for. */
-static uint64_t rate_of(const struct endpoint *endpoint, unsigned interface)
+/* The rate limit that was asked for, or the interface's rate. */
+static uint64_t rate_of(const struct roce_endpoint *endpoint, unsigned interface)
 {
 	char name[IF_NAMESIZE];
 	uint64_t rate_bps = endpoint->rate_bps;
@@ -74,10 +79,10 @@ static uint64_t rate_of(const struct endpoint *endpoint, unsigned interface)
 	return rate_bps ? rate_bps : DEFAULT_RATE_BPS;
 }
 
-static int open_groups(struct endpoint *endpoint, unsigned interface)
+static int open_groups(struct roce_endpoint *endpoint, unsigned interface)
 {
 	bool v4 = endpoint->local.any.sa_family == AF_INET;
-	struct groups *groups = calloc(1, sizeof(*groups));
+	struct roce_groups *groups = calloc(1, sizeof(*groups));
 
 	if (!groups)
 		return -ENOMEM;
@@ -88,19 +93,19 @@ static int open_groups(struct endpoint *endpoint, unsigned interface)
 							       .msg_iovlen = 1 };
 	}
 	endpoint->now_ns = endpoint->fabric.ops->now_ns(&endpoint->fabric);
-	pace_init(&groups->pace, rate_of(endpoint, interface), v4 ? WIRE_IPV4 : WIRE_IPV6,
-		  endpoint->now_ns);
+	rate_limit_init(&groups->rate_limit, rate_of(endpoint, interface),
+			v4 ? WIRE_IPV4 : WIRE_IPV6, endpoint->now_ns);
 	endpoint->groups = groups;
 	return 0;
 }
 
-/* Packets leave by the interface that has our address, whatever the routes say. */
-static int aim_socket(const struct endpoint *endpoint, unsigned interface)
+/* Makes packets leave by the interface that has our address, whatever the routes say. */
+static int aim_socket(const struct roce_endpoint *endpoint, unsigned interface)
 {
 	bool v4 = endpoint->local.any.sa_family == AF_INET;
 	struct ip_mreqn from = { .imr_address = endpoint->local.v4.sin_addr,
 				 .imr_ifindex = (int)interface };
-	int index = (int)interface, hops = GROUP_HOPS, error;
+	int index = (int)interface, hops = MULTICAST_HOPS, error;
 
 	if (v4)
 		error = setsockopt(endpoint->fd, IPPROTO_IP, IP_MULTICAST_IF, &from, sizeof(from));
@@ -114,10 +119,10 @@ static int aim_socket(const struct endpoint *endpoint, unsigned interface)
 	return error ? -errno : 0;
 }
 
-static union address address_of(const struct fabric_group_attr *attr, unsigned interface)
+static union socket_address address_of(const struct fabric_group_attr *attr, unsigned interface)
 {
 	uint16_t port = htons(attr->port ? attr->port : ROCE_PORT);
-	union address at;
+	union socket_address at;
 
 	memset(&at, 0, sizeof(at));
 	if (attr->family == 4) {
@@ -133,7 +138,7 @@ static union address address_of(const struct fabric_group_attr *attr, unsigned i
 	return at;
 }
 
-static int open_socket(struct group *group, unsigned interface)
+static int open_socket(struct roce_group *group, unsigned interface)
 {
 	bool v4 = group->at.any.sa_family == AF_INET;
 	struct group_req request = { .gr_interface = interface };
@@ -148,7 +153,7 @@ static int open_socket(struct group *group, unsigned interface)
 		return -errno;
 	if (setsockopt(group->fd, SOL_SOCKET, SO_RCVBUFFORCE, &buffer, sizeof(buffer)))
 		setsockopt(group->fd, SOL_SOCKET, SO_RCVBUF, &buffer, sizeof(buffer));
-	/* The kernel tells switches and routers (IGMP, MLD) for as long as the socket is open. */
+	/* The kernel announces the membership to switches and routers (IGMP, MLD) while the socket is open. */
 	memcpy(&request.gr_group, &group->at, address_length(&group->at));
 	return setsockopt(group->fd, v4 ? IPPROTO_IP : IPPROTO_IPV6, MCAST_JOIN_GROUP, &request,
 			  sizeof(request))
@@ -159,10 +164,10 @@ static int open_socket(struct group *group, unsigned interface)
 static int roce_group_join(struct fabric *fabric, const struct fabric_group_attr *attr,
 			   struct fabric_group **out)
 {
-	struct endpoint *endpoint = endpoint_of(fabric);
+	struct roce_endpoint *endpoint = endpoint_of(fabric);
 	unsigned interface = address_interface(&endpoint->local);
-	int error = group_check(attr, endpoint->local.any.sa_family == AF_INET ? 4 : 6);
-	struct group *group;
+	int error = multicast_check(attr, endpoint->local.any.sa_family == AF_INET ? 4 : 6);
+	struct roce_group *group;
 	char text[INET6_ADDRSTRLEN];
 
 	if (!error && !endpoint->groups)
@@ -202,8 +207,8 @@ static int roce_group_join(struct fabric *fabric, const struct fabric_group_attr
 
 static void roce_group_leave(struct fabric_group *fabric_group)
 {
-	struct group *group = group_of(fabric_group);
-	struct groups *groups = group->endpoint->groups;
+	struct roce_group *group = group_of(fabric_group);
+	struct roce_groups *groups = group->endpoint->groups;
 
 	for (uint32_t i = 0; i < groups->count; i++)
 		if (groups->members[i] == group)
@@ -212,21 +217,21 @@ static void roce_group_leave(struct fabric_group *fabric_group)
 	free(group);
 }
 
-void groups_close(struct endpoint *endpoint)
+void groups_close(struct roce_endpoint *endpoint)
 {
 	while (endpoint->groups && endpoint->groups->count)
 		roce_group_leave((struct fabric_group *)endpoint->groups->members[0]);
 	free(endpoint->groups);
 }
 
-static void build(struct frame *frame, const struct group *group, uint32_t slot,
+static void build(struct frame *frame, const struct roce_group *group, uint32_t slot,
 		  const struct fabric_write *write, uint32_t psn)
 {
 	uint32_t imm = fabric_imm(&group->split, slot, write->packet, write->user);
 	struct roce_packet packet;
 	size_t headers;
 
-	roce_ud_send_imm(&packet, GROUP_QPN, psn, group->qkey, group->number, imm, write->data,
+	roce_ud_send_imm(&packet, MULTICAST_QPN, psn, group->qkey, group->number, imm, write->data,
 			 write->length);
 	headers = roce_encode(&packet, frame->headers, sizeof(frame->headers));
 	frame_finish(frame, headers, &group->to_group, &packet, 0);
@@ -235,31 +240,34 @@ static void build(struct frame *frame, const struct group *group, uint32_t slot,
 static int roce_group_send(struct fabric_group *fabric_group, uint32_t slot,
 			   const struct fabric_write *writes, unsigned count)
 {
-	struct group *group = group_of(fabric_group);
-	struct endpoint *endpoint = group->endpoint;
-	struct pace *pace = &endpoint->groups->pace;
+	struct roce_group *group = group_of(fabric_group);
+	struct roce_endpoint *endpoint = group->endpoint;
+	struct rate_limit *limit = &endpoint->groups->rate_limit;
 	struct mmsghdr messages[TX_BATCH];
 	struct frame frames[TX_BATCH];
 	unsigned done;
 
 	endpoint->blocked_fd = -1;
-	count = pace_allow(pace, writes, count < TX_BATCH ? count : TX_BATCH, endpoint->now_ns);
+	count = rate_limit_allow(limit, writes, count < TX_BATCH ? count : TX_BATCH,
+				 endpoint->now_ns);
 	for (unsigned i = 0; i < count; i++) {
 		build(&frames[i], group, slot, &writes[i], group->psn + i);
 		frame_address(&frames[i], &group->at, &messages[i].msg_hdr);
 	}
 	done = frames_push(endpoint, endpoint->fd, messages, count);
-	pace_left(pace, writes, done, endpoint->now_ns);
+	if (done < count)
+		endpoint->blocked_fd = endpoint->fd;
+	rate_limit_sent(limit, writes, done, endpoint->now_ns);
 	endpoint->fabric.counters[FABRIC_TX_DATA] += done;
 	group->psn += done;
 	return (int)done;
 }
 
 /* True when the packet made an event. */
-static bool take(struct group *group, const union address *from, const uint8_t *bytes,
+static bool take(struct roce_group *group, const union socket_address *from, const uint8_t *bytes,
 		 size_t length, struct fabric_event *event)
 {
-	struct endpoint *endpoint = group->endpoint;
+	struct roce_endpoint *endpoint = group->endpoint;
 	struct roce_packet packet;
 	struct icrc_match match;
 	struct icrc_flow flow;
@@ -270,12 +278,13 @@ static bool take(struct group *group, const union address *from, const uint8_t *
 		drop(endpoint, error == -EPROTO ? FABRIC_DROP_VERSION : FABRIC_DROP_MALFORMED);
 		return false;
 	}
-	if (packet.kind != ROCE_UD_SEND_IMM || packet.dest_qpn != GROUP_QPN) {
-		drop(endpoint, packet.dest_qpn == GROUP_QPN ? FABRIC_DROP_OPCODE : FABRIC_DROP_QPN);
+	if (packet.kind != ROCE_UD_SEND_IMM || packet.dest_qpn != MULTICAST_QPN) {
+		drop(endpoint,
+		     packet.dest_qpn == MULTICAST_QPN ? FABRIC_DROP_OPCODE : FABRIC_DROP_QPN);
 		return false;
 	}
 	if (packet.deth.src_qpn == group->number && same_host(from, &endpoint->local))
-		return false; /* our own */
+		return false; /* sent by this endpoint */
 	if (icrc_flow_init(&from->any, &group->at.any, &flow) ||
 	    icrc_verify(&flow, bytes, length, 0, ANY_ID, &match) == ICRC_BAD) {
 		drop(endpoint, FABRIC_DROP_ICRC);
@@ -298,15 +307,15 @@ static bool take(struct group *group, const union address *from, const uint8_t *
 	return true;
 }
 
-int groups_poll(struct endpoint *endpoint, struct fabric_event *events, int most)
+int groups_poll(struct roce_endpoint *endpoint, struct fabric_event *events, int most)
 {
-	struct groups *groups = endpoint->groups;
+	struct roce_groups *groups = endpoint->groups;
 	int n = 0, used = 0;
 
-	pace_poll(&groups->pace, endpoint->now_ns);
+	rate_limit_poll(&groups->rate_limit, endpoint->now_ns);
 	most = most < BATCH ? most : BATCH;
 	for (uint32_t i = 0; i < groups->count && used < most; i++) {
-		struct group *group = groups->members[(groups->first + i) % groups->count];
+		struct roce_group *group = groups->members[(groups->first + i) % groups->count];
 		int got;
 
 		for (int j = used; j < most; j++)
@@ -322,12 +331,12 @@ int groups_poll(struct endpoint *endpoint, struct fabric_event *events, int most
 	return n;
 }
 
-uint64_t groups_deadline_ns(const struct endpoint *endpoint)
+uint64_t groups_deadline_ns(const struct roce_endpoint *endpoint)
 {
-	return endpoint->groups ? endpoint->groups->pace.again_ns : UINT64_MAX;
+	return endpoint->groups ? endpoint->groups->rate_limit.again_ns : UINT64_MAX;
 }
 
-unsigned groups_watch(const struct endpoint *endpoint, struct pollfd *fds)
+unsigned groups_watch(const struct roce_endpoint *endpoint, struct pollfd *fds)
 {
 	uint32_t count = endpoint->groups ? endpoint->groups->count : 0;
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Interfaces and addresses. A RoCE device lists the addresses it answers for in its GID table, IPv4 ones as
- * ::ffff:a.b.c.d; sysfs shows it without any library:
+ * Interfaces and their addresses. A RoCE device lists the addresses that it answers for in its GID table, IPv4 ones as
+ * ::ffff:a.b.c.d, which can be read from sysfs:
  *
  *	class/infiniband/DEVICE/ports/N/gids/I             eight groups of four digits
  *	class/infiniband/DEVICE/ports/N/gid_attrs/types/I  "RoCE v2"
@@ -21,7 +21,7 @@
 #define PATH_SIZE 512
 #define GIDS_MAX  256
 
-/* How much an address is worth; 0: nothing. */
+/* Preference of an address: IPv4 3, IPv6 2, link-local IPv6 1, no IP address 0. */
 static int worth(const struct sockaddr *address)
 {
 	if (!address)
@@ -173,7 +173,7 @@ bool interface_owner(const char *sysfs, const char *address, char *device, size_
 	DIR *directory;
 
 	snprintf(text, sizeof(text), "%s", address);
-	text[strcspn(text, "@%")] = '\0'; /* without port and scope */
+	text[strcspn(text, "@%")] = '\0'; /* cuts port and scope off */
 	if (inet_pton(AF_INET, text, wanted.s6_addr + 12) != 1 &&
 	    inet_pton(AF_INET6, text, &wanted) != 1)
 		return false;
@@ -200,6 +200,6 @@ uint64_t interface_rate_bps(const char *sysfs, const char *name)
 	snprintf(path, sizeof(path), "%s/class/net/%.15s/speed", sysfs, name);
 	if (!read_line(path, line, sizeof(line)))
 		return 0;
-	megabits = strtol(line, NULL, 10); /* -1 where there is no telling */
+	megabits = strtol(line, NULL, 10); /* -1 where it is not known */
 	return megabits > 0 ? (uint64_t)megabits * 1000000 : 0;
 }

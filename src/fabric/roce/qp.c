@@ -2,9 +2,9 @@
 /*
  * Queue pairs and windows of a user-space endpoint.
  *
- * The table by number is open addressing with linear probing; numbers are random, so they are their own hash. Removing
- * one moves later ones of its run back, and there are no tombstones. A window is opened and closed at once, for it is
- * this process that checks keys; the events say so in the next poll, as they would where a NIC takes its time.
+ * The table by number uses open addressing with linear probing; numbers are random, so that they are their own hash.
+ * Removing an entry moves later ones of its run back, and leaves no tombstone. Windows open and close at once, because
+ * this process itself checks the keys; the events follow in the next poll, as those of a NIC do some time later.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -16,21 +16,23 @@
 
 #define TABLE_MIN 64
 
-#define USER_SPACE_MAX_ID 63	/* the segments of one UDP_SEGMENT send */
-#define NIC_MAX_ID	  65535 /* NICs count, or send 0; DF is set either way */
+/* Largest IPv4 identification of a user-space end: the kernel counts the packets that it cuts from a batch of up to 64. */
+#define USER_SPACE_MAX_ID 63
+/* The same for NICs, which count packets or send 0; DF is set either way. */
+#define NIC_MAX_ID 65535
 /* From linux/udp.h, which cannot be included beside netinet/udp.h. */
 #ifndef UDP_NO_CHECK6_RX
 #define UDP_NO_CHECK6_RX 102
 #endif
 
-static uint32_t home(const struct endpoint *endpoint, uint32_t qpn)
+static uint32_t home(const struct roce_endpoint *endpoint, uint32_t qpn)
 {
 	return qpn & endpoint->table_mask;
 }
 
 _Static_assert(ADDRESS_LANES == FABRIC_LANES_MAX, "an address names every lane");
 
-struct roce_qp *qp_lookup(const struct endpoint *endpoint, uint32_t qpn)
+struct roce_qp *qp_lookup(const struct roce_endpoint *endpoint, uint32_t qpn)
 {
 	if (!endpoint->table)
 		return NULL;
@@ -41,7 +43,7 @@ struct roce_qp *qp_lookup(const struct endpoint *endpoint, uint32_t qpn)
 	return NULL;
 }
 
-static void table_insert(struct endpoint *endpoint, struct roce_qp *qp)
+static void table_insert(struct roce_endpoint *endpoint, struct roce_qp *qp)
 {
 	uint32_t i = home(endpoint, qp->qpn);
 
@@ -50,7 +52,7 @@ static void table_insert(struct endpoint *endpoint, struct roce_qp *qp)
 	endpoint->table[i] = qp;
 }
 
-static void table_remove(struct endpoint *endpoint, const struct roce_qp *qp)
+static void table_remove(struct roce_endpoint *endpoint, const struct roce_qp *qp)
 {
 	uint32_t mask = endpoint->table_mask;
 	uint32_t hole = home(endpoint, qp->qpn);
@@ -69,7 +71,7 @@ static void table_remove(struct endpoint *endpoint, const struct roce_qp *qp)
 	}
 }
 
-static int table_grow(struct endpoint *endpoint)
+static int table_grow(struct roce_endpoint *endpoint)
 {
 	struct roce_qp **old = endpoint->table;
 	uint32_t old_size = old ? endpoint->table_mask + 1 : 0;
@@ -90,7 +92,7 @@ static int table_grow(struct endpoint *endpoint)
 	return 0;
 }
 
-uint32_t qp_choose_number(struct endpoint *endpoint)
+uint32_t qp_choose_number(struct roce_endpoint *endpoint)
 {
 	uint32_t qpn;
 
@@ -103,7 +105,7 @@ uint32_t qp_choose_number(struct endpoint *endpoint)
 
 int roce_qp_create(struct fabric *fabric, const struct fabric_qp_attr *attr, struct fabric_qp **out)
 {
-	struct endpoint *endpoint = endpoint_of(fabric);
+	struct roce_endpoint *endpoint = endpoint_of(fabric);
 	struct roce_qp *qp = calloc(1, sizeof(*qp) + attr->slots * sizeof(qp->windows[0]));
 	int error = qp ? table_grow(endpoint) : -ENOMEM;
 
@@ -124,7 +126,7 @@ int roce_qp_create(struct fabric *fabric, const struct fabric_qp_attr *attr, str
 	return 0;
 }
 
-static struct window *window_at(const struct roce_qp *qp, uint32_t slot)
+static struct roce_window *window_at(const struct roce_qp *qp, uint32_t slot)
 {
 	return qp->windows[slot] ? pool_at(&qp->endpoint->windows, qp->windows[slot] - 1) : NULL;
 }
@@ -132,20 +134,20 @@ static struct window *window_at(const struct roce_qp *qp, uint32_t slot)
 void roce_qp_destroy(struct fabric_qp *fabric_qp)
 {
 	struct roce_qp *qp = roce_qp(fabric_qp);
-	struct endpoint *endpoint = qp->endpoint;
+	struct roce_endpoint *endpoint = qp->endpoint;
 	struct list *item, *after;
 
 	for (uint32_t slot = 0; slot < qp->slots; slot++) {
-		struct window *window = window_at(qp, slot);
+		struct roce_window *window = window_at(qp, slot);
 
 		if (!window)
 			continue;
 		list_del(&window->event);
 		pool_put(&endpoint->windows, window);
 	}
-	/* Windows that were closed and have not said so yet are in no slot any more. */
+	/* Windows that are closed, with the event not yet told, are in no slot any more. */
 	list_for_each_safe (item, after, &endpoint->events) {
-		struct window *window = container_of(item, struct window, event);
+		struct roce_window *window = container_of(item, struct roce_window, event);
 
 		if (window->qp == qp) {
 			list_del(item);
@@ -157,7 +159,7 @@ void roce_qp_destroy(struct fabric_qp *fabric_qp)
 	free(qp);
 }
 
-static uint8_t family_of(const union address *address)
+static uint8_t family_of(const union socket_address *address)
 {
 	return address->any.sa_family == AF_INET ? 4 : 6;
 }
@@ -165,9 +167,9 @@ static uint8_t family_of(const union address *address)
 size_t roce_qp_address(const struct fabric_qp *fabric_qp, uint8_t *out)
 {
 	const struct roce_qp *qp = roce_qp(fabric_qp);
-	const struct endpoint *endpoint = qp->endpoint;
-	const union address *local = &endpoint->local;
-	/* The same number takes control: opcodes tell the two apart. */
+	const struct roce_endpoint *endpoint = qp->endpoint;
+	const union socket_address *local = &endpoint->local;
+	/* One number for data and control: opcodes tell them apart. */
 	struct roce_address address = { .kind = ADDRESS_USER_SPACE,
 					.family = family_of(local),
 					.port = address_port(local),
@@ -187,8 +189,9 @@ size_t roce_qp_address(const struct fabric_qp *fabric_qp, uint8_t *out)
 	return address_encode(&address, out);
 }
 
-/* A NIC at the other end knows one port, and sends no UDP checksums, which IPv6 sockets have to be told to accept. */
-static int accept_nic(struct endpoint *endpoint, const struct roce_address *peer)
+/* Prepares for a peer that is a NIC: it sends to one port only, and without UDP checksums, which an IPv6 socket accepts
+ * only when told to. */
+static int accept_nic(struct roce_endpoint *endpoint, const struct roce_address *peer)
 {
 	int on = 1;
 
@@ -208,8 +211,9 @@ int roce_qp_connect(struct fabric_qp *fabric_qp, const uint8_t *bytes, size_t le
 		    uint32_t payload)
 {
 	struct roce_qp *qp = roce_qp(fabric_qp);
-	const union address *local = &qp->endpoint->local;
-	union address peer = *local; /* for the scope of a link-local address */
+	const union socket_address *local = &qp->endpoint->local;
+	/* A link-local peer is in our scope. */
+	union socket_address peer = *local;
 	struct roce_address address;
 	bool nic;
 	int error;
@@ -252,7 +256,7 @@ int roce_qp_connect(struct fabric_qp *fabric_qp, const uint8_t *bytes, size_t le
 	return 0;
 }
 
-static void tell(struct window *window, enum fabric_event_type what)
+static void tell(struct roce_window *window, enum fabric_event_type what)
 {
 	window->tells = what;
 	list_del(&window->event);
@@ -263,9 +267,7 @@ int roce_promise(struct fabric_qp *fabric_qp, uint32_t slot, uint32_t *rkey)
 {
 	struct roce_qp *qp = roce_qp(fabric_qp);
 
-	qp->promised = true;
-	qp->promised_slot = slot;
-	*rkey = qp->promised_key = random_u32(qp->endpoint);
+	*rkey = promise_make(&qp->promise, slot, random_u32(qp->endpoint));
 	return 0;
 }
 
@@ -273,7 +275,7 @@ int roce_expose(struct fabric_qp *fabric_qp, uint32_t slot, uint32_t generation,
 		struct fabric_mr *mr, void *addr, uint64_t length, uint32_t payload)
 {
 	struct roce_qp *qp = roce_qp(fabric_qp);
-	struct window *window;
+	struct roce_window *window;
 
 	(void)mr;
 	if (qp->windows[slot])
@@ -288,11 +290,7 @@ int roce_expose(struct fabric_qp *fabric_qp, uint32_t slot, uint32_t generation,
 	window->slot = slot;
 	window->generation = generation;
 	window->payload = payload;
-	window->rkey = random_u32(qp->endpoint);
-	if (qp->promised && slot == qp->promised_slot) {
-		window->rkey = qp->promised_key;
-		qp->promised = false;
-	}
+	window->rkey = promise_keep(&qp->promise, slot, random_u32(qp->endpoint));
 	window->open = true;
 	qp->windows[slot] = pool_index(&qp->endpoint->windows, window) + 1;
 	tell(window, FABRIC_EXPOSED);
@@ -303,7 +301,7 @@ int roce_recut(struct fabric_qp *fabric_qp, uint32_t slot, uint32_t generation, 
 	       uint32_t *rkey)
 {
 	struct roce_qp *qp = roce_qp(fabric_qp);
-	struct window *window = window_at(qp, slot);
+	struct roce_window *window = window_at(qp, slot);
 
 	if (!window)
 		return -ENOENT;
@@ -316,7 +314,7 @@ int roce_recut(struct fabric_qp *fabric_qp, uint32_t slot, uint32_t generation, 
 int roce_fence(struct fabric_qp *fabric_qp, uint32_t slot)
 {
 	struct roce_qp *qp = roce_qp(fabric_qp);
-	struct window *window = window_at(qp, slot);
+	struct roce_window *window = window_at(qp, slot);
 
 	if (!window)
 		return -ENOENT;

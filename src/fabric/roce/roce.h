@@ -5,7 +5,7 @@
 
 #include "fabric/open.h"
 
-/* `where` is ADDRESS or ADDRESS@PORT. */
+/* Opens an endpoint at ADDRESS or ADDRESS@PORT; says why it failed (refuse.h). */
 int roce_open(const char *where, const struct fabric_options *options, struct fabric **out);
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Receiving. Every datagram is checked to the end before a byte of it is placed: a whole packet of a kind we take, for a
- * queue pair of ours, from its peer, with a right ICRC, under the key of a window that is open now, exactly where its
- * packet number says. Whatever fails is dropped and counted by reason, and nothing else happens.
+ * Receiving. Every packet is checked completely before a byte of it is placed: its form and kind, its queue pair, the
+ * sender's address, the ICRC, and for data the key of an open window and the place, which has to be the one that its
+ * packet number names. A packet that fails a check is dropped and counted by reason, and has no other effect.
  */
 #include <errno.h>
 #include <netinet/udp.h>
@@ -11,14 +11,19 @@
 
 #include "fabric/roce/endpoint.h"
 
-#define OTHERS_EVERY  16
+/* Polls between two reads of the socket at which other processes hand packets on. */
+#define OTHERS_EVERY 16
+/* Reads of the socket when an endpoint opens or closes, at most. */
+#define DRAIN_BATCHES 64
 #define ECN_MASK      3
 #define ECN_CE	      3
-#define CNP_NS	      UINT64_C(50000) /* between notices to one queue pair, as NICs do */
+/* Least time between two congestion notifications to one queue pair, as NICs have it. */
+#define CNP_NS	      UINT64_C(50000)
 #define NS_A_SECOND   UINT64_C(1000000000)
 #define WAIT_LIMIT_NS NS_A_SECOND
 
-/* A peer's batch numbers its packets from 0, and the kernel merges what came together: the place is the best guess. */
+/* Whether the ICRC is right. It covers the IPv4 identification, which a socket does not show: a peer's batch numbers its
+ * packets from 0, and the kernel merges packets that came together, so that the place in the datagram is tried first. */
 static bool icrc_right(const struct roce_qp *qp, uint16_t port, const void *bytes, size_t length,
 		       uint32_t segment)
 {
@@ -28,7 +33,7 @@ static bool icrc_right(const struct roce_qp *qp, uint16_t port, const void *byte
 
 	if (qp->skip_icrc)
 		return true;
-	/* Lanes, and NICs, vary the source port for the sake of the network's hashing. */
+	/* Lanes and NICs vary the source port, so that networks hash them onto different paths. */
 	if (port != qp->peer_ports[0])
 		icrc_flow_from_port(&flow, port);
 	return icrc_verify(&flow, bytes, length, guess, qp->peer_max_id, &match) != ICRC_BAD;
@@ -44,7 +49,7 @@ static uint8_t lane_of(const struct roce_qp *qp, uint16_t port)
 
 static void marked(struct roce_qp *qp)
 {
-	struct endpoint *endpoint = qp->endpoint;
+	struct roce_endpoint *endpoint = qp->endpoint;
 
 	endpoint->fabric.counters[FABRIC_RX_CE]++;
 	if (endpoint->now_ns - qp->cnp_ns < CNP_NS)
@@ -56,10 +61,10 @@ static void marked(struct roce_qp *qp)
 static bool take_data(struct roce_qp *qp, const struct roce_packet *packet,
 		      struct fabric_event *event)
 {
-	struct endpoint *endpoint = qp->endpoint;
+	struct roce_endpoint *endpoint = qp->endpoint;
 	uint32_t slot = fabric_imm_slot(&qp->split, packet->imm);
 	uint32_t number = fabric_imm_packet(&qp->split, packet->imm);
-	struct window *window;
+	struct roce_window *window;
 
 	if (slot >= qp->slots || !qp->windows[slot]) {
 		drop(endpoint, FABRIC_DROP_SLOT);
@@ -93,7 +98,7 @@ static bool take_data(struct roce_qp *qp, const struct roce_packet *packet,
 static bool take_control(struct roce_qp *qp, const struct roce_packet *packet,
 			 struct fabric_event *event)
 {
-	struct endpoint *endpoint = qp->endpoint;
+	struct roce_endpoint *endpoint = qp->endpoint;
 
 	if (packet->deth.qkey != qp->qkey) {
 		drop(endpoint, FABRIC_DROP_QKEY);
@@ -112,17 +117,21 @@ static enum fabric_counter opcode_reason(const struct roce_packet *packet)
 }
 
 struct incoming {
-	const union address *from;
+	const union socket_address *from;
 	const uint8_t *bytes;
 	size_t length;
-	uint32_t segment; /* its place in a merged datagram */
-	bool forwarded;	  /* by a process that shares the port */
+	/* Place of the packet in a merged datagram. */
+	uint32_t segment;
+	/* Whether a process that shares the port handed it on. */
+	bool forwarded;
 	bool ce;
-	uint64_t at_ns; /* 0: not known */
+	/* Time of arrival; 0: not known. */
+	uint64_t at_ns;
 };
 
-/* True when the packet made an event. */
-static bool take(struct endpoint *endpoint, const struct incoming *in, struct fabric_event *event)
+/* Handles a packet; true when it made an event. */
+static bool take(struct roce_endpoint *endpoint, const struct incoming *in,
+		 struct fabric_event *event)
 {
 	struct roce_packet packet;
 	struct roce_qp *qp;
@@ -178,8 +187,9 @@ static bool take(struct endpoint *endpoint, const struct incoming *in, struct fa
 	return false;
 }
 
-/* The kernel stamps by the time of day. What matters is how long ago that was; a clock that was set since says nothing. */
-static uint64_t stamped(const struct endpoint *endpoint, const struct cmsghdr *c)
+/* Time of arrival by the fabric's clock; 0: not known. The kernel stamps packets by the time of day, so that the stamp tells
+ * how long ago that was, unless the time of day was set since. */
+static uint64_t stamped(const struct roce_endpoint *endpoint, const struct cmsghdr *c)
 {
 	struct timespec then;
 	uint64_t then_ns, waited_ns;
@@ -190,9 +200,9 @@ static uint64_t stamped(const struct endpoint *endpoint, const struct cmsghdr *c
 	return waited_ns < WAIT_LIMIT_NS ? endpoint->now_ns - waited_ns : 0;
 }
 
-/* The count of drops, when the packet came, whether a queue left its mark, and the size that merged packets have, 0 where
- * nothing was merged. */
-static uint32_t read_ancillary(struct endpoint *endpoint, uint32_t i)
+/* Reads what the kernel says of datagram i: how many it had to drop, when this one came and whether it was marked. Returns
+ * the size of the packets that were merged in it; 0 where it is one packet. */
+static uint32_t read_ancillary(struct roce_endpoint *endpoint, uint32_t i)
 {
 	struct msghdr *message = &endpoint->inbox.messages[i].msg_hdr;
 	bool *ce = &endpoint->inbox.ce[i];
@@ -224,13 +234,13 @@ static uint32_t read_ancillary(struct endpoint *endpoint, uint32_t i)
 	return size;
 }
 
-static int from_windows(struct endpoint *endpoint, struct fabric_event *events, int most)
+static int from_windows(struct roce_endpoint *endpoint, struct fabric_event *events, int most)
 {
 	struct list *item;
 	int n = 0;
 
 	while (n < most && (item = list_first(&endpoint->events))) {
-		struct window *window = container_of(item, struct window, event);
+		struct roce_window *window = container_of(item, struct roce_window, event);
 		struct fabric_event *event = &events[n++];
 
 		list_del(item);
@@ -240,8 +250,8 @@ static int from_windows(struct endpoint *endpoint, struct fabric_event *events, 
 		event->slot = window->slot;
 		event->generation = window->generation;
 		if (window->tells == FABRIC_EXPOSED) {
-			event->exposed.va =
-				0; /* windows are addressed from zero: no address of ours leaves */
+			/* Windows are addressed from 0, so that no address of ours leaves. */
+			event->exposed.va = 0;
 			event->exposed.rkey = window->rkey;
 		} else {
 			pool_put(&endpoint->windows, window);
@@ -250,7 +260,7 @@ static int from_windows(struct endpoint *endpoint, struct fabric_event *events, 
 	return n;
 }
 
-void rx_prepare(struct endpoint *endpoint)
+void rx_prepare(struct roce_endpoint *endpoint)
 {
 	struct inbox *inbox = &endpoint->inbox;
 
@@ -265,8 +275,8 @@ void rx_prepare(struct endpoint *endpoint)
 	inbox->used = inbox->ask = RX_BATCH;
 }
 
-/* Both clocks at once. */
-static void read_clocks(struct endpoint *endpoint)
+/* Reads the time of day and the fabric's clock together. */
+static void read_clocks(struct roce_endpoint *endpoint)
 {
 	struct timespec real;
 
@@ -275,13 +285,13 @@ static void read_clocks(struct endpoint *endpoint)
 	endpoint->now_ns = endpoint->fabric.ops->now_ns(&endpoint->fabric);
 }
 
-static bool fill_inbox(struct endpoint *endpoint)
+static bool fill_inbox(struct roce_endpoint *endpoint)
 {
 	struct inbox *inbox = &endpoint->inbox;
 	bool merged = false;
 	int count;
 
-	/* The kernel writes these; a poll that finds nothing leaves them as they are. */
+	/* The kernel wrote to these; a read that finds nothing leaves them as they are. */
 	for (uint32_t i = 0; i < inbox->used; i++) {
 		inbox->messages[i].msg_hdr.msg_namelen = sizeof(inbox->from[i]);
 		inbox->messages[i].msg_hdr.msg_controllen = CMSG_ROOM;
@@ -296,14 +306,14 @@ static bool fill_inbox(struct endpoint *endpoint)
 		inbox->sizes[i] = read_ancillary(endpoint, i);
 		merged |= inbox->sizes[i] != 0;
 	}
-	/* A batch should still be in the cache when its last packet is placed. */
+	/* Small enough that a batch is still in the cache when its last packet is placed. */
 	if (inbox->count)
 		inbox->ask = merged ? RX_BATCH_MERGED : RX_BATCH;
 	return inbox->count;
 }
 
-/* The next packet of the inbox; false when it is empty. */
-static bool next_packet(struct endpoint *endpoint, struct incoming *in)
+/* Takes the next packet out of the inbox; false when it is empty. */
+static bool next_packet(struct roce_endpoint *endpoint, struct incoming *in)
 {
 	struct inbox *inbox = &endpoint->inbox;
 	uint32_t left, size;
@@ -330,9 +340,9 @@ static bool next_packet(struct endpoint *endpoint, struct incoming *in)
 	return true;
 }
 
-/* What an earlier poll had no room for comes first; the socket is read when that is used up, once a poll, for events
- * lend out bytes of the buffers. */
-static int from_socket(struct endpoint *endpoint, struct fabric_event *events, int most,
+/* Packets that an earlier poll had no room for come first. The socket is read when there are none left, and once a poll,
+ * because events point into the buffers. Returns the number of events. */
+static int from_socket(struct roce_endpoint *endpoint, struct fabric_event *events, int most,
 		       bool *drained)
 {
 	struct incoming in;
@@ -344,38 +354,45 @@ static int from_socket(struct endpoint *endpoint, struct fabric_event *events, i
 	return n;
 }
 
-/* Packets that landed at a process with which the port is shared. */
-static int from_others(struct endpoint *endpoint, struct fabric_event *events, int most)
+/* Packets that other processes handed on. Returns the number of events. */
+static int from_others(struct roce_endpoint *endpoint, struct fabric_event *events, int most)
 {
 	uint8_t *bytes = endpoint->rx + (size_t)RX_BATCH * RX_DATAGRAM;
 	int n = 0;
 
 	for (int i = 0; i < RX_FORWARDED && n < most; i++, bytes += RX_PACKET) {
 		struct incoming in = { .bytes = bytes, .forwarded = true };
-		union address from;
+		union socket_address from;
+		int length = share_take(endpoint, bytes, RX_PACKET, &from);
 
-		in.length = share_take(endpoint, bytes, RX_PACKET, &from);
-		if (!in.length)
+		if (length < 0) {
+			endpoint->others_due = false;
 			break;
+		}
 		in.from = &from;
-		n += take(endpoint, &in, &events[n]);
+		in.length = (size_t)length;
+		if (length)
+			n += take(endpoint, &in, &events[n]);
 	}
 	return n;
 }
 
-void rx_drain(struct endpoint *endpoint)
+void rx_drain(struct roce_endpoint *endpoint)
 {
 	struct fabric_event unwanted;
 	struct incoming in;
 
-	while (endpoint->inbox.next < endpoint->inbox.count || fill_inbox(endpoint))
+	for (int i = 0; i < DRAIN_BATCHES; i++) {
+		if (endpoint->inbox.next == endpoint->inbox.count && !fill_inbox(endpoint))
+			break;
 		while (next_packet(endpoint, &in))
 			take(endpoint, &in, &unwanted);
+	}
 }
 
 int roce_poll(struct fabric *fabric, struct fabric_event *events)
 {
-	struct endpoint *endpoint = endpoint_of(fabric);
+	struct roce_endpoint *endpoint = endpoint_of(fabric);
 	uint64_t now_ns = endpoint->now_ns = fabric->ops->now_ns(fabric);
 	bool drained;
 	int n;
@@ -384,12 +401,10 @@ int roce_poll(struct fabric *fabric, struct fabric_event *events)
 		faults_release(endpoint, now_ns);
 	n = from_windows(endpoint, events, FABRIC_EVENTS / 4);
 	n += from_socket(endpoint, events + n, FABRIC_EVENTS - n, &drained);
-	/* Seldom: steering leaves little to hand on. Whoever sleeps is woken by it. */
+	/* Seldom, since steering leaves little to hand on; a thread that sleeps is woken by it. */
 	if (endpoint->share && (endpoint->others_due || ++endpoint->polls % OTHERS_EVERY == 0)) {
-		int others = from_others(endpoint, events + n, FABRIC_EVENTS - n);
-
-		endpoint->others_due = others;
-		n += others;
+		endpoint->others_due = true; /* until the socket is found empty */
+		n += from_others(endpoint, events + n, FABRIC_EVENTS - n);
 	}
 	if (endpoint->groups)
 		n += groups_poll(endpoint, events + n, FABRIC_EVENTS - n);

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * One UDP port, several processes. NICs send to port 4791 only, so that every user-space end behind an address has to
+ * Several processes share one UDP port. NICs send to port 4791 only, so that all user-space ends with one address have to
  * share it.
  *
- * SO_REUSEPORT lets processes of one user bind the same port. A process numbers its queue pairs in a class of its own,
- * the high bits, and claims the class as an abstract Unix socket named after address, port and class. The kernel is made
- * to give each packet to the socket of its class (steer.c); a process that gets a packet of another class nevertheless
- * hands it on to that class's name. Steering makes sharing fast, the hand-over makes it right while sockets move.
+ * SO_REUSEPORT lets processes of one user bind the same port. Each process has a class of its own, which is the high bits
+ * of its queue pairs' numbers, and owns the class by binding an abstract Unix socket named after address, port and class.
+ * The kernel is made to give each packet to the socket of its class (steer.c). A process that gets a packet of another
+ * class hands it on to that class's Unix socket. Steering makes sharing fast; handing on makes it right while sockets
+ * move.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -18,23 +19,28 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "fabric/refuse.h"
 #include "fabric/roce/share.h"
 
-/* What travels before a packet that is handed on. */
+/* What precedes a packet that is handed on. */
 struct envelope {
-	union address from; /* AF_UNSPEC: no packet follows, but a notice */
+	/* Sender of the packet; AF_UNSPEC: not a packet follows, but a notice. */
+	union socket_address from;
 };
 
+/* Where the socket of a class is. */
 struct notice {
 	uint32_t class;
 	uint32_t place;
-	uint32_t answer; /* to another notice: not to be answered */
+	/* Not 0: it answers another notice, and is not answered. */
+	uint32_t answer;
 };
 
-static socklen_t name_of(const struct endpoint *endpoint, uint32_t class, struct sockaddr_un *out)
+static socklen_t name_of(const struct roce_endpoint *endpoint, uint32_t class,
+			 struct sockaddr_un *out)
 {
 	char text[INET6_ADDRSTRLEN];
-	const union address *local = &endpoint->local;
+	const union socket_address *local = &endpoint->local;
 	const void *ip = local->any.sa_family == AF_INET ? (const void *)&local->v4.sin_addr
 							 : (const void *)&local->v6.sin6_addr;
 	int length;
@@ -47,7 +53,7 @@ static socklen_t name_of(const struct endpoint *endpoint, uint32_t class, struct
 	return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)length);
 }
 
-static bool claim(struct endpoint *endpoint, uint32_t class)
+static bool claim(struct roce_endpoint *endpoint, uint32_t class)
 {
 	struct sockaddr_un name;
 	socklen_t length = name_of(endpoint, class, &name);
@@ -58,7 +64,7 @@ static bool claim(struct endpoint *endpoint, uint32_t class)
 	return true;
 }
 
-bool share_company(const struct endpoint *endpoint)
+bool share_company(const struct roce_endpoint *endpoint)
 {
 	struct sockaddr nobody = { .sa_family = AF_UNSPEC };
 	bool found = false;
@@ -69,13 +75,13 @@ bool share_company(const struct endpoint *endpoint)
 
 		found = !connect(endpoint->share->out, (struct sockaddr *)&name, length);
 	}
-	/* Back to a socket that sends to whom it likes. */
+	/* Unconnects the socket, which sends to any name again. */
 	if (found && connect(endpoint->share->out, &nobody, sizeof(nobody)))
 		log_debug("cannot let go of a neighbour's name: %s", strerror(errno));
 	return found;
 }
 
-static void notify(const struct endpoint *endpoint, uint32_t class, uint32_t answer)
+static void notify(const struct roce_endpoint *endpoint, uint32_t class, uint32_t answer)
 {
 	struct {
 		struct envelope envelope;
@@ -92,14 +98,14 @@ static void notify(const struct endpoint *endpoint, uint32_t class, uint32_t ans
 	       (struct sockaddr *)&name, length);
 }
 
-void share_announce(struct endpoint *endpoint)
+void share_announce(struct roce_endpoint *endpoint)
 {
 	for (uint32_t class = 0; class < CLASSES; class ++)
 		if (class != endpoint->class)
 			notify(endpoint, class, 0);
 }
 
-static void heed(struct endpoint *endpoint, const uint8_t *bytes, size_t length)
+static void heed(struct roce_endpoint *endpoint, const uint8_t *bytes, size_t length)
 {
 	struct notice notice;
 
@@ -111,22 +117,26 @@ static void heed(struct endpoint *endpoint, const uint8_t *bytes, size_t length)
 		notify(endpoint, notice.class, 1);
 }
 
-int share_join(struct endpoint *endpoint)
+int share_join(struct roce_endpoint *endpoint)
 {
 	struct share *share = calloc(1, sizeof(*share));
 	int place, on = 1;
 
 	if (!share)
-		return -ENOMEM;
+		return open_refuse(LOG_LEVEL_INFO, -ENOMEM, "no memory to share a port");
 	share->fd = share->out = -1;
 	endpoint->share = share;
-	endpoint->class = CLASSES; /* none yet: every packet is another's */
+	endpoint->class = CLASSES; /* none yet: every packet is for another process */
 	share->fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 	share->out = socket(AF_UNIX, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-	if (share->fd < 0 || share->out < 0)
-		return -errno;
-	if (setsockopt(share->fd, SOL_SOCKET, SO_PASSCRED, &on, sizeof(on)))
-		return -errno;
+	if (share->fd < 0 || share->out < 0 ||
+	    setsockopt(share->fd, SOL_SOCKET, SO_PASSCRED, &on, sizeof(on))) {
+		int error = -errno;
+
+		return open_refuse(LOG_LEVEL_INFO, error,
+				   "no Unix socket for the processes that share the port: %s",
+				   strerror(-error));
+	}
 	for (uint32_t i = 0; i < CLASSES; i++)
 		share->places[i] = (uint8_t)i;
 	place = steer_join(endpoint);
@@ -144,16 +154,15 @@ int share_join(struct endpoint *endpoint)
 	return 0;
 
 crowded:
-	log_error("%u processes share UDP port %u already", CLASSES,
-		  address_port(&endpoint->local));
-	return -EADDRINUSE;
+	return open_refuse(LOG_LEVEL_ERROR, -EADDRINUSE, "%u processes share UDP port %u already",
+			   CLASSES, address_port(&endpoint->local));
 }
 
-void share_leave(struct endpoint *endpoint)
+void share_leave(struct roce_endpoint *endpoint)
 {
 	if (!endpoint->share)
 		return;
-	/* What is another's is handed on: swallowed here it would be lost. */
+	/* Packets for other processes that wait in our socket would be lost with it. */
 	if (endpoint->fd >= 0 && endpoint->share->fd >= 0)
 		rx_drain(endpoint);
 	if (endpoint->share->fd >= 0)
@@ -164,13 +173,13 @@ void share_leave(struct endpoint *endpoint)
 	endpoint->share = NULL;
 }
 
-int share_fd(const struct endpoint *endpoint)
+int share_fd(const struct roce_endpoint *endpoint)
 {
 	return endpoint->share ? endpoint->share->fd : -1;
 }
 
-bool share_forward(struct endpoint *endpoint, const union address *from, const void *packet,
-		   size_t length, uint32_t qpn)
+bool share_forward(struct roce_endpoint *endpoint, const union socket_address *from,
+		   const void *packet, size_t length, uint32_t qpn)
 {
 	uint32_t class = qpn >> CLASS_SHIFT;
 	struct envelope envelope = { *from };
@@ -189,7 +198,7 @@ bool share_forward(struct endpoint *endpoint, const union address *from, const v
 	return true;
 }
 
-/* Whoever may bind the port may hand packets on: the same user, or root. */
+/* Whether the sender may hand packets on: those may who can bind the port, the same user and root. */
 static bool trusted(struct msghdr *message)
 {
 	for (struct cmsghdr *c = CMSG_FIRSTHDR(message); c; c = CMSG_NXTHDR(message, c)) {
@@ -203,32 +212,30 @@ static bool trusted(struct msghdr *message)
 	return false;
 }
 
-size_t share_take(struct endpoint *endpoint, void *packet, size_t size, union address *from)
+int share_take(struct roce_endpoint *endpoint, void *packet, size_t size,
+	       union socket_address *from)
 {
 	struct envelope envelope;
 	struct iovec parts[2] = { { &envelope, sizeof(envelope) }, { packet, size } };
 	_Alignas(struct cmsghdr) uint8_t control[CMSG_SPACE(sizeof(struct ucred))];
-	struct msghdr message;
+	struct msghdr message = { .msg_iov = parts,
+				  .msg_iovlen = 2,
+				  .msg_control = control,
+				  .msg_controllen = sizeof(control) };
 	ssize_t n;
 
 	if (!endpoint->share)
+		return -EAGAIN;
+	n = recvmsg(endpoint->share->fd, &message, MSG_DONTWAIT);
+	if (n < 0)
+		return -EAGAIN;
+	if ((size_t)n <= sizeof(envelope) || !trusted(&message))
 		return 0;
-	for (;;) {
-		message = (struct msghdr){ .msg_iov = parts,
-					   .msg_iovlen = 2,
-					   .msg_control = control,
-					   .msg_controllen = sizeof(control) };
-		n = recvmsg(endpoint->share->fd, &message, MSG_DONTWAIT);
-		if (n < 0)
-			return 0;
-		if ((size_t)n <= sizeof(envelope) || !trusted(&message))
-			continue;
-		n -= (ssize_t)sizeof(envelope);
-		if (envelope.from.any.sa_family == endpoint->local.any.sa_family)
-			break;
-		if (envelope.from.any.sa_family == AF_UNSPEC)
-			heed(endpoint, packet, (size_t)n);
-	}
+	n -= (ssize_t)sizeof(envelope);
+	if (envelope.from.any.sa_family == AF_UNSPEC)
+		heed(endpoint, packet, (size_t)n);
+	if (envelope.from.any.sa_family != endpoint->local.any.sa_family)
+		return 0;
 	*from = envelope.from;
-	return (size_t)n;
+	return (int)n;
 }

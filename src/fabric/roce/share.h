@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * share.h: what the two halves of port sharing keep. Private to share.c (names, hand-over) and steer.c (the program in
- * the kernel, and watching that it still is right).
+ * share.h: state of an endpoint that shares its UDP port. Private to share.c (names of the processes, handing packets on)
+ * and steer.c (the kernel program that picks a socket for each packet, and the check that it picks the right one).
  */
 #ifndef FABRIC_ROCE_SHARE_H
 #define FABRIC_ROCE_SHARE_H
@@ -9,34 +9,45 @@
 #include "fabric/roce/endpoint.h"
 
 enum steer_state {
-	STEER_OFF,	/* probes do not come back here: packets are handed on instead */
-	STEER_FINE,	/* until the next check */
-	STEER_CHECKING, /* sent itself a packet of its class */
-	STEER_LOOKING,	/* that did not come: where is our socket now? */
+	/* Probes do not come back on this host: packets are handed on instead. */
+	STEER_OFF,
+	/* The last check succeeded; another one follows. */
+	STEER_FINE,
+	/* A packet of our class was sent, and should arrive here. */
+	STEER_CHECKING,
+	/* It did not arrive; probes to every place were sent to find our socket. */
+	STEER_LOOKING,
 };
 
 struct share {
-	int fd;	 /* the abstract Unix socket that packets are handed on to */
-	int out; /* the one they are handed on by: sending on the first before it has its name would give it another */
+	/* Abstract Unix socket at which others hand packets on to us. */
+	int fd;
+	/* Socket by which we hand packets on. Not the first one: sending from that before it has its name would give it
+	 * another. */
+	int out;
 	enum steer_state state;
-	uint64_t nonce;	   /* tells our probes from others' */
-	uint64_t until_ns; /* the state lasts no longer */
+	/* Random number that tells our probes from others'. */
+	uint64_t nonce;
+	/* When the state ends. */
+	uint64_t until_ns;
+	/* When the last check began. */
 	uint64_t checked_ns;
-	uint32_t found; /* while looking: the lowest place that a probe came from */
-	uint8_t places
-		[CLASSES]; /* by class: the place of its socket in the group, as far as known */
+	/* STEER_LOOKING: lowest place from which a probe came back; CLASSES: none yet. */
+	uint32_t found;
+	/* By class: place of its socket among those that share the port, as far as known. */
+	uint8_t places[CLASSES];
 };
 
 /* share.c */
-/* Whether some process has joined before. */
-bool share_company(const struct endpoint *endpoint);
-/* Tells every process of the group where our socket is. */
-void share_announce(struct endpoint *endpoint);
+/* Whether another process shares the port already. */
+bool share_company(const struct roce_endpoint *endpoint);
+/* Tells all processes that share the port which place our socket has. */
+void share_announce(struct roce_endpoint *endpoint);
 
 /* steer.c */
-/* Finds the place of our socket in the group; -1 when that cannot be learnt. Blocks for some milliseconds at most. */
-int steer_join(struct endpoint *endpoint);
-/* Another process's socket is there. */
-void steer_told(struct endpoint *endpoint, uint32_t class, uint32_t place);
+/* Finds the place of our socket among those that share the port; -1 when it cannot be found. Blocks for 60 ms at most. */
+int steer_join(struct roce_endpoint *endpoint);
+/* Notes the place of another process's socket. */
+void steer_told(struct roce_endpoint *endpoint, uint32_t class, uint32_t place);
 
 #endif

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The sockets of an endpoint: one that everything arrives at, and one more for each further lane.
+ * The sockets of an endpoint: one at which everything arrives, and one more for each lane beyond the first.
  *
- * They stay unconnected and ask for path-MTU discovery: the kernel then sends DF with an IPv4 identification of 0, which
- * the ICRC covers and the sender must therefore know.
+ * They are not connected, and have path-MTU discovery turned on: the kernel then sends IPv4 packets with DF and an
+ * identification of 0, which the sender has to know because the ICRC covers them.
  */
 #include <errno.h>
 #include <netinet/udp.h>
@@ -11,12 +11,13 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "fabric/refuse.h"
 #include "fabric/roce/endpoint.h"
 
 #define RECEIVE_BUFFER (32 << 20)
 #define SEND_BUFFER    (2 << 20)
 #define WINDOW_MIN     16
-/* What the kernel charges a queued datagram beyond its payload, doubled: buffers come in powers of two. */
+/* Bytes that the kernel charges for a queued datagram beyond its data, doubled because buffers come in powers of two. */
 #define SKB_OVERHEAD	1024
 #define ECN_ECT0	2
 #define IPV4_UDP_HEADER 28
@@ -33,9 +34,9 @@ static int set_buffer(int fd, int forced, int plain, int bytes)
 	return bytes;
 }
 
-static void size_up(struct endpoint *endpoint)
+static void size_up(struct roce_endpoint *endpoint)
 {
-	/* What links have: jumbo frames for an IB path MTU of 4096, Ethernet, and the least of IPv6, which every path carries. */
+	/* MTUs that links have: for an IB path MTU of 4096, Ethernet, and the least of IPv6, which every path carries. */
 	static const uint32_t mtus[] = { 4200, 1500, 1280 };
 	struct fabric_caps *caps = &endpoint->fabric.caps;
 	uint32_t headers =
@@ -72,63 +73,72 @@ static int discover_mtu(int fd, int family)
 	int discover = v4 ? IP_PMTUDISC_DO : IPV6_PMTUDISC_DO;
 
 	return setsockopt(fd, v4 ? IPPROTO_IP : IPPROTO_IPV6,
-			  v4 ? IP_MTU_DISCOVER : IPV6_MTU_DISCOVER, &discover, sizeof(discover))
-		       ? -errno
-		       : 0;
+			  v4 ? IP_MTU_DISCOVER : IPV6_MTU_DISCOVER, &discover, sizeof(discover));
 }
 
-static int open_socket(struct endpoint *endpoint)
+/* Says which step of opening failed, by errno; returns -errno. */
+static int refuse(const char *where, const char *step)
+{
+	int error = -errno;
+	const char *hint = "";
+
+	if (error == -EADDRNOTAVAIL)
+		hint = ": it is no address of this host";
+	else if (error == -EADDRINUSE)
+		hint = ": a program that does not share it holds the port";
+	else if (error == -EACCES)
+		hint = ": ports below 1024 are for privileged users";
+	return open_refuse(LOG_LEVEL_INFO, error, "roce:%s: %s: %s%s", where, step,
+			   strerror(-error), hint);
+}
+
+static int open_socket(struct roce_endpoint *endpoint, const char *where)
 {
 	bool v4 = endpoint->local.any.sa_family == AF_INET;
-	int on = 1, error;
+	int on = 1;
 
 	endpoint->fd =
 		socket(endpoint->local.any.sa_family, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 	if (endpoint->fd < 0)
-		return -errno;
-	error = discover_mtu(endpoint->fd, endpoint->local.any.sa_family);
-	if (error)
-		return error;
+		return refuse(where, "cannot make a UDP socket");
+	if (discover_mtu(endpoint->fd, endpoint->local.any.sa_family))
+		return refuse(where, "cannot turn path-MTU discovery on");
 	if (!v4)
 		setsockopt(endpoint->fd, IPPROTO_IPV6, IPV6_V6ONLY, &on, sizeof(on));
 	setsockopt(endpoint->fd, SOL_SOCKET, SO_RXQ_OVFL, &on, sizeof(on));
-	/* How long a packet waited for this process is no part of the path's round trip. */
+	/* Time stamps: the time that a packet waits for this process is no part of the path's round trip. */
 	setsockopt(endpoint->fd, SOL_SOCKET, SO_TIMESTAMPNS, &on, sizeof(on));
 	if (address_port(&endpoint->local) &&
 	    setsockopt(endpoint->fd, SOL_SOCKET, SO_REUSEPORT, &on, sizeof(on)))
-		return -errno;
+		return refuse(where, "cannot share the port (SO_REUSEPORT)");
 	endpoint->local_length = address_length(&endpoint->local);
 	if (bind(endpoint->fd, &endpoint->local.any, endpoint->local_length))
-		return -errno;
-	if (address_port(&endpoint->local)) {
-		error = share_join(endpoint);
-		if (error)
-			return error;
-	} else if (getsockname(endpoint->fd, &endpoint->local.any, &endpoint->local_length)) {
-		return -errno;
-	}
+		return refuse(where, "cannot bind a UDP socket");
+	if (address_port(&endpoint->local))
+		return share_join(endpoint);
+	if (getsockname(endpoint->fd, &endpoint->local.any, &endpoint->local_length))
+		return refuse(where, "cannot learn the UDP port");
 	return 0;
 }
 
-/* A lane is a source port of its own, so that networks that hash flows onto paths take another one. Nothing arrives
- * there: the peer answers to the first. */
-static int open_lane(struct endpoint *endpoint, uint32_t lane)
+/* Opens the socket of a lane: a source port of its own, which networks that hash flows may send along another path. Nothing
+ * arrives there, since the peer sends to the first socket. */
+static int open_lane(struct roce_endpoint *endpoint, const char *where, uint32_t lane)
 {
-	union address local = endpoint->local;
+	union socket_address local = endpoint->local;
 	socklen_t length = endpoint->local_length;
 	int fd = socket(local.any.sa_family, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-	int error;
 
 	if (fd < 0)
-		return -errno;
+		return refuse(where, "cannot make a lane's UDP socket");
 	if (local.any.sa_family == AF_INET)
 		local.v4.sin_port = 0;
 	else
 		local.v6.sin6_port = 0;
-	error = discover_mtu(fd, local.any.sa_family);
-	if (!error && (bind(fd, &local.any, length) || getsockname(fd, &local.any, &length)))
-		error = -errno;
-	if (error) {
+	if (discover_mtu(fd, local.any.sa_family) || bind(fd, &local.any, length) ||
+	    getsockname(fd, &local.any, &length)) {
+		int error = refuse(where, "cannot open a lane's UDP port");
+
 		close(fd);
 		return error;
 	}
@@ -139,7 +149,7 @@ static int open_lane(struct endpoint *endpoint, uint32_t lane)
 	return 0;
 }
 
-static int open_lanes(struct endpoint *endpoint, uint32_t lanes)
+static int open_lanes(struct roce_endpoint *endpoint, const char *where, uint32_t lanes)
 {
 	int error = 0;
 
@@ -147,13 +157,13 @@ static int open_lanes(struct endpoint *endpoint, uint32_t lanes)
 	endpoint->lane_ports[0] = address_port(&endpoint->local);
 	endpoint->lanes = 1;
 	while (!error && endpoint->lanes < lanes)
-		error = open_lane(endpoint, endpoint->lanes);
+		error = open_lane(endpoint, where, endpoint->lanes);
 	endpoint->fabric.caps.lanes = endpoint->lanes;
 	return error;
 }
 
-/* Ready to be marked by queues that are filling up, and able to see the marks. */
-static void set_traffic_class(struct endpoint *endpoint, int fd, uint8_t traffic_class)
+/* Sets the traffic class of packets sent, with ECN on, and asks for that of packets received. */
+static void set_traffic_class(struct roce_endpoint *endpoint, int fd, uint8_t traffic_class)
 {
 	bool v4 = endpoint->local.any.sa_family == AF_INET;
 	int class = traffic_class | ECN_ECT0, on = 1;
@@ -164,8 +174,8 @@ static void set_traffic_class(struct endpoint *endpoint, int fd, uint8_t traffic
 		   sizeof(on));
 }
 
-/* Whatever the kernel offers to carry many packets in one call; without it everything works the same, slower. */
-static void offload(struct endpoint *endpoint)
+/* Turns on batches in both directions where the kernel has them; without them sending and receiving cost more. */
+static void offload(struct roce_endpoint *endpoint)
 {
 	int on = 1, size = 0;
 	socklen_t length = sizeof(size);
@@ -176,21 +186,22 @@ static void offload(struct endpoint *endpoint)
 			"this kernel does not batch UDP packets (UDP_SEGMENT, UDP_GRO): sending costs more");
 }
 
-int sockets_open(struct endpoint *endpoint, const struct fabric_options *options)
+int sockets_open(struct roce_endpoint *endpoint, const char *where,
+		 const struct fabric_options *options)
 {
-	int error = open_socket(endpoint);
+	int error = open_socket(endpoint, where);
 
 	if (error)
 		return error;
 	size_up(endpoint);
 	offload(endpoint);
-	error = open_lanes(endpoint, options->lanes);
+	error = open_lanes(endpoint, where, options->lanes);
 	for (uint32_t i = 0; i < endpoint->lanes; i++)
 		set_traffic_class(endpoint, endpoint->lane_fds[i], options->traffic_class);
 	return error;
 }
 
-void sockets_close(struct endpoint *endpoint)
+void sockets_close(struct roce_endpoint *endpoint)
 {
 	for (uint32_t i = 1; i < endpoint->lanes; i++)
 		close(endpoint->lane_fds[i]);

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Steering: a classic BPF program that the kernel runs for each packet to a shared port, and that names the socket it is
- * for by its place in the group.
+ * Steering: a classic BPF program which the kernel runs for each packet to a shared port, and which returns the place of
+ * the socket that gets it among those that share the port.
  *
- * A class lives at the place of the same number unless a table says otherwise, and the table is part of the program. When
- * a process ends, the kernel moves the last socket of the group into the gap, and nobody is told. So each process sends
- * itself a packet of its class now and then. One that does not come back says that the socket has moved, or that a
- * program with an older table was attached meanwhile: the process asks every place whether it is there, tells the
- * others, and attaches a program that knows. Nobody else has to be awake for that. Whoever attaches a program that
- * forgets somebody makes that one do the same; since each says where it is before it attaches, the tables grow equal.
+ * The socket of a class has the place of the same number unless a table in the program says otherwise. When a process
+ * ends, the kernel moves the last socket into its place and tells nobody. So every process sends itself a packet of its
+ * class every 200 ms. When that does not arrive, either the socket has moved or another process has attached a program
+ * with an older table. The process then sends a probe to every place to find its own, tells the other processes, and
+ * attaches a program with the new table. It needs no other process to be awake for that. A process that a new program
+ * leaves out notices and does the same; since each announces its place before it attaches, the tables become equal.
  */
 #include <errno.h>
 #include <linux/filter.h>
@@ -19,18 +19,20 @@
 #include "fabric/roce/share.h"
 #include "wire/bytes.h"
 
-/* Probes have opcodes of the range left to manufacturers: nobody takes them for packets. */
-#define PROBE_SIZE  24
-#define PROBE_PLACE 0xff /* goes to the place that it names */
-#define PROBE_CLASS 0xfe /* goes where packets of its class go */
-#define PROBE_NAMES 16	 /* the offset of what it names */
+/* Probes have opcodes from the range left to manufacturers, so that they are no packets of RoCE. */
+#define PROBE_SIZE 24
+/* Opcode of a probe that goes to the place it names, and of one that goes where packets of its class go. */
+#define PROBE_PLACE 0xff
+#define PROBE_CLASS 0xfe
+/* Offset of the place or class that a probe names. */
+#define PROBE_NAMES 16
 
 #define JOIN_ATTEMPTS 3
 #define JOIN_WAIT_MS  20
 #define CHECK_NS      UINT64_C(200000000)
 #define ANSWER_NS     UINT64_C(20000000)
 
-static int attach_program(const struct endpoint *endpoint)
+static int attach_program(const struct roce_endpoint *endpoint)
 {
 	const struct share *share = endpoint->share;
 	struct sock_filter code[2 * CLASSES + 8] = {
@@ -60,7 +62,7 @@ static int attach_program(const struct endpoint *endpoint)
 		       : 0;
 }
 
-static void send_probe(const struct endpoint *endpoint, uint8_t opcode, uint32_t names)
+static void send_probe(const struct roce_endpoint *endpoint, uint8_t opcode, uint32_t names)
 {
 	uint8_t probe[PROBE_SIZE] = { opcode };
 
@@ -71,15 +73,15 @@ static void send_probe(const struct endpoint *endpoint, uint8_t opcode, uint32_t
 	       endpoint->local_length);
 }
 
-static void look(struct endpoint *endpoint)
+static void look(struct roce_endpoint *endpoint)
 {
 	endpoint->share->found = CLASSES;
 	for (uint32_t place = 0; place < CLASSES; place++)
 		send_probe(endpoint, PROBE_PLACE, place);
 }
 
-bool steer_probe(struct endpoint *endpoint, const union address *from, const uint8_t *bytes,
-		 size_t length)
+bool steer_probe(struct roce_endpoint *endpoint, const union socket_address *from,
+		 const uint8_t *bytes, size_t length)
 {
 	struct share *share = endpoint->share;
 	uint32_t names;
@@ -91,7 +93,7 @@ bool steer_probe(struct endpoint *endpoint, const union address *from, const uin
 	if (get_be64(bytes + 8) != share->nonce)
 		return true;
 	names = get_be32(bytes + PROBE_NAMES);
-	/* Places beyond the group's size are spread by hash: the lowest that comes is ours. */
+	/* Probes to places that do not exist are spread by a hash: the lowest one that arrives is ours. */
 	if (bytes[0] == PROBE_PLACE && names < share->found)
 		share->found = names;
 	if (bytes[0] == PROBE_CLASS && share->state == STEER_CHECKING) {
@@ -101,10 +103,10 @@ bool steer_probe(struct endpoint *endpoint, const union address *from, const uin
 	return true;
 }
 
-int steer_join(struct endpoint *endpoint)
+int steer_join(struct roce_endpoint *endpoint)
 {
 	struct share *share = endpoint->share;
-	/* A program that serves others already is left alone: it may know of sockets that have moved. */
+	/* A program that serves other processes stays: its table may know of sockets that have moved. */
 	int error = share_company(endpoint) ? 0 : attach_program(endpoint);
 
 	share->nonce = (uint64_t)random_u32(endpoint) << 32 | random_u32(endpoint);
@@ -118,21 +120,23 @@ int steer_join(struct endpoint *endpoint)
 			share->state = STEER_FINE;
 			return (int)share->found;
 		}
-		error = attach_program(endpoint); /* another's may have gone with it */
+		error = attach_program(
+			endpoint); /* the last process may have ended, and its program with it */
 	}
 	log_info("no steering on the shared port (%s): packets are handed on instead",
 		 error ? strerror(-error) : "probes do not come back");
 	return -1;
 }
 
-void steer_told(struct endpoint *endpoint, uint32_t class, uint32_t place)
+void steer_told(struct roce_endpoint *endpoint, uint32_t class, uint32_t place)
 {
 	if (class < CLASSES && place < CLASSES && class != endpoint->class)
 		endpoint->share->places[class] = (uint8_t)place;
 }
 
-/* Told of our place, the others do not forget it when they attach a program. */
-static void settle(struct endpoint *endpoint)
+/* Announces the place that was found and attaches a program. In this order: others then know the place when they attach
+ * theirs. */
+static void settle(struct roce_endpoint *endpoint)
 {
 	struct share *share = endpoint->share;
 
@@ -142,7 +146,7 @@ static void settle(struct endpoint *endpoint)
 	endpoint->fabric.counters[FABRIC_RX_STEERED]++;
 }
 
-void steer_tick(struct endpoint *endpoint, uint64_t now_ns, bool drained)
+void steer_tick(struct roce_endpoint *endpoint, uint64_t now_ns, bool drained)
 {
 	struct share *share = endpoint->share;
 
@@ -150,7 +154,7 @@ void steer_tick(struct endpoint *endpoint, uint64_t now_ns, bool drained)
 		return;
 	switch (share->state) {
 	case STEER_CHECKING:
-		/* An answer may still wait behind other packets. */
+		/* The probe may still wait behind other packets. */
 		if (!drained)
 			return;
 		look(endpoint);
@@ -163,7 +167,7 @@ void steer_tick(struct endpoint *endpoint, uint64_t now_ns, bool drained)
 		if (share->found < CLASSES)
 			settle(endpoint);
 		share->state = STEER_FINE;
-		share->until_ns = now_ns; /* see whether it helped */
+		share->until_ns = now_ns; /* check at once */
 		break;
 	default:
 		send_probe(endpoint, PROBE_CLASS, endpoint->class);
@@ -174,7 +178,7 @@ void steer_tick(struct endpoint *endpoint, uint64_t now_ns, bool drained)
 	}
 }
 
-uint64_t steer_deadline_ns(const struct endpoint *endpoint)
+uint64_t steer_deadline_ns(const struct roce_endpoint *endpoint)
 {
 	const struct share *share = endpoint->share;
 

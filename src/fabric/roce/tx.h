@@ -1,30 +1,71 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* tx.h: packets on their way out of a user-space endpoint, for whoever builds some. Private to fabric/roce. */
+/* tx.h: building and sending packets. Private to fabric/roce. */
 #ifndef FABRIC_ROCE_TX_H
 #define FABRIC_ROCE_TX_H
 
 #include "fabric/roce/endpoint.h"
 
+/* Packets sent in one call at most. */
 #define TX_BATCH 64
 #define PAD_MAX	 3
 #define TRAILER	 (PAD_MAX + ROCE_ICRC_SIZE)
 
-/* Headers and trailer, gathered around a payload that stays where it is. */
+/* A packet: headers and trailer, gathered around a payload that stays where it is. */
 struct frame {
 	uint8_t headers[ROCE_HEADERS_MAX];
+	/* Padding and ICRC. */
 	uint8_t trailer[TRAILER];
+	/* Headers, payload and trailer, for the system call. */
 	struct iovec parts[3];
 };
+
+/* A lane of a queue pair. */
+struct tx_lane {
+	struct roce_qp *qp;
+	/* Socket that packets leave by. */
+	int fd;
+	/* Addresses and ports that the ICRC covers. */
+	struct icrc_flow flow;
+};
+
+/* Fills in a lane of the queue pair. */
+void tx_lane(struct roce_qp *qp, unsigned lane, struct tx_lane *out);
 
 /* What the ICRC covers of a lane to the peer; returns the socket that it leaves by. */
 int lane_flow(const struct roce_qp *qp, unsigned lane, struct icrc_flow *out);
 
-/* The first `headers` bytes of the frame's are written; this adds the packet's payload, pad and ICRC. Without a flow
- * there is no ICRC but zeros. */
+/* Completes a frame whose first `headers` bytes of headers are written: adds the packet's payload, padding and ICRC, or
+ * zeros in place of the ICRC where `flow` is null. */
 void frame_finish(struct frame *frame, size_t headers, const struct icrc_flow *flow,
 		  const struct roce_packet *packet, uint16_t ip_id);
-void frame_address(struct frame *frame, union address *to, struct msghdr *out);
-/* Sends what it can; returns how many messages are gone, one way or another. */
-unsigned frames_push(struct endpoint *endpoint, int fd, struct mmsghdr *messages, unsigned count);
+/* Makes a message of a frame. */
+void frame_address(struct frame *frame, union socket_address *to, struct msghdr *out);
+/* A data packet as a UC write; `ip_id` is the IPv4 identification that it will leave with. */
+void build_data(struct frame *frame, const struct tx_lane *lane, const struct fabric_target *target,
+		const struct fabric_write *write, uint32_t psn, uint16_t ip_id);
+
+/* Sends messages, in order, until the socket has no room; returns how many are gone, those included that the host
+ * refused. frames_push() lets injected faults have their part first. */
+unsigned frames_push(struct roce_endpoint *endpoint, int fd, struct mmsghdr *messages,
+		     unsigned count);
+unsigned frames_send(struct roce_endpoint *endpoint, int fd, struct mmsghdr *messages,
+		     unsigned count);
+
+/* Bytes that a message gathers. */
+size_t message_length(const struct msghdr *message);
+/* Whether a send failed with this errno because the socket has no room now. */
+bool tx_no_room(int error);
+/* Counts packets that the host refused to send, with this errno, and says so once. */
+void tx_refused(struct roce_endpoint *endpoint, int error, unsigned packets);
+
+/* segments.c */
+/* Whether batches may be sent to the queue pair's peer now. */
+bool segments_usable(const struct roce_qp *qp);
+/* How many packets, from the first on, may leave as one batch: 1 where none may. */
+unsigned segments_count(const struct roce_qp *qp, const struct fabric_write *writes,
+			unsigned count);
+/* Sends a batch of segments_count() packets; returns how many are gone. */
+unsigned segments_send(const struct tx_lane *lane, const struct fabric_target *target,
+		       const struct fabric_write *writes, unsigned count, uint32_t psn);
 
 #endif

@@ -6,6 +6,7 @@
  * A window that closes takes no packet after its closing time. Its fence is reported only when every completion from before
  * that time was polled: a completion reported after the fence could be taken for one of the slot's next message.
  */
+#include <errno.h>
 #include <string.h>
 
 #include "fabric/sim/network.h"
@@ -59,7 +60,7 @@ static struct sim_window *find_window(struct sim_endpoint *endpoint, const struc
 	uint64_t *counters = endpoint->fabric.counters;
 	struct sim_window *window = slot < qp->slots ? qp->windows[slot] : NULL;
 
-	if (!window || is_shut(endpoint, window)) {
+	if (!window || window->fails || is_shut(endpoint, window)) {
 		counters[FABRIC_DROP_SLOT]++;
 		return NULL;
 	}
@@ -224,7 +225,11 @@ static int poll_windows(struct sim_endpoint *endpoint, struct fabric_event *even
 		event->slot = window->slot;
 		event->generation = window->generation;
 		n++;
-		if (window->closing) {
+		if (window->fails) {
+			event->type = FABRIC_EXPOSE_FAILED;
+			event->status = -EIO;
+		}
+		if (window->closing || window->fails) {
 			window->qp->windows[window->slot] = NULL;
 			pool_put(&endpoint->sim->windows, window);
 		} else {

@@ -181,9 +181,7 @@ static int sim_promise(struct fabric_qp *fabric_qp, uint32_t slot, uint32_t *rke
 
 	if (qp->endpoint->attr.nic)
 		return -EOPNOTSUPP;
-	qp->promised = true;
-	qp->promised_slot = slot;
-	*rkey = qp->promised_key = (uint32_t)rng_u64(&qp->endpoint->rng);
+	*rkey = promise_make(&qp->promise, slot, (uint32_t)rng_u64(&qp->endpoint->rng));
 	return 0;
 }
 
@@ -206,11 +204,9 @@ static int sim_expose(struct fabric_qp *fabric_qp, uint32_t slot, uint32_t gener
 	window->slot = slot;
 	window->generation = generation;
 	window->payload = payload;
-	window->rkey = (uint32_t)rng_u64(&endpoint->rng);
-	if (qp->promised && slot == qp->promised_slot) {
-		window->rkey = qp->promised_key;
-		qp->promised = false;
-	}
+	window->rkey = promise_keep(&qp->promise, slot, (uint32_t)rng_u64(&endpoint->rng));
+	window->fails = endpoint->attr.nic && endpoint->attr.expose_fails > 0 &&
+			rng_chance(&endpoint->rng, endpoint->attr.expose_fails);
 	qp->windows[slot] = window;
 	list_init(&window->event);
 	window_change(window, false, within(endpoint, endpoint->attr.fence_ns));
@@ -236,7 +232,7 @@ static int sim_fence(struct fabric_qp *fabric_qp, uint32_t slot)
 	struct sim_qp *qp = sim_qp(fabric_qp);
 	struct sim_window *window = qp->windows[slot];
 
-	if (!window)
+	if (!window || window->fails)
 		return -ENOENT;
 	window_change(window, true, within(qp->endpoint, qp->endpoint->attr.fence_ns));
 	return 0;

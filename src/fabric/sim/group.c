@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "fabric/group.h"
+#include "fabric/multicast.h"
 #include "fabric/sim/network.h"
 
 /* Headers of a multicast packet in bytes, with IPv4, UDP and ICRC. */
@@ -50,7 +50,7 @@ static int sim_group_join(struct fabric *fabric, const struct fabric_group_attr 
 {
 	struct sim_endpoint *endpoint = endpoint_of(fabric);
 	struct sim *sim = endpoint->sim;
-	int error = group_check(attr, attr->family);
+	int error = multicast_check(attr, attr->family);
 	struct member *member;
 	uint32_t group = 0;
 	struct list *item;

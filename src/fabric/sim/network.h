@@ -7,6 +7,7 @@
 #include "base/list.h"
 #include "base/pool.h"
 #include "base/ring.h"
+#include "fabric/promise.h"
 #include "fabric/sim/sim.h"
 
 #define SIM_LANES_MAX	  FABRIC_LANES_MAX
@@ -84,6 +85,8 @@ struct sim_window {
 	bool marked;
 	/* From at_ns on no packet lands here. */
 	bool closing;
+	/* NIC: it will never open, which is reported at at_ns. */
+	bool fails;
 };
 
 struct sim_qp {
@@ -95,9 +98,7 @@ struct sim_qp {
 	/* Payload of a full packet in bytes; 0 until the queue pair is connected. */
 	uint32_t payload;
 	/* Slot and key that were promised for the first exposure; `promised` until then. */
-	uint32_t promised_slot;
-	uint32_t promised_key;
-	bool promised;
+	struct promise promise;
 	uint32_t peer_host;
 	uint32_t peer_qpn;
 	uint8_t control_lane;

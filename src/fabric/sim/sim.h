@@ -51,6 +51,8 @@ struct sim_host_attr {
 	bool undrained;
 	/* NIC: caps.lifetime_ns. */
 	uint64_t lifetime_ns;
+	/* NIC: probability that a window never opens (FABRIC_EXPOSE_FAILED); with 0 nothing is drawn. */
+	double expose_fails;
 };
 
 int sim_create(const struct sim_attr *attr, struct sim **out);

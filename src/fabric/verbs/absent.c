@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* In place of the verbs fabric where libibverbs was not there when this was built. */
+/* Takes the place of the verbs fabric in a build without libibverbs. */
 #include <errno.h>
 #include <stdio.h>
 
-#include "base/log.h"
+#include "fabric/refuse.h"
 #include "fabric/verbs/verbs.h"
 
 int verbs_open(const char *where, struct fabric **out)
 {
 	(void)out;
-	log_error(
+	return open_refuse(
+		LOG_LEVEL_ERROR, -ENOTSUP,
 		"\"verbs:%s\": this Godwit was built without libibverbs; install its development package and build again",
 		where);
-	return -ENOTSUP;
 }
 
 bool verbs_find(char device[VERBS_DEVICE_MAX], char *why, size_t why_size)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Control: datagrams of a UD queue pair, in cells of registered memory. Bytes to be sent are copied into a cell, so that
- * the caller's are its own again. Every eighth send asks for a completion and answers for those before it. Bytes that
- * arrived are lent out until the next poll.
+ * Control datagrams, on a UD queue pair. Each lies in a cell of registered memory. Bytes to be sent are copied into a cell,
+ * so that the caller may reuse its memory at once. Every eighth send asks for a completion, which stands for the seven
+ * before it as well. Events point into the cells of received datagrams until the next poll.
  */
 #include <errno.h>
 #include <string.h>
@@ -14,7 +14,7 @@
 int verbs_control(struct fabric_qp *fabric_qp, const void *data, size_t length)
 {
 	struct verbs_qp *qp = verbs_qp(fabric_qp);
-	struct endpoint *endpoint = qp->endpoint;
+	struct verbs_endpoint *endpoint = qp->endpoint;
 	struct queue *queue = qp->control;
 	uint8_t *cell = queue->send_cells + (size_t)queue->send_next * queue->send_cell_size;
 	struct ibv_sge piece = { (uintptr_t)cell, (uint32_t)length, queue->mr->lkey };
@@ -54,12 +54,12 @@ void control_done(struct queue *queue, uint32_t count)
 {
 	queue->send_room += count;
 	if (queue->send_room > queue->sends)
-		queue->send_room = queue->sends; /* in error single ones complete too */
+		queue->send_room = queue->sends; /* in error each send completes by itself */
 }
 
 void lend(const struct supply *supply, uint32_t cell)
 {
-	struct endpoint *endpoint = supply->endpoint;
+	struct verbs_endpoint *endpoint = supply->endpoint;
 
 	endpoint->lent[endpoint->lent_count++] =
 		(struct lent_cell){ supply->seat, cell, endpoint->seats[supply->seat].epoch };
@@ -67,7 +67,7 @@ void lend(const struct supply *supply, uint32_t cell)
 
 bool control_take(struct queue *queue, const struct ibv_wc *wc, struct fabric_event *event)
 {
-	struct endpoint *endpoint = queue->endpoint;
+	struct verbs_endpoint *endpoint = queue->endpoint;
 	uint32_t cell = wr_argument(wc->wr_id);
 	struct verbs_qp *qp = queue->owner;
 
@@ -93,7 +93,7 @@ bool control_take(struct queue *queue, const struct ibv_wc *wc, struct fabric_ev
 	return true;
 }
 
-void control_take_back(struct endpoint *endpoint)
+void control_take_back(struct verbs_endpoint *endpoint)
 {
 	for (uint32_t i = 0; i < endpoint->lent_count; i++) {
 		const struct lent_cell *lent = &endpoint->lent[i];

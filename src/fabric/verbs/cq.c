@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Completion queues that cannot overflow. Whoever completes into one first reserves an entry for every request it can
- * have outstanding; when all are reserved the next queue pair gets a new one. What a destroyed queue pair had reserved
- * is given out again only after the queue was seen empty, for its completions may still lie there.
+ * Completion queues that cannot overflow. Every queue pair reserves an entry for each request that it can have
+ * outstanding; when all entries are reserved, the next queue pair gets a new completion queue. Entries that a destroyed
+ * queue pair had reserved are free only after the completion queue was seen empty, since its completions may still be in
+ * there.
  *
- * All share one channel, on which a thread sleeps.
+ * All completion queues share one channel, on which a thread sleeps.
  */
 #include <errno.h>
 #include <stdlib.h>
 
 #include "fabric/verbs/endpoint.h"
 
-int cq_open(struct endpoint *endpoint, uint32_t entries)
+int cq_open(struct verbs_endpoint *endpoint, uint32_t entries)
 {
 	struct cq *cq;
 
@@ -26,19 +27,19 @@ int cq_open(struct endpoint *endpoint, uint32_t entries)
 		int error = errno;
 
 		free(cq);
-		return error > 0 ? -error : -ENOMEM; /* not every provider says */
+		return error > 0 ? -error : -ENOMEM; /* not every provider sets errno */
 	}
 	cq->size = entries;
 	endpoint->cqs[endpoint->cq_count++] = cq;
 	return 0;
 }
 
-int cq_reserve(struct endpoint *endpoint, uint32_t entries, struct cq **out)
+int cq_reserve(struct verbs_endpoint *endpoint, uint32_t entries, struct cq **out)
 {
 	struct cq *cq;
 	int error;
 
-	/* The first is the binder's alone. */
+	/* The first one is for the binder only. */
 	for (uint32_t i = 1; i < endpoint->cq_count; i++) {
 		cq = endpoint->cqs[i];
 		if (cq->size - cq->reserved >= entries) {
@@ -80,7 +81,7 @@ struct ibv_wc *cq_next(struct cq *cq)
 	return NULL;
 }
 
-bool cqs_arm(struct endpoint *endpoint)
+bool cqs_arm(struct verbs_endpoint *endpoint)
 {
 	bool something = false;
 
@@ -89,7 +90,7 @@ bool cqs_arm(struct endpoint *endpoint)
 
 		if (!cq->armed && !ibv_req_notify_cq(cq->ibv, 0)) {
 			cq->armed = true;
-			/* What came before the request raises no event. */
+			/* Completions from before the request raise no event. */
 			if (cq->next == cq->count && cq_next(cq))
 				cq->next--;
 		}
@@ -98,7 +99,7 @@ bool cqs_arm(struct endpoint *endpoint)
 	return something;
 }
 
-void cqs_take_events(struct endpoint *endpoint)
+void cqs_take_events(struct verbs_endpoint *endpoint)
 {
 	struct ibv_cq *ibv;
 	void *context;
@@ -112,7 +113,7 @@ void cqs_take_events(struct endpoint *endpoint)
 	}
 }
 
-void cqs_close(struct endpoint *endpoint)
+void cqs_close(struct verbs_endpoint *endpoint)
 {
 	while (endpoint->cq_count) {
 		struct cq *cq = endpoint->cqs[--endpoint->cq_count];

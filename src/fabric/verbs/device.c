@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The device: found by name, a port that is up, a GID that reaches, what it can hold; and what it reports of itself
- * while it runs.
+ * The device: opens it by name, chooses a port and a GID, reads its limits, and handles the events that it reports while
+ * it runs.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "fabric/refuse.h"
 #include "fabric/verbs/endpoint.h"
 #include "fabric/verbs/gid.h"
 
@@ -64,7 +65,7 @@ static unsigned find_port(struct ibv_context *context, unsigned wanted, unsigned
 	return 0;
 }
 
-/* How many entries of the port are filled in. */
+/* Reads the GIDs of a port; returns how many. */
 static size_t read_gids(struct ibv_context *context, unsigned port, struct gid_entry *out)
 {
 	struct ibv_gid_entry *table = calloc(GIDS_MAX, sizeof(*table));
@@ -88,7 +89,7 @@ static size_t read_gids(struct ibv_context *context, unsigned port, struct gid_e
 	return n;
 }
 
-static int choose_gid(struct endpoint *endpoint)
+static int choose_gid(struct verbs_endpoint *endpoint)
 {
 	struct gid_entry *entries = calloc(GIDS_MAX, sizeof(*entries));
 	size_t count;
@@ -108,13 +109,12 @@ static int choose_gid(struct endpoint *endpoint)
 	return chosen < 0 ? -ENOTSUP : 0;
 }
 
-static int fail(const struct endpoint *endpoint, int error, const char *why)
+static int fail(const struct verbs_endpoint *endpoint, int error, const char *why)
 {
-	log_error("verbs:%s: %s", endpoint->name.device, why);
-	return error;
+	return open_refuse(LOG_LEVEL_ERROR, error, "verbs:%s: %s", endpoint->name.device, why);
 }
 
-static int open_objects(struct endpoint *endpoint)
+static int open_objects(struct verbs_endpoint *endpoint)
 {
 	struct ibv_context *context = endpoint->context;
 
@@ -125,11 +125,11 @@ static int open_objects(struct endpoint *endpoint)
 	if (fcntl(endpoint->channel->fd, F_SETFL, O_NONBLOCK) ||
 	    fcntl(context->async_fd, F_SETFL, O_NONBLOCK))
 		return -errno;
-	/* The binder's: opened also where there is none, so that the others start behind it. */
+	/* The binder's. It is opened in UD mode too, so that the others always begin at index 1. */
 	return cq_open(endpoint, 2 * endpoint->sizes.binds);
 }
 
-int device_open(struct endpoint *endpoint)
+int device_open(struct verbs_endpoint *endpoint)
 {
 	struct ibv_device_attr device;
 	struct ibv_port_attr port;
@@ -143,7 +143,7 @@ int device_open(struct endpoint *endpoint)
 			errno == EACCES || errno == EPERM
 				? "no right to open the device (/dev/infiniband/uverbs*)"
 				: "no such RDMA device; `rdma link` or `ibv_devices` lists them");
-	/* iWARP and EFA have verbs too, and another wire. */
+	/* iWARP and EFA devices have verbs too, but another wire format. */
 	if (endpoint->context->device->transport_type != IBV_TRANSPORT_IB)
 		return fail(endpoint, -ENOTSUP,
 			    "this device speaks iWARP, EFA or the like, not RoCE");
@@ -169,7 +169,7 @@ int device_open(struct endpoint *endpoint)
 	return 0;
 }
 
-void device_close(struct endpoint *endpoint)
+void device_close(struct verbs_endpoint *endpoint)
 {
 	cqs_close(endpoint);
 	if (endpoint->channel)
@@ -180,7 +180,7 @@ void device_close(struct endpoint *endpoint)
 		ibv_close_device(endpoint->context);
 }
 
-static void react(struct endpoint *endpoint, const struct ibv_async_event *event)
+static void react(struct verbs_endpoint *endpoint, const struct ibv_async_event *event)
 {
 	const char *device = endpoint->name.device;
 
@@ -188,7 +188,7 @@ static void react(struct endpoint *endpoint, const struct ibv_async_event *event
 	case IBV_EVENT_QP_FATAL:
 	case IBV_EVENT_QP_REQ_ERR:
 	case IBV_EVENT_QP_ACCESS_ERR:
-	case IBV_EVENT_QP_LAST_WQE_REACHED: /* with shared requests there may be no other sign */
+	case IBV_EVENT_QP_LAST_WQE_REACHED: /* the only sign of an error where requests are shared */
 		queue_break(event->element.qp->qp_context, ibv_event_type_str(event->event_type));
 		break;
 	case IBV_EVENT_PORT_ERR:
@@ -205,13 +205,14 @@ static void react(struct endpoint *endpoint, const struct ibv_async_event *event
 	case IBV_EVENT_DEVICE_FATAL:
 		log_error("verbs:%s: the device has failed", device);
 		endpoint->dead = true;
+		windows_abandon(endpoint);
 		break;
 	default:
 		log_debug("verbs:%s: %s", device, ibv_event_type_str(event->event_type));
 	}
 }
 
-void device_events(struct endpoint *endpoint)
+void device_events(struct verbs_endpoint *endpoint)
 {
 	struct ibv_async_event event;
 

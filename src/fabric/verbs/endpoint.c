@@ -10,15 +10,17 @@
 #include "base/clock.h"
 #include "base/entropy.h"
 #include "base/log.h"
+#include "fabric/refuse.h"
 #include "fabric/verbs/endpoint.h"
 #include "fabric/verbs/gid.h"
 
-#define MAX_CONTROL	1408 /* as user-space ends: it fits an Ethernet frame under IPv6 */
+/* Largest control datagram, bytes: as that of user-space ends, it fits an Ethernet frame under IPv6. */
+#define MAX_CONTROL	1408
 #define GENERATION_BITS 2
-/* What a datagram has on the wire beyond its data: frame and gap 38, IP 20 or 40, UDP 8, transport 28, key 4. */
+/* Bytes of a datagram on the wire beyond its data: frame and gap 38, IP 20 or 40, UDP 8, transport 28, key 4. */
 #define WIRE_IPV4 98
 #define WIRE_IPV6 118
-/* The rest of a slot. Keys tell stale packets; this is for completions that a device hands over late. */
+/* caps.lifetime_ns. Keys keep stale packets out; this is for completions that a device delivers late. */
 #define LIFETIME_NS UINT64_C(1000000)
 
 uint64_t verbs_now_ns(const struct fabric *fabric)
@@ -28,7 +30,7 @@ uint64_t verbs_now_ns(const struct fabric *fabric)
 	return clock_now_ns();
 }
 
-uint32_t verbs_random(struct endpoint *endpoint)
+uint32_t verbs_random(struct verbs_endpoint *endpoint)
 {
 	uint32_t value;
 
@@ -55,7 +57,7 @@ static uint64_t earlier(uint64_t a, uint64_t b)
 
 static uint64_t verbs_deadline_ns(const struct fabric *fabric)
 {
-	const struct endpoint *endpoint = endpoint_of(fabric);
+	const struct verbs_endpoint *endpoint = endpoint_of(fabric);
 	uint64_t at = UINT64_MAX;
 	struct list *item;
 
@@ -69,12 +71,12 @@ static uint64_t verbs_deadline_ns(const struct fabric *fabric)
 		at = earlier(at, container_of(item, struct queue, broken)->heal_at);
 	list_for_each (item, &endpoint->leavers)
 		at = earlier(at, container_of(item, struct leaver, link)->until_ns);
-	return earlier(at, endpoint->pace.again_ns);
+	return earlier(at, endpoint->rate_limit.again_ns);
 }
 
 static int verbs_wait(struct fabric *fabric, uint64_t until_ns)
 {
-	struct endpoint *endpoint = endpoint_of(fabric);
+	struct verbs_endpoint *endpoint = endpoint_of(fabric);
 	struct pollfd fds[2] = { { .fd = endpoint->channel->fd, .events = POLLIN },
 				 { .fd = endpoint->context->async_fd, .events = POLLIN } };
 	uint64_t now = verbs_now_ns(fabric);
@@ -93,8 +95,8 @@ static int verbs_wait(struct fabric *fabric, uint64_t until_ns)
 	return 0;
 }
 
-/* The last datagrams of queue pairs that were just closed still want to leave. */
-static void say_goodbye(struct endpoint *endpoint)
+/* Waits until the last datagrams of queue pairs that were just closed have left. */
+static void say_goodbye(struct verbs_endpoint *endpoint)
 {
 	uint64_t now = verbs_now_ns(&endpoint->fabric), until = now;
 	struct timespec nap = { 0 };
@@ -113,7 +115,7 @@ static void say_goodbye(struct endpoint *endpoint)
 
 static void verbs_close(struct fabric *fabric)
 {
-	struct endpoint *endpoint = endpoint_of(fabric);
+	struct verbs_endpoint *endpoint = endpoint_of(fabric);
 	struct list *item;
 
 	groups_leave(endpoint);
@@ -154,7 +156,7 @@ static const struct fabric_ops verbs_ops = {
 	.group = &verbs_group_ops,
 };
 
-static void fill_caps(struct endpoint *endpoint)
+static void fill_caps(struct verbs_endpoint *endpoint)
 {
 	struct fabric_caps *caps = &endpoint->fabric.caps;
 
@@ -169,12 +171,12 @@ static void fill_caps(struct endpoint *endpoint)
 	caps->lifetime_ns = endpoint->ud ? 0 : LIFETIME_NS;
 }
 
-/* The time is that of the first poll, or of the first group: none has passed before. */
-static void open_pace(struct endpoint *endpoint)
+/* Sets up the rate limit, from now on. */
+static void open_rate_limit(struct verbs_endpoint *endpoint)
 {
 	endpoint->now_ns = verbs_now_ns(&endpoint->fabric);
-	pace_init(&endpoint->pace, endpoint->rate_bps,
-		  gid_is_ipv4(endpoint->gid.raw) ? WIRE_IPV4 : WIRE_IPV6, endpoint->now_ns);
+	rate_limit_init(&endpoint->rate_limit, endpoint->rate_bps,
+			gid_is_ipv4(endpoint->gid.raw) ? WIRE_IPV4 : WIRE_IPV6, endpoint->now_ns);
 	if (endpoint->ud && endpoint->rate_bps)
 		log_info("verbs:%s: datagrams leave at up to %.1f Gbit/s%s", endpoint->name.device,
 			 (double)endpoint->rate_bps / 1e9,
@@ -186,11 +188,11 @@ static void open_pace(struct endpoint *endpoint)
 
 int verbs_open(const char *where, struct fabric **out)
 {
-	struct endpoint *endpoint = calloc(1, sizeof(*endpoint));
+	struct verbs_endpoint *endpoint = calloc(1, sizeof(*endpoint));
 	int error;
 
 	if (!endpoint)
-		return -ENOMEM;
+		return open_refuse(LOG_LEVEL_ERROR, -ENOMEM, "verbs:%s: no memory", where);
 	endpoint->fabric.ops = &verbs_ops;
 	list_init(&endpoint->qps);
 	list_init(&endpoint->broken);
@@ -203,7 +205,8 @@ int verbs_open(const char *where, struct fabric **out)
 	list_init(&endpoint->windows_tell);
 	error = verbs_name_parse(where, &endpoint->name);
 	if (error) {
-		log_error(
+		open_refuse(
+			LOG_LEVEL_ERROR, error,
 			"\"verbs:%s\": use verbs:DEVICE[/PORT][@GIDINDEX][,ud][,srq][,lanes=N][,tc=N][,sl=N][,rate=N[K|M|G]]",
 			where);
 		goto close_endpoint;
@@ -212,16 +215,26 @@ int verbs_open(const char *where, struct fabric **out)
 	if (error)
 		goto close_endpoint;
 	error = probe_mode(endpoint);
-	if (!error)
-		error = windows_open(endpoint);
-	if (!error)
-		error = supplies_share(endpoint);
 	if (error) {
-		log_error("verbs:%s: %s", endpoint->name.device, strerror(-error));
+		open_refuse(LOG_LEVEL_ERROR, error, "verbs:%s: cannot make its queue pairs: %s",
+			    endpoint->name.device, strerror(-error));
+		goto close_endpoint;
+	}
+	error = windows_open(endpoint);
+	if (error) {
+		open_refuse(LOG_LEVEL_ERROR, error, "verbs:%s: no memory for its windows",
+			    endpoint->name.device);
+		goto close_endpoint;
+	}
+	error = supplies_share(endpoint);
+	if (error) {
+		open_refuse(LOG_LEVEL_ERROR, error,
+			    "verbs:%s: cannot make its shared receive queues: %s",
+			    endpoint->name.device, strerror(-error));
 		goto close_endpoint;
 	}
 	fill_caps(endpoint);
-	open_pace(endpoint);
+	open_rate_limit(endpoint);
 	log_info("verbs:%s port %u: %s, path MTU %u, %s", endpoint->name.device, endpoint->port,
 		 endpoint->gid_why, endpoint->path_mtu, endpoint->mode_why);
 	*out = &endpoint->fabric;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The choice of a GID. RoCE v2 only; then by how far the address reaches: IPv4 first, for that is what routed RoCE
- * networks run, then global IPv6, unique-local IPv6, and link-local IPv6 last, which no router forwards. Among equals
- * the lowest index, so that two runs agree.
+ * The choice of a GID. Only RoCE v2 ones; among them IPv4 first, which most routed RoCE networks use, then global IPv6,
+ * unique-local IPv6, and last link-local IPv6, which no router forwards. Among equals the lowest index, so that every run
+ * makes the same choice.
  */
 #include <arpa/inet.h>
 #include <errno.h>

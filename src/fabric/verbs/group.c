@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Multicast groups: a UD queue pair each, attached to the group's GID. Packets that arrive lie in cells and are lent out
- * until the next poll; those that leave are read where they are, the last of a batch asks for a completion, and its
- * request says how many it answers for.
+ * Multicast groups: each has a UD queue pair that is attached to the group's GID. Events point into the cells of received
+ * packets until the next poll. Packets to be sent are read where they are; the last of a batch asks for a completion, and
+ * its wr_id has the number of packets that it stands for.
  *
- * A NIC's driver listens to the group's frames, if that, and nobody tells the switches; with soft-RoCE nothing would arrive
- * at all. So the host joins as well, through a socket that is only held open.
+ * Attaching a queue pair makes a NIC listen at most; it does not announce the membership to the switches, and with
+ * soft-RoCE nothing would arrive. So the host joins the group as well, by a socket that is only held open.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -16,37 +16,41 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "fabric/group.h"
+#include "fabric/multicast.h"
 #include "fabric/verbs/endpoint.h"
 #include "fabric/verbs/gid.h"
 
-/* In the 40 bytes before a datagram. */
+/* Offsets of the source address in the 40 bytes before a datagram. */
 #define IPV4_SOURCE_OFFSET 32
 #define IPV6_SOURCE_OFFSET 8
 
-struct group {
+struct verbs_group {
 	struct list link;
-	struct endpoint *endpoint;
+	struct verbs_endpoint *endpoint;
 	void *user;
 	struct fabric_split split;
 	uint32_t qkey;
 	struct cq *cq;
-	uint32_t reserved; /* completions */
+	/* Entries reserved in the completion queue. */
+	uint32_t reserved;
 	struct queue *queue;
 	struct ibv_ah *ah;
 	union ibv_gid gid;
 	bool attached;
-	int fd; /* through which the host is a member */
+	/* Socket by which the host is a member. */
+	int fd;
+	/* Sends under way. */
 	uint32_t outstanding;
-	uint32_t flushed; /* sends done, not yet told */
+	/* Sends that are done and not yet reported. */
+	uint32_t flushed;
 };
 
-static struct group *group_of(const struct fabric_group *group)
+static struct verbs_group *group_of(const struct fabric_group *group)
 {
-	return (struct group *)(uintptr_t)group;
+	return (struct verbs_group *)(uintptr_t)group;
 }
 
-static int refuse(struct endpoint *endpoint, const struct fabric_group_attr *attr, int error,
+static int refuse(struct verbs_endpoint *endpoint, const struct fabric_group_attr *attr, int error,
 		  const char *why)
 {
 	char text[INET6_ADDRSTRLEN];
@@ -58,7 +62,7 @@ static int refuse(struct endpoint *endpoint, const struct fabric_group_attr *att
 	return error;
 }
 
-static int join_host(struct group *group, const struct fabric_group_attr *attr)
+static int join_host(struct verbs_group *group, const struct fabric_group_attr *attr)
 {
 	struct group_req request = { .gr_interface = group->endpoint->interface };
 	struct sockaddr_in v4 = { .sin_family = AF_INET };
@@ -79,9 +83,9 @@ static int join_host(struct group *group, const struct fabric_group_attr *attr)
 		       : 0;
 }
 
-static int open_queue(struct group *group, const struct fabric_group_attr *attr)
+static int open_queue(struct verbs_group *group, const struct fabric_group_attr *attr)
 {
-	struct endpoint *endpoint = group->endpoint;
+	struct verbs_endpoint *endpoint = group->endpoint;
 	struct roce_address to = { .family = attr->family };
 	struct ibv_ah_attr route;
 	uint32_t entries = endpoint->sizes.sends + endpoint->sizes.ud_receives;
@@ -97,7 +101,7 @@ static int open_queue(struct group *group, const struct fabric_group_attr *attr)
 	memcpy(to.ip, attr->ip, sizeof(to.ip));
 	route = route_to(endpoint, &to);
 	group->gid = route.grh.dgid;
-	errno = EHOSTUNREACH; /* not every provider says */
+	errno = EHOSTUNREACH; /* not every provider sets it */
 	group->ah = ibv_create_ah(endpoint->pd, &route);
 	if (!group->ah)
 		return -errno;
@@ -106,7 +110,7 @@ static int open_queue(struct group *group, const struct fabric_group_attr *attr)
 	return error > 0 ? -error : error;
 }
 
-static void leave(struct group *group)
+static void leave(struct verbs_group *group)
 {
 	list_del(&group->link);
 	if (group->attached)
@@ -125,9 +129,9 @@ static void leave(struct group *group)
 static int verbs_group_join(struct fabric *fabric, const struct fabric_group_attr *attr,
 			    struct fabric_group **out)
 {
-	struct endpoint *endpoint = endpoint_of(fabric);
-	int error = group_check(attr, gid_is_ipv4(endpoint->gid.raw) ? 4 : 6);
-	struct group *group;
+	struct verbs_endpoint *endpoint = endpoint_of(fabric);
+	int error = multicast_check(attr, gid_is_ipv4(endpoint->gid.raw) ? 4 : 6);
+	struct verbs_group *group;
 
 	if (error)
 		return error;
@@ -160,15 +164,15 @@ static void verbs_group_leave(struct fabric_group *group)
 	leave(group_of(group));
 }
 
-void groups_leave(struct endpoint *endpoint)
+void groups_leave(struct verbs_endpoint *endpoint)
 {
 	struct list *item;
 
 	while ((item = list_first(&endpoint->groups)))
-		leave(container_of(item, struct group, link));
+		leave(container_of(item, struct verbs_group, link));
 }
 
-static void fill(struct group *group, uint32_t slot, const struct fabric_write *writes,
+static void fill(struct verbs_group *group, uint32_t slot, const struct fabric_write *writes,
 		 unsigned count, struct ibv_send_wr *requests, struct ibv_sge *pieces)
 {
 	const struct queue *queue = group->queue;
@@ -180,7 +184,7 @@ static void fill(struct group *group, uint32_t slot, const struct fabric_write *
 		pieces[i] = (struct ibv_sge){ (uintptr_t)write->data, write->length,
 					      ((struct ibv_mr *)write->mr)->lkey };
 		requests[i] = (struct ibv_send_wr){
-			/* In error each completes by itself: only the last one counts. */
+			/* In error each send completes by itself: only the last one's number counts. */
 			.wr_id = wr_id(queue->endpoint, queue->seat, REQUEST_GROUP,
 				       last ? count : 0),
 			.next = last ? NULL : &requests[i + 1],
@@ -191,13 +195,13 @@ static void fill(struct group *group, uint32_t slot, const struct fabric_write *
 			.imm_data =
 				htonl(fabric_imm(&group->split, slot, write->packet, write->user)),
 			.wr.ud = { .ah = group->ah,
-				   .remote_qpn = GROUP_QPN,
+				   .remote_qpn = MULTICAST_QPN,
 				   .remote_qkey = group->qkey },
 		};
 	}
 }
 
-static int busy(struct endpoint *endpoint)
+static int busy(struct verbs_endpoint *endpoint)
 {
 	endpoint->fabric.counters[FABRIC_TX_BUSY]++;
 	return 0;
@@ -206,8 +210,8 @@ static int busy(struct endpoint *endpoint)
 static int verbs_group_send(struct fabric_group *fabric_group, uint32_t slot,
 			    const struct fabric_write *writes, unsigned count)
 {
-	struct group *group = group_of(fabric_group);
-	struct endpoint *endpoint = group->endpoint;
+	struct verbs_group *group = group_of(fabric_group);
+	struct verbs_endpoint *endpoint = group->endpoint;
 	struct ibv_send_wr requests[POST_BATCH], *bad = NULL;
 	struct ibv_sge pieces[POST_BATCH];
 	struct queue *queue = group->queue;
@@ -218,23 +222,23 @@ static int verbs_group_send(struct fabric_group *fabric_group, uint32_t slot,
 		count = queue->send_room;
 	if (!list_empty(&queue->broken))
 		count = 0;
-	count = pace_allow(&endpoint->pace, writes, count, endpoint->now_ns);
+	count = rate_limit_allow(&endpoint->rate_limit, writes, count, endpoint->now_ns);
 	if (!count)
 		return busy(endpoint);
 	fill(group, slot, writes, count, requests, pieces);
 	group->outstanding += count;
 	queue->send_room -= count;
 	if (ibv_post_send(queue->qp, requests, &bad))
-		/* Those that were taken are lost with the rest, and told when the queue pair is back. */
+		/* The packets count as sent, are lost, and are reported done when the queue pair is reset. */
 		queue_break(queue, "it takes no datagrams");
-	pace_left(&endpoint->pace, writes, count, endpoint->now_ns);
+	rate_limit_sent(&endpoint->rate_limit, writes, count, endpoint->now_ns);
 	endpoint->fabric.counters[FABRIC_TX_DATA] += count;
 	for (unsigned i = 0; i < count; i++)
 		endpoint->fabric.counters[FABRIC_TX_BYTES] += writes[i].length;
 	return (int)count;
 }
 
-void group_done(struct group *group, uint32_t count)
+void group_done(struct verbs_group *group, uint32_t count)
 {
 	if (count > group->outstanding)
 		count = group->outstanding;
@@ -243,13 +247,13 @@ void group_done(struct group *group, uint32_t count)
 	group->flushed += count;
 }
 
-void group_abandon(struct group *group)
+void group_abandon(struct verbs_group *group)
 {
 	group->flushed += group->outstanding;
 	group->outstanding = 0;
 }
 
-static bool is_own(const struct group *group, const struct ibv_wc *wc, const uint8_t *grh)
+static bool is_own(const struct verbs_group *group, const struct ibv_wc *wc, const uint8_t *grh)
 {
 	const uint8_t *own = group->endpoint->gid.raw;
 
@@ -262,10 +266,10 @@ static bool is_own(const struct group *group, const struct ibv_wc *wc, const uin
 
 bool group_take(struct queue *queue, const struct ibv_wc *wc, struct fabric_event *event)
 {
-	struct endpoint *endpoint = queue->endpoint;
+	struct verbs_endpoint *endpoint = queue->endpoint;
 	uint32_t cell = wr_argument(wc->wr_id), imm = ntohl(wc->imm_data);
 	const uint8_t *bytes = supply_cell(queue->supply, cell);
-	struct group *group = queue->group;
+	struct verbs_group *group = queue->group;
 	bool whole = wc->wc_flags & IBV_WC_WITH_IMM && wc->byte_len >= GRH_SIZE;
 
 	if (!whole || is_own(group, wc, bytes)) {
@@ -289,13 +293,13 @@ bool group_take(struct queue *queue, const struct ibv_wc *wc, struct fabric_even
 	return true;
 }
 
-int groups_poll_sent(struct endpoint *endpoint, struct fabric_event *events, int most)
+int groups_poll_sent(struct verbs_endpoint *endpoint, struct fabric_event *events, int most)
 {
 	struct list *item;
 	int n = 0;
 
 	list_for_each (item, &endpoint->groups) {
-		struct group *group = container_of(item, struct group, link);
+		struct verbs_group *group = container_of(item, struct verbs_group, link);
 
 		if (!group->flushed || n == most)
 			continue;
@@ -308,12 +312,12 @@ int groups_poll_sent(struct endpoint *endpoint, struct fabric_event *events, int
 	return n;
 }
 
-bool groups_have_sent(const struct endpoint *endpoint)
+bool groups_have_sent(const struct verbs_endpoint *endpoint)
 {
 	struct list *item;
 
 	list_for_each (item, &endpoint->groups)
-		if (container_of(item, struct group, link)->flushed)
+		if (container_of(item, struct verbs_group, link)->flushed)
 			return true;
 	return false;
 }

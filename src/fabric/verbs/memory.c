@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Memory that the NIC may read and write: the host's, by address, or another device's, by dma-buf. None of it is open to
- * peers: only windows open it, each its own range.
+ * Registration of memory that the NIC may read and write: the host's, by address, or another device's, by dma-buf. A
+ * registration opens nothing to peers; windows do, each for its own range.
  *
- * Whether a dma-buf can be registered depends on the device, its driver, the kernel, libibverbs and the exporter, and none
- * of them says so beforehand: it is tried, and the errno is put into words.
+ * Whether a dma-buf can be registered depends on the device, its driver, the kernel, libibverbs and the exporter, and
+ * cannot be asked beforehand. So it is tried, and the errno is explained.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -13,10 +13,10 @@
 #include "base/log.h"
 #include "fabric/verbs/endpoint.h"
 
-/* Memory that cannot be written can still be sent. */
+/* Registers for reading and writing, else for reading only: memory that cannot be written can still be sent. */
 int verbs_mr_register(struct fabric *fabric, void *addr, size_t length, struct fabric_mr **out)
 {
-	struct endpoint *endpoint = endpoint_of(fabric);
+	struct verbs_endpoint *endpoint = endpoint_of(fabric);
 	int access = endpoint->ud ? 0 : IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_MW_BIND;
 	struct ibv_mr *mr = ibv_reg_mr(endpoint->pd, addr, length, access);
 
@@ -38,7 +38,7 @@ int verbs_mr_register(struct fabric *fabric, void *addr, size_t length, struct f
 	return 0;
 }
 
-static int refuse(struct endpoint *endpoint, int error, const char *why)
+static int refuse(struct verbs_endpoint *endpoint, int error, const char *why)
 {
 	snprintf(endpoint->fabric.error, sizeof(endpoint->fabric.error),
 		 "%s cannot register a dma-buf: %s", endpoint->name.device, why);
@@ -46,7 +46,7 @@ static int refuse(struct endpoint *endpoint, int error, const char *why)
 }
 
 #ifdef HAVE_IBV_REG_DMABUF_MR
-static int explain(struct endpoint *endpoint, int error)
+static int explain(struct verbs_endpoint *endpoint, int error)
 {
 	switch (error) {
 	case EOPNOTSUPP:
@@ -68,7 +68,7 @@ static int explain(struct endpoint *endpoint, int error)
 int verbs_mr_register_dmabuf(struct fabric *fabric, int fd, uint64_t offset, size_t length,
 			     void *addr, struct fabric_mr **out)
 {
-	struct endpoint *endpoint = endpoint_of(fabric);
+	struct verbs_endpoint *endpoint = endpoint_of(fabric);
 	struct ibv_mr *mr;
 
 	if (endpoint->ud)

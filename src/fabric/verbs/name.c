@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What comes behind "verbs:", taken apart; see verbs.h. Pure: needs no libibverbs. */
+/* Reads what follows "verbs:" in a fabric's name; see verbs.h. Pure: needs no libibverbs. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,7 +8,7 @@
 
 #define RATE_MAX_BPS UINT64_C(10000000000000)
 
-/* Digits only, at most `most`; moves `text` behind them. */
+/* Reads a number of digits only, at most `most`, and moves `text` behind it. */
 static bool number(const char **text, unsigned long most, unsigned *out)
 {
 	char *end;
@@ -24,7 +24,7 @@ static bool number(const char **text, unsigned long most, unsigned *out)
 	return true;
 }
 
-/* Bits a second: a number from 1 on, with K, M or G for thousands of it or not. */
+/* Reads a rate in bits a second: a number from 1 on, which K, M or G may follow (10^3, 10^6, 10^9). */
 static bool rate(const char **text, uint64_t *out)
 {
 	static const char units[] = "KMG";

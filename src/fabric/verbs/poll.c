@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Completions become events.
+ * Polling: completions become events.
  *
- * The order within a poll matters. Lent cells go back first. Then the binder's completions, so that a window which shut
- * is drained in this very poll; then what arrived; windows last: an event of a slot's old life must never follow the
- * slot's fence.
+ * The order within a poll matters. First the cells of the last poll's events are given back. Then come the binder's
+ * completions, so that a window that was closed is drained in the same poll; then packets that arrived; and windows last,
+ * because no FABRIC_DATA of a window may follow its FABRIC_FENCED.
  */
 #include <arpa/inet.h>
 #include <string.h>
@@ -13,11 +13,12 @@
 
 #define SHARE_FLUSHED 16
 #define SHARE_WINDOWS 32
-#define LOOK_EVERY    4096u /* polls, for events of the device, where nobody sleeps */
+/* Polls between two looks for events of the device, where the thread never sleeps. */
+#define LOOK_EVERY 4096u
 
 static bool take_write(struct queue *queue, const struct ibv_wc *wc, struct fabric_event *event)
 {
-	struct endpoint *endpoint = queue->endpoint;
+	struct verbs_endpoint *endpoint = queue->endpoint;
 	struct verbs_qp *qp = queue->owner;
 	uint32_t imm = ntohl(wc->imm_data);
 
@@ -38,7 +39,7 @@ static bool take_write(struct queue *queue, const struct ibv_wc *wc, struct fabr
 
 static bool take_arrival(struct queue *queue, const struct ibv_wc *wc, struct fabric_event *event)
 {
-	struct endpoint *endpoint = queue->endpoint;
+	struct verbs_endpoint *endpoint = queue->endpoint;
 	bool made = false;
 
 	if (queue->kind == QUEUE_CONTROL)
@@ -57,8 +58,8 @@ static bool take_arrival(struct queue *queue, const struct ibv_wc *wc, struct fa
 	return made;
 }
 
-/* A request of a shared supply completes for whichever queue the packet was. It may do so in error without harm to the
- * queue: a write under a stale key uses one up. */
+/* Handles the completion of a shared request, which may be for any queue. An error need not mean that the queue is broken:
+ * a write under a stale key uses up a request. */
 static bool take_shared(struct supply *supply, const struct ibv_wc *wc, struct fabric_event *event)
 {
 	struct queue *queue = queue_by_number(supply->endpoint, wc->qp_num);
@@ -75,8 +76,9 @@ static bool take_shared(struct supply *supply, const struct ibv_wc *wc, struct f
 	return false;
 }
 
-/* True when the completion made an event. */
-static bool take(struct endpoint *endpoint, const struct ibv_wc *wc, struct fabric_event *event)
+/* Handles a completion; true when it made an event. */
+static bool take(struct verbs_endpoint *endpoint, const struct ibv_wc *wc,
+		 struct fabric_event *event)
 {
 	struct seat *seat = wr_seat(endpoint, wc->wr_id);
 	bool good = wc->status == IBV_WC_SUCCESS;
@@ -85,7 +87,7 @@ static bool take(struct endpoint *endpoint, const struct ibv_wc *wc, struct fabr
 	if (seat && seat->supply)
 		return take_shared(seat->supply, wc, event);
 	if (!seat || !seat->queue)
-		return false; /* of a queue that is gone */
+		return false; /* its queue is gone */
 	queue = seat->queue;
 	switch (wr_request(wc->wr_id)) {
 	case REQUEST_RECEIVE:
@@ -111,16 +113,17 @@ static bool take(struct endpoint *endpoint, const struct ibv_wc *wc, struct fabr
 	return false;
 }
 
-void poll_binder(struct endpoint *endpoint)
+void poll_binder(struct verbs_endpoint *endpoint)
 {
-	struct fabric_event none; /* nothing arrives there */
+	struct fabric_event none; /* binds make no events */
 	struct ibv_wc *wc;
 
 	while ((wc = cq_next(endpoint->cqs[0])))
 		take(endpoint, wc, &none);
 }
 
-static int poll_cq(struct endpoint *endpoint, struct cq *cq, struct fabric_event *events, int most)
+static int poll_cq(struct verbs_endpoint *endpoint, struct cq *cq, struct fabric_event *events,
+		   int most)
 {
 	struct ibv_wc *wc;
 	int n = 0;
@@ -130,8 +133,8 @@ static int poll_cq(struct endpoint *endpoint, struct cq *cq, struct fabric_event
 	return n;
 }
 
-/* Begins with another one each time, so that a busy one does not starve the rest. */
-static int poll_cqs(struct endpoint *endpoint, struct fabric_event *events, int most)
+/* Begins with another completion queue each time, so that a busy one does not starve the others. */
+static int poll_cqs(struct verbs_endpoint *endpoint, struct fabric_event *events, int most)
 {
 	uint32_t count = endpoint->cq_count - 1;
 	int n = 0;
@@ -143,7 +146,7 @@ static int poll_cqs(struct endpoint *endpoint, struct fabric_event *events, int 
 	return n;
 }
 
-static int poll_flushed(struct endpoint *endpoint, struct fabric_event *events, int most)
+static int poll_flushed(struct verbs_endpoint *endpoint, struct fabric_event *events, int most)
 {
 	struct list *item;
 	int n = 0;
@@ -164,13 +167,13 @@ static int poll_flushed(struct endpoint *endpoint, struct fabric_event *events, 
 
 int verbs_poll(struct fabric *fabric, struct fabric_event *events)
 {
-	struct endpoint *endpoint = endpoint_of(fabric);
+	struct verbs_endpoint *endpoint = endpoint_of(fabric);
 	int n;
 
 	control_take_back(endpoint);
 	if (endpoint->ud || !list_empty(&endpoint->groups)) {
 		endpoint->now_ns = verbs_now_ns(fabric);
-		pace_poll(&endpoint->pace, endpoint->now_ns);
+		rate_limit_poll(&endpoint->rate_limit, endpoint->now_ns);
 	}
 	if (++endpoint->polls % LOOK_EVERY == 0)
 		device_events(endpoint);

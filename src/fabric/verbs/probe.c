@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What does this device do with a write under a key that was taken back? The answer decides whether its memory windows
- * keep late packets out, and no list of products knows it. So it is tried when the endpoint opens: the binder, a UC
- * queue pair, is connected to itself, and three writes follow each other: one under a live key, one under that key after
- * the window was closed, one under a fresh key. A queue pair delivers in order, so that when the third is there the fate
- * of the second is known.
+ * Tries what the device does with a write under a key that was taken back, which decides whether its memory windows keep
+ * late packets out. No list of products says so. When the endpoint opens, the binder, a UC queue pair, is connected to
+ * itself and makes three writes: one under a valid key, one under the same key after the window was closed, and one under a
+ * new key. A queue pair delivers in order, so that the outcome of the second is known when the third has arrived.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -20,20 +19,24 @@
 #define PATIENCE_NS UINT64_C(500000000)
 #define NAP_NS	    20000
 
-/* Immediates. */
+/* Immediates of the three writes. */
 enum { LIVE = 1, STALE = 2, FRESH = 3 };
 
 struct probe {
-	struct endpoint *endpoint;
+	struct verbs_endpoint *endpoint;
 	struct queue *queue;
 	struct ibv_mr *mr;
 	struct ibv_mw *mw[2];
-	uint8_t *page; /* the first half is written to, the second read from */
+	/* Memory: the first half is written to, the second read from. */
+	uint8_t *page;
 	bool bind_failed;
-	bool bound; /* the last bind completed */
+	/* Whether the last bind completed. */
+	bool bound;
 	bool arrived[FRESH + 1];
-	bool error;  /* of a receive request */
-	bool broken; /* requests are flushed */
+	/* Whether a receive request completed in error. */
+	bool error;
+	/* Whether the queue pair is in error. */
+	bool broken;
 };
 
 static void look(struct probe *probe, const struct ibv_wc *wc)
@@ -56,7 +59,7 @@ static void look(struct probe *probe, const struct ibv_wc *wc)
 	}
 }
 
-/* Waits until the flag is set, or nothing more can be expected. */
+/* Waits until the flag is set, an error, or half a second; returns the flag. */
 static bool await(struct probe *probe, const bool *flag)
 {
 	const struct timespec nap = { .tv_nsec = NAP_NS };
@@ -116,7 +119,7 @@ static bool landed(const struct probe *probe, uint32_t imm)
 	return probe->page[imm * PIECE] == 0x40 + imm;
 }
 
-/* False when windows cannot be bound at all. */
+/* Makes the three writes and sets the endpoint's `stale`. False when windows cannot be bound at all. */
 static bool ask(struct probe *probe, enum stale_answer *answer)
 {
 	uint32_t stale_key;
@@ -127,7 +130,7 @@ static bool ask(struct probe *probe, enum stale_answer *answer)
 	stale_key = probe->mw[0]->rkey;
 	if (!write_under(probe, stale_key, LIVE) || !await(probe, &probe->arrived[LIVE]) ||
 	    !landed(probe, LIVE))
-		return true; /* this device does not talk to itself */
+		return true; /* the device does not send to itself: not known */
 	if (!bind_window(probe, probe->mw[0], false) || !bind_window(probe, probe->mw[1], true))
 		return false;
 	if (!write_under(probe, stale_key, STALE))
@@ -147,8 +150,8 @@ static bool ask(struct probe *probe, enum stale_answer *answer)
 	return true;
 }
 
-/* False when windows are not to be had; else the endpoint's `stale` is set. */
-static bool try_windows(struct endpoint *endpoint)
+/* As above, with all that it needs. False when there are no windows. */
+static bool try_windows(struct verbs_endpoint *endpoint)
 {
 	struct probe probe = { .endpoint = endpoint, .queue = endpoint->binder };
 	bool good = false;
@@ -171,7 +174,7 @@ static bool try_windows(struct endpoint *endpoint)
 	return good;
 }
 
-static int open_binder(struct endpoint *endpoint)
+static int open_binder(struct verbs_endpoint *endpoint)
 {
 	struct roce_address self = { .family = 6 };
 	struct ibv_ah_attr route;
@@ -191,7 +194,7 @@ static int open_binder(struct endpoint *endpoint)
 	return error;
 }
 
-static void use_ud(struct endpoint *endpoint, const char *why)
+static void use_ud(struct verbs_endpoint *endpoint, const char *why)
 {
 	endpoint->ud = true;
 	snprintf(endpoint->mode_why, sizeof(endpoint->mode_why),
@@ -201,7 +204,7 @@ static void use_ud(struct endpoint *endpoint, const char *why)
 	endpoint->binder = NULL;
 }
 
-int probe_mode(struct endpoint *endpoint)
+int probe_mode(struct verbs_endpoint *endpoint)
 {
 	int error;
 
@@ -221,7 +224,7 @@ int probe_mode(struct endpoint *endpoint)
 		use_ud(endpoint, "its memory windows do not keep late packets out");
 		return 0;
 	}
-	/* Begins anew, whatever the probe left behind. */
+	/* A new binder, whatever state the probe has left the old one in. */
 	queue_destroy(endpoint->binder);
 	endpoint->binder = NULL;
 	error = open_binder(endpoint);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Queue pairs of the fabric: lanes and control, born together; the address that a peer is given; the end.
+ * Queue pairs of the fabric: making their lanes and control queue, their address, connecting, destroying.
  *
- * Destroying one destroys its lanes, and with them everything that could land or be read. Its control queue stays a
- * moment longer, for the last datagrams were posted just now and a destroyed queue pair sends nothing.
+ * Destroying one destroys its lanes at once, so that nothing lands and no memory is read any more. Its control queue stays
+ * a moment longer: the last datagrams were posted just now, and a destroyed queue sends nothing.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -23,7 +23,7 @@ static void destroy_lanes(struct verbs_qp *qp)
 			queue_destroy(qp->lane[i]);
 }
 
-static int create_queues(struct endpoint *endpoint, struct verbs_qp *qp)
+static int create_queues(struct verbs_endpoint *endpoint, struct verbs_qp *qp)
 {
 	enum queue_kind kind = endpoint->ud ? QUEUE_UD : QUEUE_UC;
 	int error;
@@ -43,7 +43,7 @@ static int create_queues(struct endpoint *endpoint, struct verbs_qp *qp)
 int verbs_qp_create(struct fabric *fabric, const struct fabric_qp_attr *attr,
 		    struct fabric_qp **out)
 {
-	struct endpoint *endpoint = endpoint_of(fabric);
+	struct verbs_endpoint *endpoint = endpoint_of(fabric);
 	uint32_t entries = sizes_completions(&endpoint->sizes, endpoint->name.lanes, endpoint->ud);
 	struct verbs_qp *qp = calloc(1, sizeof(*qp) + attr->slots * sizeof(qp->windows[0]));
 	int error;
@@ -88,7 +88,7 @@ static void see_off(struct leaver *leaver)
 	free(leaver);
 }
 
-void leavers_see_off(struct endpoint *endpoint, uint64_t now_ns)
+void leavers_see_off(struct verbs_endpoint *endpoint, uint64_t now_ns)
 {
 	struct list *item, *after;
 
@@ -103,7 +103,7 @@ void leavers_see_off(struct endpoint *endpoint, uint64_t now_ns)
 void verbs_qp_destroy(struct fabric_qp *fabric_qp)
 {
 	struct verbs_qp *qp = verbs_qp(fabric_qp);
-	struct endpoint *endpoint = qp->endpoint;
+	struct verbs_endpoint *endpoint = qp->endpoint;
 	struct leaver *leaver = calloc(1, sizeof(*leaver));
 
 	destroy_lanes(qp);
@@ -112,7 +112,7 @@ void verbs_qp_destroy(struct fabric_qp *fabric_qp)
 	list_del(&qp->link);
 	qp->control->owner = NULL;
 	if (!leaver)
-		abort(); /* 48 bytes; going on would leak a queue pair and its room */
+		abort(); /* for want of 48 bytes; going on would leak the queue and its reservation */
 	list_init(&leaver->link);
 	leaver->queue = qp->control;
 	leaver->ah = qp->ah;
@@ -126,7 +126,7 @@ void verbs_qp_destroy(struct fabric_qp *fabric_qp)
 size_t verbs_qp_address(const struct fabric_qp *fabric_qp, uint8_t *out)
 {
 	const struct verbs_qp *qp = verbs_qp(fabric_qp);
-	const struct endpoint *endpoint = qp->endpoint;
+	const struct verbs_endpoint *endpoint = qp->endpoint;
 	bool v4 = gid_is_ipv4(endpoint->gid.raw);
 	struct roce_address address = {
 		.kind = ADDRESS_NIC,
@@ -148,8 +148,8 @@ size_t verbs_qp_address(const struct fabric_qp *fabric_qp, uint8_t *out)
 	return address_encode(&address, out);
 }
 
-/* Null when the two can be connected, else why not. */
-static const char *obstacle(const struct endpoint *endpoint, const struct roce_address *peer)
+/* Why the two ends cannot be connected; null: they can. */
+static const char *obstacle(const struct verbs_endpoint *endpoint, const struct roce_address *peer)
 {
 	if (peer->family != (gid_is_ipv4(endpoint->gid.raw) ? 4 : 6))
 		return "one end has an IPv4 GID and the other an IPv6 one: choose with verbs:DEVICE@GIDINDEX";
@@ -167,7 +167,7 @@ static const char *obstacle(const struct endpoint *endpoint, const struct roce_a
 static int connect_lanes(struct verbs_qp *qp, const struct roce_address *peer,
 			 const struct ibv_ah_attr *route, uint32_t path_mtu)
 {
-	struct endpoint *endpoint = qp->endpoint;
+	struct verbs_endpoint *endpoint = qp->endpoint;
 	int error = 0;
 
 	qp->lanes = endpoint->name.lanes;
@@ -182,7 +182,7 @@ int verbs_qp_connect(struct fabric_qp *fabric_qp, const uint8_t *bytes, size_t l
 		     uint32_t payload)
 {
 	struct verbs_qp *qp = verbs_qp(fabric_qp);
-	struct endpoint *endpoint = qp->endpoint;
+	struct verbs_endpoint *endpoint = qp->endpoint;
 	uint32_t path_mtu = size_path_mtu(payload + (endpoint->ud ? KEY_SIZE : 0));
 	struct ibv_ah_attr route;
 	struct roce_address peer;
@@ -199,7 +199,7 @@ int verbs_qp_connect(struct fabric_qp *fabric_qp, const uint8_t *bytes, size_t l
 	if (!path_mtu || path_mtu > endpoint->path_mtu ||
 	    (peer.kind == ADDRESS_NIC && path_mtu > peer.path_mtu))
 		return -EMSGSIZE;
-	/* A user-space end has one number for all lanes. */
+	/* A user-space end has one queue pair number for all lanes. */
 	for (unsigned i = 1; peer.kind == ADDRESS_USER_SPACE && i < ADDRESS_LANES; i++)
 		peer.qpn[i] = peer.qpn[0];
 	route = route_to(endpoint, &peer);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Queues: one ibv_qp each, its way from reset to ready, and its way back from error.
+ * Queues: one ibv_qp each, taken from the reset state until it can send, and set up again after an error.
  *
- * A queue that falls into error is left alone until its completion queue was seen empty, so that nothing of its old life is mistaken for the new one; then it is
- * reset and connected again. What was on its way is lost, as packets may be.
+ * A queue in error is left alone until its completion queue was seen empty, so that no completion from before is taken for
+ * a later one. Then it is reset and connected again. Packets that were under way are lost, as packets may be.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -14,13 +14,15 @@
 #include "base/log.h"
 #include "fabric/verbs/endpoint.h"
 
-#define PAGE		 4096
-#define HOP_LIMIT	 64
-#define NEIGHBOUR_TRIES	 10
-#define HEAL_FIRST_NS	 UINT64_C(1000000)
-#define HEAL_SLOWEST_EXP 8u /* 256 ms */
-#define BINDER_RECEIVES	 8u /* for the probe */
-#define SEATS_AT_A_TIME	 64u
+#define PAGE		4096
+#define HOP_LIMIT	64
+#define NEIGHBOUR_TRIES 10
+#define HEAL_FIRST_NS	UINT64_C(1000000)
+/* Attempts after which the time between two no longer doubles: 256 ms. */
+#define HEAL_SLOWEST_EXP 8u
+/* Receive requests of the binder, which only the probe uses. */
+#define BINDER_RECEIVES 8u
+#define SEATS_AT_A_TIME 64u
 
 static bool is_datagram(const struct queue *queue)
 {
@@ -28,7 +30,7 @@ static bool is_datagram(const struct queue *queue)
 	       queue->kind == QUEUE_GROUP;
 }
 
-int seat_take(struct endpoint *endpoint, uint32_t *out)
+int seat_take(struct verbs_endpoint *endpoint, uint32_t *out)
 {
 	uint32_t seat = 0;
 	struct seat *seats;
@@ -50,17 +52,17 @@ int seat_take(struct endpoint *endpoint, uint32_t *out)
 	return 0;
 }
 
-void seat_leave(struct endpoint *endpoint, uint32_t seat)
+void seat_leave(struct verbs_endpoint *endpoint, uint32_t seat)
 {
 	endpoint->seats[seat].queue = NULL;
 	endpoint->seats[seat].supply = NULL;
 	endpoint->seats[seat].epoch++;
 }
 
-/* Depths, the memory to send from, and where receive requests come from. */
+/* Chooses how many requests the queue holds, and makes its memory and its receive requests. */
 static int equip(struct queue *queue)
 {
-	struct endpoint *endpoint = queue->endpoint;
+	struct verbs_endpoint *endpoint = queue->endpoint;
 	const struct sizes *sizes = &endpoint->sizes;
 	uint32_t receives = 0, cell_size = 0;
 
@@ -85,7 +87,7 @@ static int equip(struct queue *queue)
 		queue->supply = endpoint->shared_control;
 		break;
 	case QUEUE_GROUP:
-		/* Never shared: where data is written by UC the shared requests have no memory. */
+		/* Never shared: in UC mode the shared requests have no memory. */
 		queue->sends = sizes->sends;
 		receives = sizes->ud_receives;
 		cell_size = GRH_SIZE + endpoint->path_mtu;
@@ -123,13 +125,13 @@ static int make_qp(struct queue *queue)
 		.qp_type = is_datagram(queue) ? IBV_QPT_UD : IBV_QPT_UC,
 	};
 
-	errno = EIO; /* not every provider says */
+	errno = EIO; /* not every provider sets it */
 	queue->qp = ibv_create_qp(queue->endpoint->pd, &init);
 	return queue->qp ? 0 : -errno;
 }
 
-int queue_create(struct endpoint *endpoint, enum queue_kind kind, unsigned lane, uint32_t qkey,
-		 struct cq *cq, struct queue **out)
+int queue_create(struct verbs_endpoint *endpoint, enum queue_kind kind, unsigned lane,
+		 uint32_t qkey, struct cq *cq, struct queue **out)
 {
 	struct queue *queue = calloc(1, sizeof(*queue));
 	int error;
@@ -159,13 +161,13 @@ int queue_create(struct endpoint *endpoint, enum queue_kind kind, unsigned lane,
 
 void queue_destroy(struct queue *queue)
 {
-	struct endpoint *endpoint = queue->endpoint;
+	struct verbs_endpoint *endpoint = queue->endpoint;
 
 	list_del(&queue->broken);
 	if (queue->qp)
 		ibv_destroy_qp(queue->qp);
 	seat_leave(endpoint, queue->seat);
-	/* Without memory for a new table the old one would lead to this one. */
+	/* If there is no memory for a new table, the old one must not lead to this queue. */
 	if (queue->qp && queues_number(endpoint))
 		abort();
 	if (queue->supply && queue->supply->queue)
@@ -219,7 +221,7 @@ int queue_prepare(struct queue *queue)
 	return error;
 }
 
-struct ibv_ah_attr route_to(const struct endpoint *endpoint, const struct roce_address *peer)
+struct ibv_ah_attr route_to(const struct verbs_endpoint *endpoint, const struct roce_address *peer)
 {
 	struct ibv_ah_attr route = {
 		.is_global = 1,
@@ -256,7 +258,7 @@ static int to_ready(struct queue *queue)
 	int error = -ETIMEDOUT;
 
 	attr.qp_state = IBV_QPS_RTR;
-	/* The kernel resolves the neighbour here, and gives up soon where a host is busy. */
+	/* The kernel resolves the neighbour's address here, and on a busy host gives up too soon. */
 	for (int i = 0; i < NEIGHBOUR_TRIES && error == -ETIMEDOUT; i++)
 		error = modify(queue, &attr,
 			       IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
@@ -278,7 +280,7 @@ int queue_connect(struct queue *queue, uint32_t qpn, const struct ibv_ah_attr *r
 		.sq_psn = verbs_random(queue->endpoint) & WR_FIELD,
 		.ah_attr = *route,
 	};
-	/* Lanes should take different ways where the network hashes. */
+	/* Networks that hash flow labels send the lanes along different paths. */
 	queue->to_peer.ah_attr.grh.flow_label = verbs_random(queue->endpoint) & 0xfffff;
 	error = to_ready(queue);
 	queue->connected = !error;
@@ -287,7 +289,7 @@ int queue_connect(struct queue *queue, uint32_t qpn, const struct ibv_ah_attr *r
 
 void queue_break(struct queue *queue, const char *what)
 {
-	struct endpoint *endpoint = queue->endpoint;
+	struct verbs_endpoint *endpoint = queue->endpoint;
 
 	if (!list_empty(&queue->broken))
 		return;
@@ -298,13 +300,13 @@ void queue_break(struct queue *queue, const char *what)
 	queue->heal_attempts = 0;
 	queue->heal_at = 0;
 	list_add_tail(&endpoint->broken, &queue->broken);
-	/* Makes every request complete, also where only one failed. */
+	/* Makes every request complete, also where only one of them failed. */
 	modify(queue, &(struct ibv_qp_attr){ .qp_state = IBV_QPS_ERR }, IBV_QP_STATE);
 }
 
 static int heal(struct queue *queue)
 {
-	struct endpoint *endpoint = queue->endpoint;
+	struct verbs_endpoint *endpoint = queue->endpoint;
 	int error = modify(queue, &(struct ibv_qp_attr){ .qp_state = IBV_QPS_RESET }, IBV_QP_STATE);
 
 	if (error)
@@ -326,7 +328,7 @@ static int heal(struct queue *queue)
 	return 0;
 }
 
-void queues_heal(struct endpoint *endpoint)
+void queues_heal(struct verbs_endpoint *endpoint)
 {
 	struct list *item, *after;
 	uint64_t now;
@@ -341,7 +343,7 @@ void queues_heal(struct endpoint *endpoint)
 			continue;
 		if (!heal(queue))
 			continue;
-		/* The port may be down, or the peer not to be found just now. */
+		/* The port may be down, or the peer's address not resolved just now. */
 		queue->heal_at = now + (HEAL_FIRST_NS << queue->heal_attempts);
 		if (queue->heal_attempts < HEAL_SLOWEST_EXP)
 			queue->heal_attempts++;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Depths. A UC lane's receive requests hold no memory, so there are many: 4096 packets of 4096 bytes are what a link of
- * 100 Gbit/s delivers in 1.3 ms, more than a thread that polls is ever away. A UD lane's hold a packet each.
+ * How many requests queues hold. Receive requests of a UC lane need no memory, so that there are many: a link of 100 Gbit/s
+ * delivers 4096 packets of 4096 bytes in 1.3 ms, longer than a polling thread is away. Those of a UD lane hold a packet
+ * each.
  */
 #include "fabric/verbs/size.h"
 
@@ -11,12 +12,13 @@
 #define CONTROL_RECEIVES 64u
 #define CONTROL_SENDS	 64u
 #define BINDS		 256u
-#define SHARED_CQ	 32767u /* soft-RoCE's limit, and room for several queue pairs */
-#define SHARED_DATA	 8192u
-#define SHARED_CONTROL	 1024u
-#define SMALLEST	 16u
-#define PATH_MTU_MIN	 256u
-#define PATH_MTU_MAX	 4096u
+/* Entries of a completion queue: soft-RoCE's limit, with room for several queue pairs. */
+#define SHARED_CQ      32767u
+#define SHARED_DATA    8192u
+#define SHARED_CONTROL 1024u
+#define SMALLEST       16u
+#define PATH_MTU_MIN   256u
+#define PATH_MTU_MAX   4096u
 
 static uint32_t capped(uint32_t wanted, uint32_t most)
 {
@@ -43,7 +45,7 @@ void sizes_choose(const struct size_limits *limits, bool shared, struct sizes *o
 	out->control_sends = capped(CONTROL_SENDS, wr);
 	out->binds = capped(BINDS, wr);
 	out->cq = capped(SHARED_CQ, cqe);
-	/* At least one queue pair with one lane has to fit. */
+	/* One queue pair with one lane has to fit at least. */
 	out->uc_receives = capped(UC_RECEIVES, wr);
 	out->shared_data = shared ? capped(SHARED_DATA, limits->max_srq_wr) : 0;
 	out->shared_control = shared ? capped(SHARED_CONTROL, limits->max_srq_wr) : 0;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Supplies of receive requests: of one queue, or, where there are thousands, shared by all queues of a kind (a shared
- * receive queue). Requests of a UC queue have no memory: the write names its own place, and the request only makes the
- * completion. Those of datagram queues have a cell each. Used ones are posted again in batches of an eighth.
+ * Receive requests: of one queue, or shared by all queues of a kind (a shared receive queue), for thousands of queue pairs.
+ * Requests of a UC queue have no memory: the write names its own place, and the request only makes the completion. Those of
+ * datagram queues have a cell each. Used ones are posted again when an eighth of them are used.
  *
- * A completion from a shared supply names the supply; whose packet it was the queue pair's number says, by a table that
- * is made anew when queues come and go.
+ * The wr_id of a shared request names the supply. The queue that the packet was for is found by the queue pair number in
+ * the completion, in a table that is made again when queues come and go.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -41,7 +41,7 @@ static int share(struct supply *supply)
 	return supply->srq ? 0 : -errno;
 }
 
-int supply_create(struct endpoint *endpoint, struct queue *queue, uint32_t depth,
+int supply_create(struct verbs_endpoint *endpoint, struct queue *queue, uint32_t depth,
 		  uint32_t cell_size, struct supply **out)
 {
 	struct supply *supply = calloc(1, sizeof(*supply));
@@ -143,7 +143,7 @@ void supply_spend(struct supply *supply, uint32_t cell)
 			 supply->endpoint->name.device);
 }
 
-int supplies_share(struct endpoint *endpoint)
+int supplies_share(struct verbs_endpoint *endpoint)
 {
 	const struct sizes *sizes = &endpoint->sizes;
 	int error;
@@ -161,12 +161,12 @@ int supplies_share(struct endpoint *endpoint)
 
 /* ---- queues by their number -------------------------------------------------------------------------------------- */
 
-static uint32_t home(const struct endpoint *endpoint, uint32_t number)
+static uint32_t home(const struct verbs_endpoint *endpoint, uint32_t number)
 {
 	return number * 0x9e3779b1u & endpoint->numbers_mask;
 }
 
-struct queue *queue_by_number(const struct endpoint *endpoint, uint32_t number)
+struct queue *queue_by_number(const struct verbs_endpoint *endpoint, uint32_t number)
 {
 	if (!endpoint->numbers)
 		return NULL;
@@ -177,7 +177,7 @@ struct queue *queue_by_number(const struct endpoint *endpoint, uint32_t number)
 	return NULL;
 }
 
-int queues_number(struct endpoint *endpoint)
+int queues_number(struct verbs_endpoint *endpoint)
 {
 	uint32_t size = 64;
 	struct queue **table;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Data by datagram, for devices without UC or without windows that hold. What arrives lies in a cell: 40 bytes that the
- * device left for the network's header, then the window's key, then the payload. Software checks as the user-space
- * fabric does, and copies to the place that the packet number names. As on a socket, congestion marks can be seen here.
+ * Receiving data as UD datagrams, for devices without UC or whose windows do not keep late writes out. A datagram lies in a
+ * cell: 40 bytes with the network header, the window's key, and the data. Software makes the checks that the user-space
+ * fabric makes, and copies the data to the place that the packet number names. Congestion marks can be seen here.
  */
 #include <arpa/inet.h>
 #include <string.h>
@@ -10,12 +10,13 @@
 #include "fabric/verbs/endpoint.h"
 #include "wire/bytes.h"
 
-#define ECN_MASK	0x3
-#define ECN_CE		0x3
-#define IPV4_IN_GRH	20 /* an IPv4 header takes the second half */
+#define ECN_MASK 0x3
+#define ECN_CE	 0x3
+/* Offset of an IPv4 header in the 40 bytes before a datagram: the second half. */
+#define IPV4_IN_GRH	20
 #define IPV4_TOS_OFFSET (IPV4_IN_GRH + 1)
 
-static bool marked(const struct endpoint *endpoint, const uint8_t *grh)
+static bool marked(const struct verbs_endpoint *endpoint, const uint8_t *grh)
 {
 	uint8_t traffic_class;
 
@@ -29,11 +30,11 @@ static bool marked(const struct endpoint *endpoint, const uint8_t *grh)
 static bool place(struct verbs_qp *qp, const uint8_t *packet, uint32_t length, uint32_t imm,
 		  struct fabric_event *event)
 {
-	struct endpoint *endpoint = qp->endpoint;
+	struct verbs_endpoint *endpoint = qp->endpoint;
 	uint32_t slot = fabric_imm_slot(&qp->split, imm);
 	uint32_t number = fabric_imm_packet(&qp->split, imm);
 	uint64_t offset = (uint64_t)number * qp->payload;
-	struct window *window = slot < qp->slots ? qp->windows[slot] : NULL;
+	struct verbs_window *window = slot < qp->slots ? qp->windows[slot] : NULL;
 
 	if (!window || window->state != WINDOW_OPEN) {
 		drop(endpoint, FABRIC_DROP_SLOT);
@@ -63,7 +64,7 @@ static bool place(struct verbs_qp *qp, const uint8_t *packet, uint32_t length, u
 
 bool ud_take(struct queue *queue, const struct ibv_wc *wc, struct fabric_event *event)
 {
-	struct endpoint *endpoint = queue->endpoint;
+	struct verbs_endpoint *endpoint = queue->endpoint;
 	struct verbs_qp *qp = queue->owner;
 	const uint8_t *cell = supply_cell(queue->supply, wr_argument(wc->wr_id));
 

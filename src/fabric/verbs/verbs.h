@@ -2,9 +2,9 @@
 /*
  * verbs.h: a fabric on libibverbs: an RDMA NIC, or the kernel's soft-RoCE, places packets.
  *
- * Two modes. UC: a data packet is one RDMA write with immediate; the NIC places it, and memory windows keep late ones
- * out. UD, for devices that have no UC queue pairs or no windows that hold: a data packet is a datagram that software
- * copies to its place. Which one a device gets is tried out, not guessed from its name.
+ * It has two modes. UC: a data packet is one RDMA write with immediate; the NIC places it, and memory windows keep late
+ * ones out. UD, for devices without UC queue pairs or whose memory windows do not keep late writes out: a data packet is a
+ * datagram, which software copies to its place. The mode is chosen by trying (probe.c), not by the device's name.
  */
 #ifndef FABRIC_VERBS_VERBS_H
 #define FABRIC_VERBS_VERBS_H
@@ -16,28 +16,34 @@
 #define VERBS_DEVICE_MAX 64
 #define VERBS_LANES_MAX	 8
 
-/* What a name means: DEVICE[/PORT][@GIDINDEX][,ud][,srq][,lanes=N][,tc=N][,sl=N][,rate=N[K|M|G]] */
+/* A device's name taken apart: DEVICE[/PORT][@GIDINDEX][,ud][,srq][,lanes=N][,tc=N][,sl=N][,rate=N[K|M|G]] */
 struct verbs_name {
 	char device[VERBS_DEVICE_MAX];
-	unsigned port; /* 0: the first that is up */
-	int gid_index; /* -1: chosen */
-	bool ud;       /* even if the device could do better */
-	bool srq;      /* receive requests shared by all queue pairs: for thousands of them */
+	/* Port number; 0: the first that is up. */
+	unsigned port;
+	/* Index of the GID; -1: chosen (gid.h). */
+	int gid_index;
+	/* UD mode, even if the device is capable of UC mode. */
+	bool ud;
+	/* Receive requests shared by all queue pairs: for thousands of queue pairs. */
+	bool srq;
 	unsigned lanes;
-	unsigned traffic_class; /* of the IP header: DSCP and ECN bits */
+	/* Traffic class of the IP header: DSCP and ECN bits. */
+	unsigned traffic_class;
 	unsigned service_level;
-	uint64_t rate_bps; /* that datagrams and multicast are held to; 0: the port's */
+	/* Rate that UD datagrams and multicast are held to, bits a second; 0: the port's. */
+	uint64_t rate_bps;
 };
 
-/* -EINVAL. */
+/* Reads a name. -EINVAL: malformed. */
 int verbs_name_parse(const char *text, struct verbs_name *out);
 
-/* Says why it failed in the log. -ENODEV: no such device or port; -ENOTSUP: built without libibverbs, or the device
- * speaks no RoCE v2. */
+/* Opens an endpoint on the device of this name; says why it failed (refuse.h). -ENODEV: no such device or port; -ENOTSUP:
+ * built without libibverbs, or the device does not speak RoCE v2. */
 int verbs_open(const char *where, struct fabric **out);
 
-/* The name of a device to prefer to user space, for `auto`: one with a port that is up and a RoCE v2 GID. False, with a
- * reason for people, where there is none. */
+/* Finds a device for `auto`: one with a port that is up and a RoCE v2 GID. False where there is none; `why` then has the
+ * reason for a person. */
 bool verbs_find(char device[VERBS_DEVICE_MAX], char *why, size_t why_size);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Writing. A call is one linked list of requests, of which the last asks for a completion: a batch. Batches of all lanes
- * stand in one ring in the order they were posted, and are reported done in that order, for the layer above counts.
+ * Writing. Each call posts one batch: a linked list of requests, of which the last asks for a completion. The batches of
+ * all lanes are in one ring in the order of posting, and are reported done in that order, since FABRIC_SENT is a count.
  */
 #include <arpa/inet.h>
 #include <stdio.h>
@@ -24,7 +24,7 @@ static void fill_uc(const struct fabric_target *target, const struct fabric_writ
 	request->wr.rdma.rkey = target->rkey;
 }
 
-/* A datagram opens with the key: no NIC checks it, so that the peer's software must see it. */
+/* A UD datagram begins with the window's key: NICs do not check it, the peer's software does. */
 static void fill_ud(struct verbs_qp *qp, struct queue *queue, const struct fabric_target *target,
 		    struct ibv_send_wr *request, struct ibv_sge *pieces)
 {
@@ -68,7 +68,7 @@ static void fill(struct verbs_qp *qp, struct queue *queue, const struct fabric_t
 	}
 }
 
-static int busy(struct endpoint *endpoint)
+static int busy(struct verbs_endpoint *endpoint)
 {
 	endpoint->fabric.counters[FABRIC_TX_BUSY]++;
 	return 0;
@@ -78,7 +78,7 @@ int verbs_write(struct fabric_qp *fabric_qp, unsigned lane, const struct fabric_
 		const struct fabric_write *writes, unsigned count)
 {
 	struct verbs_qp *qp = verbs_qp(fabric_qp);
-	struct endpoint *endpoint = qp->endpoint;
+	struct verbs_endpoint *endpoint = qp->endpoint;
 	struct queue *queue = qp->lane[lane % qp->lanes];
 	struct ibv_send_wr *bad = NULL;
 	struct posting posting;
@@ -89,13 +89,13 @@ int verbs_write(struct fabric_qp *fabric_qp, unsigned lane, const struct fabric_
 	if (count > queue->send_room)
 		count = queue->send_room;
 	if (endpoint->ud)
-		count = pace_allow(&endpoint->pace, writes, count, endpoint->now_ns);
+		count = rate_limit_allow(&endpoint->rate_limit, writes, count, endpoint->now_ns);
 	if (!count || !list_empty(&queue->broken) || qp->batch_tail - qp->batch_head == BATCHES)
 		return busy(endpoint);
 	fill(qp, queue, target, writes, count, &posting);
 	error = ibv_post_send(queue->qp, posting.requests, &bad);
 	if (error) {
-		/* The account says there is room, so that something is wrong with the queue pair. */
+		/* There is room by our count, so that something is wrong with the queue pair. */
 		count = bad ? (unsigned)(bad - posting.requests) : 0;
 		queue_break(queue, "it takes no writes");
 		if (!count)
@@ -106,7 +106,7 @@ int verbs_write(struct fabric_qp *fabric_qp, unsigned lane, const struct fabric_
 	qp->batch_tail++;
 	queue->send_room -= count;
 	if (endpoint->ud)
-		pace_left(&endpoint->pace, writes, count, endpoint->now_ns);
+		rate_limit_sent(&endpoint->rate_limit, writes, count, endpoint->now_ns);
 	endpoint->fabric.counters[FABRIC_TX_DATA] += count;
 	for (unsigned i = 0; i < count; i++)
 		endpoint->fabric.counters[FABRIC_TX_BYTES] += writes[i].length;
@@ -127,7 +127,7 @@ void write_done(struct verbs_qp *qp, uint32_t number)
 {
 	struct batch *batch = &qp->batches[number % BATCHES];
 
-	/* In error each request of a batch completes: the first counts. */
+	/* In error each request of a batch completes: only the first completion counts. */
 	if (batch->done)
 		return;
 	batch->done = true;

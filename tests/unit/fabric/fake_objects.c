@@ -171,6 +171,11 @@ void ibv_ack_cq_events(struct ibv_cq *cq, unsigned count)
 
 int ibv_get_async_event(struct ibv_context *context, struct ibv_async_event *event)
 {
+	if (fake.fatal) {
+		fake.fatal = false;
+		event->event_type = IBV_EVENT_DEVICE_FATAL;
+		return 0;
+	}
 	for (uint32_t i = 0; i < FAKE_QPS; i++)
 		if (fake_qps[i] && fake_qps[i]->qp.context == context && fake_qps[i]->reached) {
 			fake_qps[i]->reached = false;

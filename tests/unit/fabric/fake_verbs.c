@@ -321,6 +321,11 @@ static int bind_mw(struct ibv_qp *qp, struct ibv_mw *ibv, struct ibv_mw_bind *bi
 	request->rkey = ibv_inc_rkey(ibv->rkey);
 	if (!bind->bind_info.mr)
 		fake.misused = true;
+	if (fake.refused_binds) {
+		fake.refused_binds--;
+		free(request);
+		return EPERM;
+	}
 	if (post((struct fake_qp *)qp, request))
 		return EINVAL;
 	ibv->rkey = ibv_inc_rkey(ibv->rkey);

@@ -21,6 +21,10 @@ struct fake {
 	enum fake_stale stale;
 	bool held;	    /* requests wait for fake_run() */
 	unsigned bad_binds; /* the next so many fail */
+	/* Binds from now on that are not even taken. */
+	unsigned refused_binds;
+	/* The device says that it has failed. */
+	bool fatal;
 	int max_cqe;
 	int max_qp_wr;
 	int max_srq_wr;

@@ -7,9 +7,9 @@
 #include <string.h>
 #include <unistd.h>
 
-static union address address_of(const char *text)
+static union socket_address address_of(const char *text)
 {
-	union address address;
+	union socket_address address;
 
 	memset(&address, 0, sizeof(address));
 	if (inet_pton(AF_INET, text, &address.v4.sin_addr) == 1) {
@@ -23,7 +23,7 @@ static union address address_of(const char *text)
 
 void forger_open(struct forger *forger, const char *address, struct gw_qp *qp)
 {
-	union address from = address_of(address);
+	union socket_address from = address_of(address);
 	socklen_t length = address_length(&from);
 
 	forger->victim = qp->ctx;

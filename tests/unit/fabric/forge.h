@@ -20,7 +20,7 @@ struct forger {
 	int fd;
 	struct gw_context *victim;
 	struct gw_qp *qp; /* the victim's */
-	union address to;
+	union socket_address to;
 	struct icrc_flow flow;
 };
 

@@ -28,7 +28,7 @@ struct scene {
 	struct fabric_qp *qp;
 	int nic;
 	struct icrc_flow from_nic, to_nic;
-	union address end; /* ours, under test */
+	union socket_address end; /* ours, under test */
 	uint32_t rkey;
 	uint8_t memory[WINDOW + PAYLOAD];
 };
@@ -52,7 +52,8 @@ static struct fabric_event events[FABRIC_EVENTS];
 static bool scene_open(struct scene *scene)
 {
 	struct fabric_qp_attr attr = { .user = scene, .split = { 10, 18, 4 }, .slots = 16 };
-	union address at = { .v4 = { .sin_family = AF_INET, .sin_port = htons(ADDRESS_PORT) } };
+	union socket_address at = { .v4 = { .sin_family = AF_INET,
+					    .sin_port = htons(ADDRESS_PORT) } };
 	uint8_t bytes[FABRIC_ADDRESS_MAX];
 	int error = fabric_open("roce:127.0.0.76", NULL, &scene->fabric);
 

@@ -13,7 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "fabric/group.h"
+#include "fabric/multicast.h"
 #include "fabric/open.h"
 #include "fabric/roce/endpoint.h"
 
@@ -211,7 +211,7 @@ static void joins_what_can_be(void **state)
 static void throw_packet(const struct scene *scene, const struct roce_packet *packet,
 			 unsigned spoil)
 {
-	union address from = { .v4 = { .sin_family = AF_INET } }, to = from;
+	union socket_address from = { .v4 = { .sin_family = AF_INET } }, to = from;
 	socklen_t size = sizeof(from.v4);
 	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 	struct icrc_flow flow;
@@ -259,7 +259,7 @@ static void refuses(void **state)
 
 	(void)state;
 	scene_open(&scene, "roce:127.0.0.1@0", "239.77.1.4", 1, 0);
-	roce_ud_send_imm(&good, GROUP_QPN, 1, QKEY, 0x4321, 0x12345678, data, 100);
+	roce_ud_send_imm(&good, MULTICAST_QPN, 1, QKEY, 0x4321, 0x12345678, data, 100);
 	throw_packet(&scene, &good, 0);
 	scene.fabric[0]->ops->wait(scene.fabric[0], now_ns(&scene) + SOON_NS);
 	n = scene.fabric[0]->ops->poll(scene.fabric[0], events);
@@ -274,7 +274,7 @@ static void refuses(void **state)
 	packet = good;
 	packet.dest_qpn = 0x5555;
 	assert_refused(&scene, &packet, 0, FABRIC_DROP_QPN);
-	roce_ud_send(&packet, GROUP_QPN, 1, QKEY, 0x4321, data, 100);
+	roce_ud_send(&packet, MULTICAST_QPN, 1, QKEY, 0x4321, data, 100);
 	assert_refused(&scene, &packet, 0, FABRIC_DROP_OPCODE);
 	packet = good;
 	packet.pad = 1;

@@ -7,17 +7,22 @@
 #include <string.h>
 
 #include "fabric/open.h"
+#include "fabric/refuse.h"
 #include "fabric/roce/endpoint.h"
 
+/* Whatever fails gives a reason. */
 static int try_open(const char *name)
 {
 	struct fabric *fabric = NULL;
-	int error = fabric_open(name, NULL, &fabric);
+	int error;
 
+	open_refuse(LOG_LEVEL_DEBUG, 0, "%s", "");
+	error = fabric_open(name, NULL, &fabric);
 	if (!error)
 		fabric->ops->close(fabric);
 	else
 		assert_null(fabric);
+	assert_int_equal(error != 0, open_refusal()[0] != '\0');
 	return error;
 }
 
@@ -93,7 +98,7 @@ static void not_a_host(void **state)
 static void assert_open(const char *name, int family, uint16_t port)
 {
 	struct fabric *fabric;
-	struct endpoint *endpoint;
+	struct roce_endpoint *endpoint;
 
 	assert_int_equal(fabric_open(name, NULL, &fabric), 0);
 	endpoint = endpoint_of(fabric);
@@ -156,12 +161,44 @@ static void numbers(void **state)
 	fabric->ops->close(fabric);
 }
 
+/* The reason names what is wrong. */
+static void says_why(void **state)
+{
+	static const struct gw_faults too_often = { .drop = 1.5 };
+	static const struct {
+		struct gw_context_attr attr;
+		const char *why;
+	} cases[] = {
+		{ { .fabric = NULL }, "no fabric" },
+		{ { .fabric = "roce:127.0.0.1@0", .flags = 0x80 }, "0x80" },
+		{ { .fabric = "roce:127.0.0.1@0", .lanes = 9 }, "9 lanes" },
+		{ { .fabric = "roce:127.0.0.1@0", .traffic_class = 1 }, "ECN" },
+		{ { .fabric = "roce:127.0.0.1@0", .faults = &too_often }, "between 0 and 1" },
+		{ { .fabric = "roce:127.0.0.1@0", .max_qps = UINT32_MAX }, "too large" },
+		{ { .fabric = "rocky:127.0.0.1" }, "unknown fabric \"rocky:" },
+		{ { .fabric = "roce:nobody" }, "roce:nobody: not one numeric address" },
+		{ { .fabric = "roce:192.0.2.77@0" }, "192.0.2.77@0: cannot bind" },
+		{ { .fabric = "roce:224.0.0.1@0" }, "multicast" },
+	};
+	struct gw_context *ctx;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		open_refuse(LOG_LEVEL_DEBUG, 0, "%s", "");
+		assert_true(gw_context_open(&cases[i].attr, &ctx) < 0);
+		if (!strstr(gw_context_error(NULL), cases[i].why))
+			fail_msg("\"%s\" does not speak of \"%s\"", gw_context_error(NULL),
+				 cases[i].why);
+	}
+}
+
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
 		cmocka_unit_test(bad_names),  cmocka_unit_test(ports_with_a_sign),
 		cmocka_unit_test(not_ours),   cmocka_unit_test(not_a_host),
 		cmocka_unit_test(good_names), cmocka_unit_test(numbers),
+		cmocka_unit_test(says_why),
 	};
 
 	gw_log_set(GW_LOG_ERROR, NULL, NULL);

@@ -159,7 +159,7 @@ static void heals(void **state)
 	assert_int_equal(send_packets(&circle, 0, 7), 7);
 	/* The queue pairs of the groups were made last: they are the ones without an owner. */
 	for (int end = 0; end < 2; end++) {
-		struct endpoint *endpoint = endpoint_of(circle.scene.fabric[end]);
+		struct verbs_endpoint *endpoint = endpoint_of(circle.scene.fabric[end]);
 		struct ibv_qp_attr error = { .qp_state = IBV_QPS_ERR };
 
 		for (uint32_t seat = 0; seat < endpoint->seat_count; seat++)
@@ -305,7 +305,7 @@ static void the_rate_is_the_ports_own(void **state)
 		fake.width = ports[i].width;
 		assert_int_equal(verbs_open(ports[i].name, &fabric), 0);
 		assert_int_equal(endpoint_of(fabric)->rate_bps, ports[i].rate_bps);
-		assert_true(endpoint_of(fabric)->pace.bucket.rate_bps ==
+		assert_true(endpoint_of(fabric)->rate_limit.bucket.rate_bps ==
 			    (ports[i].rate_bps ? ports[i].rate_bps : BUCKET_UNPACED));
 		fabric->ops->close(fabric);
 	}

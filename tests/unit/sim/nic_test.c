@@ -3,6 +3,7 @@
  * A NIC host: memory is read late, windows open and close late, completions are shown late and tell little. And what it
  * still promises: a fence is told after every completion from before it.
  */
+#include <errno.h>
 #include <string.h>
 
 #include "hosts.h"
@@ -71,6 +72,40 @@ static void test_sent_is_a_count(void **state)
 	assert_int_equal(end_poll(&b, events), 4);
 	for (uint32_t i = 0; i < 4; i++)
 		assert_int_equal(events[i].data.packet, i);
+	hosts_disconnect(&a, &b);
+	sim_destroy(sim);
+}
+
+/* A window that never opens is told once, late like any other; its slot is free again, and fencing it is refused. */
+static void test_windows_fail(void **state)
+{
+	struct sim_host_attr host = { .nic = true, .fence_ns = 5000, .expose_fails = 0.5 };
+	struct sim *sim = hosts_pair(&host, DELAY_NS);
+	struct fabric_event events[FABRIC_EVENTS];
+	unsigned failed = 0, opened = 0;
+	struct end a, b;
+
+	(void)state;
+	hosts_connect(sim, 0, 1, &a, &b);
+	for (uint32_t generation = 1; generation <= 100; generation++) {
+		end_expose(&b, 0, generation, target, sizeof(target));
+		sim_run_until(sim, sim_now_ns(sim) + 5000);
+		assert_int_equal(end_poll(&b, events), 1);
+		assert_int_equal(events[0].slot, 0);
+		assert_int_equal(events[0].generation, generation);
+		if (events[0].type == FABRIC_EXPOSED) {
+			opened++;
+			end_fence(&b, 0);
+			end_await(sim, &b, FABRIC_FENCED, NULL);
+			continue;
+		}
+		failed++;
+		assert_int_equal(events[0].type, FABRIC_EXPOSE_FAILED);
+		assert_int_equal(events[0].status, -EIO);
+		assert_int_equal(b.fabric->ops->fence(b.qp, 0), -ENOENT);
+	}
+	assert_in_range(failed, 25, 75);
+	assert_int_equal(opened, 100 - failed);
 	hosts_disconnect(&a, &b);
 	sim_destroy(sim);
 }
@@ -265,6 +300,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_memory_is_read_late),
 		cmocka_unit_test(test_sent_is_a_count),
+		cmocka_unit_test(test_windows_fail),
 		cmocka_unit_test(test_completions_tell_little),
 		cmocka_unit_test(test_windows_change_late),
 		cmocka_unit_test(test_a_fence_is_told_after_the_completions_before_it),

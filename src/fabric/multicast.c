@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Which multicast groups there can be. */
+/* Checks the attributes of a multicast group; see multicast.h. */
 #include <errno.h>
 
-#include "fabric/group.h"
+#include "fabric/multicast.h"
 
 static bool is_multicast(const struct fabric_group_attr *attr)
 {
 	return attr->family == 4 ? (attr->ip[0] & 0xf0) == 0xe0 : attr->ip[0] == 0xff;
 }
 
-int group_check(const struct fabric_group_attr *attr, uint8_t family)
+int multicast_check(const struct fabric_group_attr *attr, uint8_t family)
 {
 	const struct fabric_split *split = &attr->split;
 

@@ -13,7 +13,7 @@
 /* Of a slot's first use. */
 #define GENERATION 1
 
-void promise_make(struct gw_qp *qp, uint64_t bytes)
+void first_receive_promise(struct gw_qp *qp, uint64_t bytes)
 {
 	const struct fabric_ops *ops = qp->ctx->fabric->ops;
 
@@ -23,7 +23,7 @@ void promise_make(struct gw_qp *qp, uint64_t bytes)
 }
 
 /* Without room in the pool the peer's GRANT will be the first to tell. */
-void promise_take(struct gw_qp *qp, const struct peer_info *info)
+void first_receive_take(struct gw_qp *qp, const struct peer_info *info)
 {
 	struct grant *grant = info->first_bytes ? pool_get(&qp->ctx->grants) : NULL;
 
@@ -39,12 +39,12 @@ void promise_take(struct gw_qp *qp, const struct peer_info *info)
 	qp->grants_seen++;
 }
 
-bool promise_covers(const struct gw_qp *qp, const struct gw_recv *recv)
+bool first_receive_covers(const struct gw_qp *qp, const struct gw_recv *recv)
 {
 	return qp->first_bytes && recv->msn == qp->first_msn;
 }
 
-void promise_exposed(struct gw_qp *qp, const struct gw_recv *recv)
+void first_receive_exposed(struct gw_qp *qp, const struct gw_recv *recv)
 {
 	struct fabric_event event = { .slot = recv->msn & qp->slots_mask,
 				      .generation = GENERATION };

@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Packets that come faster than they are read. The test program's own recvmmsg() and recvmsg() always have one more; what
+ * an endpoint does in one turn comes to an end all the same.
+ */
+#include "../message/pair.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "fabric/open.h"
+#include "fabric/roce/endpoint.h"
+
+/* Reads that a turn may take: more than any needs, fewer than anybody would wait for. */
+#define READS_MAX 1000
+
+static struct {
+	bool flows;
+	unsigned reads;
+} flood;
+
+static int one_more(void)
+{
+	assert_true(++flood.reads < READS_MAX);
+	return 1;
+}
+
+int recvmmsg(int fd, struct mmsghdr *messages, unsigned count, int flags, struct timespec *timeout)
+{
+	if (!flood.flows)
+		return (int)syscall(SYS_recvmmsg, fd, messages, count, flags, timeout);
+	messages[0].msg_len = 0;
+	messages[0].msg_hdr.msg_controllen = 0;
+	return one_more();
+}
+
+/* A message that nobody can have handed on: too short. */
+ssize_t recvmsg(int fd, struct msghdr *message, int flags)
+{
+	if (!flood.flows)
+		return syscall(SYS_recvmsg, fd, message, flags);
+	message->msg_controllen = 0;
+	return one_more();
+}
+
+static struct fabric *open_shared(void)
+{
+	struct fabric *fabric;
+
+	flood.flows = false;
+	flood.reads = 0;
+	/* A port of its own choice is shared with nobody; a fixed one may be. */
+	assert_int_equal(fabric_open("roce:127.0.0.78@47910", NULL, &fabric), 0);
+	return fabric;
+}
+
+static void poll_ends(void **state)
+{
+	struct fabric_event events[FABRIC_EVENTS];
+	struct fabric *fabric = open_shared();
+
+	(void)state;
+	flood.flows = true;
+	for (int i = 0; i < 20; i++) {
+		flood.reads = 0;
+		assert_int_equal(fabric->ops->poll(fabric, events), 0);
+		assert_in_range(flood.reads, 1, 40);
+	}
+	flood.flows = false;
+	fabric->ops->close(fabric);
+}
+
+static void close_ends(void **state)
+{
+	struct fabric *fabric = open_shared();
+
+	(void)state;
+	flood.flows = true;
+	fabric->ops->close(fabric);
+	assert_in_range(flood.reads, 1, 100);
+}
+
+static void open_ends(void **state)
+{
+	struct fabric *fabric = open_shared();
+	struct fabric *other;
+
+	(void)state;
+	flood.flows = true;
+	assert_int_equal(fabric_open("roce:127.0.0.78@47910", NULL, &other), 0);
+	flood.flows = false;
+	other->ops->close(other);
+	fabric->ops->close(fabric);
+}
+
+int main(void)
+{
+	static const struct CMUnitTest tests[] = {
+		cmocka_unit_test(poll_ends),
+		cmocka_unit_test(close_ends),
+		cmocka_unit_test(open_ends),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* See socket_spy.h. The calls are made by number, for their names are taken. */
+#include "socket_spy.h"
+
+#include <errno.h>
+#include <netinet/udp.h>
+#include <poll.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "wire/roce.h"
+
+struct socket_spy spy;
+
+void spy_reset(void)
+{
+	memset(&spy, 0, sizeof(spy));
+}
+
+void spy_refuse(enum spy_kind kind, int error, unsigned times)
+{
+	spy.refuse[kind] = error;
+	spy.refusals[kind] = times;
+}
+
+static enum spy_kind kind_of(const struct msghdr *message)
+{
+	const uint8_t *opcode = message->msg_iov[0].iov_base;
+
+	if (message->msg_controllen)
+		return SPY_BATCH;
+	return *opcode == 0x2b ? SPY_DATA : SPY_CONTROL;
+}
+
+/* False, and errno set, where the call is to fail. */
+static bool allowed(const struct msghdr *message)
+{
+	enum spy_kind kind = kind_of(message);
+
+	if (spy.refusals[kind]) {
+		spy.refusals[kind]--;
+		errno = spy.refuse[kind];
+		return false;
+	}
+	spy.calls[kind]++;
+	return true;
+}
+
+ssize_t sendmsg(int fd, const struct msghdr *message, int flags)
+{
+	return allowed(message) ? syscall(SYS_sendmsg, fd, message, flags) : -1;
+}
+
+int sendmmsg(int fd, struct mmsghdr *messages, unsigned count, int flags)
+{
+	return allowed(&messages[0].msg_hdr)
+		       ? (int)syscall(SYS_sendmmsg, fd, messages, count, flags)
+		       : -1;
+}
+
+int ppoll(struct pollfd *fds, nfds_t count, const struct timespec *timeout, const sigset_t *mask)
+{
+	struct timespec left = { 0 };
+
+	spy.sleeps++;
+	if (timeout)
+		left = *timeout; /* the kernel writes to it */
+	return (int)syscall(SYS_ppoll, fds, count, timeout ? &left : NULL, mask, _NSIG / 8);
+}
