@@ -280,18 +280,18 @@ static bool make_control(struct spray *spray, struct packet *packet, enum wrong 
 {
 	int end = (int)draw(spray, ENDS);
 	const struct gw_qp *qp = spray->ends->qp[end];
-	struct control_header header = { .token = qp->token };
+	struct control_header header = { .token = qp->control.token };
 	struct control_close close = { .text_length = 0 };
 	struct control_writer writer;
 	struct roce_packet data;
 	uint8_t bytes[128];
 	size_t length;
 
-	header.announced = header.granted = header.completed = header.results = qp->first_msn;
+	header.announced = header.granted = header.completed = header.results = qp->rx.first_msn;
 	if (wrong == WRONG_TOKEN)
 		header.token ^= 1 + draw(spray, UINT32_MAX);
 	if (wrong == WRONG_CLAIM)
-		header.granted = header.announced = qp->first_msn + BEYOND_CLAIM;
+		header.granted = header.announced = qp->rx.first_msn + BEYOND_CLAIM;
 	control_begin(&writer, bytes, sizeof(bytes), CONTROL_CLOSE, &header);
 	control_put_close(&writer, &close);
 	length = control_end(&writer);

@@ -83,7 +83,7 @@ int context_open_on(struct fabric *fabric, const struct gw_context_attr *attr,
 	ctx->window = fabric->caps.window;
 	ctx->epoch = 1;
 	list_init(&ctx->all_qps);
-	list_init(&ctx->talkers);
+	list_init(&ctx->runnable);
 	list_init(&ctx->senders);
 	list_init(&ctx->gone);
 	list_init(&ctx->touched);
@@ -253,7 +253,7 @@ static void take(const struct fabric_event *event)
 		recv_land(qp, event);
 		break;
 	case FABRIC_CONTROL:
-		hear(qp, event->control.bytes, event->control.length);
+		control_received(qp, event->control.bytes, event->control.length);
 		break;
 	case FABRIC_EXPOSED:
 		recv_exposed(qp, event);
@@ -270,7 +270,7 @@ static void take(const struct fabric_event *event)
 		gate_cnp(qp);
 		break;
 	case FABRIC_SENT:
-		pump_flushed(qp, event->count);
+		data_flushed(qp, event->count);
 		break;
 	}
 }
@@ -347,7 +347,7 @@ static int tell_ends(struct gw_context *ctx)
 		told++;
 	}
 	while ((item = list_first(&ctx->gone))) {
-		struct gw_qp *qp = container_of(item, struct gw_qp, sender);
+		struct gw_qp *qp = container_of(item, struct gw_qp, data_link);
 
 		list_del(item);
 		told++;
@@ -375,17 +375,17 @@ int gw_progress(struct gw_context *ctx)
 	for (int i = 0; i < count_; i++)
 		take(&events[i]);
 	work = count_;
-	window_turn(ctx);
+	credit_update(ctx);
 	work += show_progress(ctx);
 	work += fire_timers(ctx);
 	work += tell_ends(ctx); /* what their callbacks ask for is part of this turn */
-	while ((item = list_first(&ctx->talkers))) {
-		struct gw_qp *qp = container_of(item, struct gw_qp, talker);
+	while ((item = list_first(&ctx->runnable))) {
+		struct gw_qp *qp = container_of(item, struct gw_qp, run_link);
 
 		list_del(item);
-		talk(qp);
+		qp_run(qp);
 	}
-	work += pump(ctx);
+	work += data_send(ctx);
 	work += tell_ends(ctx);
 	ctx->busy = false;
 	return work;
@@ -398,7 +398,7 @@ uint64_t context_deadline_ns(const struct gw_context *ctx)
 
 	if (node && node->key < at)
 		at = node->key;
-	if (!list_empty(&ctx->talkers) || !list_empty(&ctx->ended_sends) ||
+	if (!list_empty(&ctx->runnable) || !list_empty(&ctx->ended_sends) ||
 	    !list_empty(&ctx->ended_recvs) || !list_empty(&ctx->gone))
 		at = 0;
 	return at;

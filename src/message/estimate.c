@@ -73,7 +73,7 @@ static uint64_t rate_bps(const struct gw_qp *qp)
 
 	if (f->path.flow_packets < FLOW_LEAST || f->path.flow_ns <= 0)
 		return 0;
-	return (uint64_t)(f->path.flow_packets * qp->send_payload * 8e9 / f->path.flow_ns);
+	return (uint64_t)(f->path.flow_packets * qp->tx.payload * 8e9 / f->path.flow_ns);
 }
 
 void estimate_holes(struct feedback *f, const struct control_report *report)
@@ -144,7 +144,7 @@ int gw_qp_estimate(const struct gw_qp *qp, struct gw_estimate *out)
 		/* As if there had been one more, of one packet: little is known from few. */
 		.burst = (double)((f->path.run_packets + 1) / (f->path.runs + 1)),
 		.rate_bps = (uint64_t)rate_bps(qp),
-		.payload_send = qp->send_payload ? qp->send_payload : qp->size.floor,
+		.payload_send = qp->tx.payload ? qp->tx.payload : qp->size.floor,
 		.payload_recv = qp->size.named,
 		.payload_floor = qp->size.floor,
 		.payload_most = qp->size.ceiling,

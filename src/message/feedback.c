@@ -160,8 +160,8 @@ uint32_t feedback_allow(struct gw_qp *qp, uint32_t payload, uint32_t want)
 void feedback_reopen(struct gw_qp *qp)
 {
 	qp->feedback.gate_at = NEVER;
-	if (!list_empty(&qp->sends_ready) && list_empty(&qp->sender))
-		list_add_tail(&qp->ctx->senders, &qp->sender);
+	if (!list_empty(&qp->tx.ready) && list_empty(&qp->data_link))
+		list_add_tail(&qp->ctx->senders, &qp->data_link);
 }
 
 static void reopen(struct gw_qp *qp)
@@ -202,7 +202,7 @@ void feedback_stalled(struct gw_qp *qp)
 void feedback_ended(struct gw_qp *qp, const struct gw_send *send)
 {
 	struct feedback *f = &qp->feedback;
-	uint32_t last = f->sequence - (uint32_t)(qp->written - send->mark);
+	uint32_t last = f->sequence - (uint32_t)(qp->tx.written - send->mark);
 
 	if (!send->mark || !serial_after(last, f->echoed))
 		return;
@@ -324,7 +324,7 @@ void feedback_landed(struct gw_qp *qp, uint32_t msn, uint32_t packet, uint32_t b
 
 	f->landed++;
 	f->ce += ce;
-	window_used(qp);
+	credit_used(qp);
 	f->echo_msn = msn;
 	f->echo_packet = packet;
 	f->echo_time = qp->ctx->arrived;

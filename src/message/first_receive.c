@@ -18,8 +18,8 @@ void first_receive_promise(struct gw_qp *qp, uint64_t bytes)
 	const struct fabric_ops *ops = qp->ctx->fabric->ops;
 
 	if (bytes && ops->promise &&
-	    !ops->promise(qp->fabric_qp, qp->first_msn & qp->slots_mask, &qp->first_key))
-		qp->first_bytes = bytes;
+	    !ops->promise(qp->fabric_qp, qp->rx.first_msn & qp->rx.mask, &qp->rx.first_key))
+		qp->rx.first_bytes = bytes;
 }
 
 /* Without room in the pool the peer's GRANT will be the first to tell. */
@@ -29,26 +29,25 @@ void first_receive_take(struct gw_qp *qp, const struct peer_info *info)
 
 	if (!grant)
 		return;
-	grant->target = (struct fabric_target){ info->first_msn & qp->sends_mask, GENERATION,
+	grant->target = (struct fabric_target){ info->first_msn & qp->tx.mask, GENERATION,
 						info->first_key };
 	grant->va = 0;
 	grant->capacity = info->first_bytes;
 	grant->tag = 0;
 	grant->payload = qp->size.floor;
-	list_add_tail(&qp->grants, &grant->link);
-	qp->grants_seen++;
+	list_add_tail(&qp->tx.grants, &grant->link);
+	qp->tx.grants_seen++;
 }
 
 bool first_receive_covers(const struct gw_qp *qp, const struct gw_recv *recv)
 {
-	return qp->first_bytes && recv->msn == qp->first_msn;
+	return qp->rx.first_bytes && recv->msn == qp->rx.first_msn;
 }
 
 void first_receive_exposed(struct gw_qp *qp, const struct gw_recv *recv)
 {
-	struct fabric_event event = { .slot = recv->msn & qp->slots_mask,
-				      .generation = GENERATION };
+	struct fabric_event event = { .slot = recv->msn & qp->rx.mask, .generation = GENERATION };
 
-	event.exposed.rkey = qp->first_key;
+	event.exposed.rkey = qp->rx.first_key;
 	recv_exposed(qp, &event);
 }

@@ -33,7 +33,7 @@ void gate_report(struct gw_qp *qp, uint64_t rtt_ns)
 					 .marked_packets = f->peer_ce - f->told_ce,
 					 .rtt_ns = rtt_ns,
 					 .in_flight_packets = f->sequence - f->echoed,
-					 .payload = qp->send_payload,
+					 .payload = qp->tx.payload,
 					 .idle = f->idle };
 
 	if (!qp->gate || !qp->gate->report)
@@ -48,7 +48,7 @@ void gate_report(struct gw_qp *qp, uint64_t rtt_ns)
 	f->told_sequence = f->echoed;
 	f->told_landed = f->peer_landed;
 	f->told_ce = f->peer_ce;
-	f->idle = list_empty(&qp->sends_ready);
+	f->idle = list_empty(&qp->tx.ready);
 	qp->gate->report(qp->gate_arg, &report, qp->ctx->now);
 }
 

@@ -27,11 +27,11 @@ void lanes_turn_control(struct gw_qp *qp)
 	const struct fabric_ops *ops = qp->ctx->fabric->ops;
 
 	/* Several reasons in one moment are one: of two lanes two turns would lead back to the same. */
-	if (!qp->path || !ops->control_by || qp->turned_ns == qp->ctx->now)
+	if (!qp->path || !ops->control_by || qp->control.turned_ns == qp->ctx->now)
 		return;
-	qp->turned_ns = qp->ctx->now;
-	qp->control_lane = (uint8_t)path_repeat(qp->path, qp->control_lane);
-	ops->control_by(qp->fabric_qp, qp->control_lane);
+	qp->control.turned_ns = qp->ctx->now;
+	qp->control.lane = (uint8_t)path_repeat(qp->path, qp->control.lane);
+	ops->control_by(qp->fabric_qp, qp->control.lane);
 }
 
 static void announce(struct gw_qp *qp, uint32_t lane, enum path_news news)
@@ -41,7 +41,7 @@ static void announce(struct gw_qp *qp, uint32_t lane, enum path_news news)
 
 	if (news == PATH_NO_NEWS)
 		return;
-	if (qp->path->lane[lane].state != PATH_USED && lane == qp->control_lane)
+	if (qp->path->lane[lane].state != PATH_USED && lane == qp->control.lane)
 		lanes_turn_control(qp);
 	if (gw_qp_peer(qp, peer, sizeof(peer)) <= 0)
 		peer[0] = '?', peer[1] = '\0';

@@ -37,7 +37,7 @@ static bool after(uint64_t a, uint64_t b)
 
 static uint64_t start_of(const struct gw_qp *qp, uint32_t msn)
 {
-	return MESSAGE(msn - qp->first_msn);
+	return MESSAGE(msn - qp->rx.first_msn);
 }
 
 int order_open(struct gw_qp *qp, uint32_t lanes)
@@ -65,14 +65,14 @@ void order_sent(struct gw_qp *qp, const struct gw_send *send, uint32_t packet)
 {
 	uint64_t at = MESSAGE(send->msn) + packet + 1;
 
-	if (after(at, qp->sent_front))
-		qp->sent_front = at;
+	if (after(at, qp->tx.front))
+		qp->tx.front = at;
 }
 
 /* How many packets the message before that of `at` has, as far as it is still of interest. */
 static uint32_t packets_before(struct gw_qp *qp, uint64_t at)
 {
-	const struct gw_recv *recv = recv_find(qp, qp->first_msn + (uint32_t)(at >> 32) - 1);
+	const struct gw_recv *recv = recv_find(qp, qp->rx.first_msn + (uint32_t)(at >> 32) - 1);
 
 	if (!recv)
 		return 0;
@@ -81,7 +81,7 @@ static uint32_t packets_before(struct gw_qp *qp, uint64_t at)
 
 static bool is_oldest(const struct gw_qp *qp, uint64_t at)
 {
-	return !after(at, start_of(qp, qp->results_acked) + UINT32_MAX);
+	return !after(at, start_of(qp, qp->rx.results_acked) + UINT32_MAX);
 }
 
 /* So many packets before `at`; not before the oldest message that is still open. */
@@ -218,7 +218,7 @@ static void forget(struct gw_qp *qp)
 	o->seen = 0;
 }
 
-static void hear_lane(struct gw_qp *qp, uint32_t lane)
+static void lane_heard(struct gw_qp *qp, uint32_t lane)
 {
 	struct order_lanes *lanes = qp->order.lanes;
 	uint64_t silence = silence_ns(qp, lane);
@@ -280,7 +280,7 @@ void order_landed(struct gw_qp *qp, const struct gw_recv *recv, uint32_t packet,
 		return;
 	}
 	if (o->lanes)
-		hear_lane(qp, lane);
+		lane_heard(qp, lane);
 	l->front = at + 1;
 	if (!list_empty(&o->watchers) && !after(o->watch, l->front))
 		wake(qp);
@@ -305,7 +305,7 @@ int gw_send_position(const struct gw_send *send, uint64_t *out)
 	if (!send->qp)
 		return -EALREADY;
 	start = MESSAGE(send->msn);
-	*out = after(send->qp->sent_front, start) ? send->qp->sent_front - start : 0;
+	*out = after(send->qp->tx.front, start) ? send->qp->tx.front - start : 0;
 	return 0;
 }
 
@@ -315,7 +315,7 @@ static int check(const struct gw_recv *recv)
 		return -EINVAL;
 	if (!recv_valid(recv))
 		return -ESTALE;
-	return recv->completed || !recv->qp ? -EALREADY : 0;
+	return recv_is_completed(recv) || !recv->qp ? -EALREADY : 0;
 }
 
 int gw_recv_passed(const struct gw_recv *recv, uint64_t *out)

@@ -69,12 +69,12 @@ static void append_put(struct gw_send *send, struct put *put, struct put **place
 	if (send->puts == 1 || repair) {
 		list_del(&send->link);
 		if (repair)
-			list_add_head(&qp->sends_ready, &send->link);
+			list_add_head(&qp->tx.ready, &send->link);
 		else
-			list_add_tail(&qp->sends_ready, &send->link);
+			list_add_tail(&qp->tx.ready, &send->link);
 	}
-	if (list_empty(&qp->sender))
-		list_add_tail(&qp->ctx->senders, &qp->sender);
+	if (list_empty(&qp->data_link))
+		list_add_tail(&qp->ctx->senders, &qp->data_link);
 }
 
 int put_add(struct gw_send *send, uint64_t offset, const void *addr, uint64_t length,

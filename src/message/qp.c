@@ -18,10 +18,6 @@
 #define DEFAULT_PEER_TIMEOUT_NS UINT64_C(10000000000)
 #define MIN_PEER_TIMEOUT_NS	UINT64_C(1000000)
 #define MAX_SLOT_BITS		16 /* a grant's slot is 16 bits */
-#define PROBES_BEFORE_GONE                                                                         \
-	3 /* asked in vain before silence counts: we may have been the one who slept */
-#define GRANT_NS      UINT64_C(500000)
-#define GRANTS_PLENTY 4
 
 static const struct fabric_split published_split = { 10, 18, 4 };
 
@@ -97,8 +93,8 @@ int gw_qp_create(struct gw_context *ctx, const struct gw_qp_attr *attr, struct g
 	slots = attr->slots ? attr->slots : DEFAULT_SLOTS;
 	if (slots > 1u << fabric_attr.split.slot_bits)
 		slots = 1u << fabric_attr.split.slot_bits;
-	qp->slots = calloc(slots, sizeof(*qp->slots));
-	if (!qp->slots) {
+	qp->rx.slots = calloc(slots, sizeof(*qp->rx.slots));
+	if (!qp->rx.slots) {
 		error = -ENOMEM;
 		goto put_qp;
 	}
@@ -113,27 +109,27 @@ int gw_qp_create(struct gw_context *ctx, const struct gw_qp_attr *attr, struct g
 	qp->handler = attr->handler;
 	qp->arg = attr->arg;
 	qp->size = size;
-	qp->chunk_packets = attr->chunk_packets ? attr->chunk_packets : DEFAULT_CHUNK_PACKETS;
-	qp->slots_mask = slots - 1;
+	qp->rx.chunk_packets = attr->chunk_packets ? attr->chunk_packets : DEFAULT_CHUNK_PACKETS;
+	qp->rx.mask = slots - 1;
 	qp->peer_timeout_ns =
 		attr->peer_timeout_ns ? attr->peer_timeout_ns : DEFAULT_PEER_TIMEOUT_NS;
 	qp->lifetime_ns =
 		attr->packet_lifetime_ns ? attr->packet_lifetime_ns : ctx->fabric->caps.lifetime_ns;
-	qp->token = secrets[0];
-	qp->first_msn = secrets[1];
-	qp->recv_posted = qp->recv_placed = qp->recv_granted = qp->grants_acked = qp->grants_told =
+	qp->control.token = secrets[0];
+	qp->rx.first_msn = secrets[1];
+	qp->rx.posted = qp->rx.placed = qp->rx.granted = qp->rx.grants_acked = qp->rx.grants_told =
 		secrets[1];
-	qp->announced = qp->completed = qp->results_acked = secrets[1];
+	qp->rx.announced = qp->rx.completed = qp->rx.results_acked = secrets[1];
 	qp->timer.kind = TIMER_QP;
 	qp->user_timer.kind = TIMER_QP_USER;
-	list_init(&qp->talker);
-	list_init(&qp->sender);
-	list_init(&qp->recvs_waiting);
-	list_init(&qp->sends_waiting);
-	list_init(&qp->sends_ready);
-	list_init(&qp->sends_flushing);
-	list_init(&qp->sends_lingering);
-	list_init(&qp->grants);
+	list_init(&qp->run_link);
+	list_init(&qp->data_link);
+	list_init(&qp->rx.waiting);
+	list_init(&qp->tx.waiting);
+	list_init(&qp->tx.ready);
+	list_init(&qp->tx.flushing);
+	list_init(&qp->tx.lingering);
+	list_init(&qp->tx.grants);
 	list_init(&qp->order.watchers);
 	first_receive_promise(qp, attr->first_bytes);
 	list_add_tail(&ctx->all_qps, &qp->link);
@@ -141,7 +137,7 @@ int gw_qp_create(struct gw_context *ctx, const struct gw_qp_attr *attr, struct g
 	return 0;
 
 free_slots:
-	free(qp->slots);
+	free(qp->rx.slots);
 put_qp:
 	pool_put(&ctx->qps, qp);
 	return error;
@@ -162,14 +158,14 @@ int gw_qp_info(const struct gw_qp *qp, struct gw_qp_info *out)
 	info.payload = qp->size.ceiling;
 	info.floor = qp->size.floor;
 	info.probes = fabric->caps.rungs[0] != 0;
-	info.slots = qp->slots_mask + 1;
-	info.token = qp->token;
-	info.first_msn = qp->first_msn; /* also when asked for after receives were posted */
-	info.window = window_initial(qp->ctx);
+	info.slots = qp->rx.mask + 1;
+	info.token = qp->control.token;
+	info.first_msn = qp->rx.first_msn; /* also when asked for after receives were posted */
+	info.window = credit_initial(qp->ctx);
 	info.control_max = fabric->caps.max_control;
 	info.lanes = (uint8_t)(fabric->caps.lanes ? fabric->caps.lanes : 1);
-	info.first_bytes = qp->first_bytes;
-	info.first_key = qp->first_key;
+	info.first_bytes = qp->rx.first_bytes;
+	info.first_key = qp->rx.first_key;
 	strncpy(info.fabric, fabric_wire(fabric), sizeof(info.fabric) - 1);
 	info.address_length = (uint32_t)fabric->ops->qp_address(qp->fabric_qp, info.address);
 	info_encode(&info, out);
@@ -233,28 +229,28 @@ int gw_qp_connect(struct gw_qp *qp, const struct gw_qp_info *peer)
 				      ? ctx->fabric->caps.generation_bits
 				      : info.generation_bits;
 	qp->fragment_bits = (uint8_t)(qp->split.user_bits - qp->generation_bits);
-	qp->peer_token = info.token;
-	qp->control_max = info.control_max < ctx->fabric->caps.max_control
+	qp->control.peer_token = info.token;
+	qp->control.max = info.control_max < ctx->fabric->caps.max_control
 				  ? info.control_max
 				  : ctx->fabric->caps.max_control;
 	/* A path may begin to carry less at any time, and control has to fit it all the same. */
-	if (qp->size.floor < qp->size.ceiling && qp->control_max > qp->size.floor)
-		qp->control_max = qp->size.floor;
-	qp->sends_mask = info.slots - 1;
-	qp->send_posted = qp->send_matched = qp->grants_seen = info.first_msn;
-	qp->announce_acked = qp->announce_told = qp->results_seen = info.first_msn;
-	qp->sent_front = (uint64_t)info.first_msn << 32;
+	if (qp->size.floor < qp->size.ceiling && qp->control.max > qp->size.floor)
+		qp->control.max = qp->size.floor;
+	qp->tx.mask = info.slots - 1;
+	qp->tx.posted = qp->tx.matched = qp->tx.grants_seen = info.first_msn;
+	qp->tx.announce_acked = qp->tx.announce_told = qp->tx.results_seen = info.first_msn;
+	qp->tx.front = (uint64_t)info.first_msn << 32;
 	qp->state = QP_CONNECTED;
 	qp->status = 0;
-	qp->repeat_at = NEVER;
-	qp->soon_at = NEVER;
-	qp->heard_at = ctx->now;
+	qp->control.repeat_at = NEVER;
+	qp->control.soon_at = NEVER;
+	qp->control.heard_at = ctx->now;
 	qp->feedback.window = info.window ? info.window : 1;
 	qp->feedback.report_at = NEVER;
 	qp->feedback.stall_at = NEVER;
 	qp->feedback.gate_at = NEVER;
 	qp->feedback.probe_at = 0;
-	qp->feedback.advertised = window_initial(ctx);
+	qp->feedback.advertised = credit_initial(ctx);
 	first_receive_take(qp, &info);
 	gate_credit(qp);
 	return 0;
@@ -267,7 +263,7 @@ int gw_qp_status(const struct gw_qp *qp)
 
 bool qp_waits(const struct gw_qp *qp)
 {
-	return qp->recvs_open || qp->results_seen != qp->send_posted;
+	return qp->rx.open || qp->tx.results_seen != qp->tx.posted;
 }
 
 /* Something is asked of the peer. Silence counts from now if nothing was asked before. */
@@ -276,151 +272,11 @@ void qp_busy(struct gw_qp *qp)
 	qp->ctx->now = qp->ctx->fabric->ops->now_ns(qp->ctx->fabric);
 	size_begin(qp);
 	if (!qp_waits(qp)) {
-		qp->heard_at = qp->ctx->now;
+		qp->control.heard_at = qp->ctx->now;
 		qp->feedback.probes_unanswered = 0;
 		if (qp->feedback.probe_at < qp->ctx->now)
 			qp->feedback.probe_at = qp->ctx->now;
 	}
-}
-
-void qp_owe(struct gw_qp *qp, uint32_t what)
-{
-	if (qp->state != QP_CONNECTED)
-		return;
-	qp->owed |= what;
-	if (list_empty(&qp->talker))
-		list_add_tail(&qp->ctx->talkers, &qp->talker);
-}
-
-static void owe_within(struct gw_qp *qp, uint32_t what, uint64_t ns)
-{
-	uint64_t at = qp->ctx->now + ns;
-
-	if (qp->state != QP_CONNECTED)
-		return;
-	qp->owed_soon |= what;
-	if (at < qp->soon_at) {
-		qp->soon_at = at;
-		qp_arm(qp);
-	}
-}
-
-void qp_owe_soon(struct gw_qp *qp, uint32_t what)
-{
-	uint64_t wait = qp->feedback.rtt_min_ns / RESULT_WAIT_SHARE;
-
-	owe_within(qp, what, wait < RESULT_WAIT_MAX_NS ? wait : RESULT_WAIT_MAX_NS);
-}
-
-/* A peer that has many left can wait a little for more. */
-void qp_owe_grant(struct gw_qp *qp)
-{
-	uint32_t unused = qp->recv_granted - qp->announced;
-
-	if (unused > (qp->recv_granted - qp->results_acked) / 2 && unused >= GRANTS_PLENTY)
-		owe_within(qp, OWE_GRANT, GRANT_NS);
-	else
-		qp_owe(qp, OWE_GRANT);
-}
-
-static uint64_t earlier(uint64_t a, uint64_t b)
-{
-	return a < b ? a : b;
-}
-
-static uint64_t rest_ends(const struct gw_qp *qp)
-{
-	const struct slot *slot = &qp->slots[qp->recv_placed & qp->slots_mask];
-	uint32_t left;
-
-	if (list_empty(&qp->recvs_waiting) || slot->state != SLOT_RESTING)
-		return NEVER;
-	left = slot->value - (uint32_t)(qp->ctx->now >> REST_UNIT_SHIFT);
-	return (int32_t)left <= 0 ? qp->ctx->now
-				  : qp->ctx->now + ((uint64_t)left << REST_UNIT_SHIFT);
-}
-
-void qp_arm(struct gw_qp *qp)
-{
-	uint64_t at = NEVER;
-
-	if (qp->state == QP_CONNECTED) {
-		at = earlier(qp->repeat_at, rest_ends(qp));
-		at = earlier(at, qp->soon_at);
-		at = earlier(at, qp->feedback.report_at);
-		at = earlier(at, qp->feedback.stall_at);
-		at = earlier(at, qp->feedback.gate_at);
-		at = earlier(at, size_due(qp));
-		if (qp_waits(qp)) {
-			at = earlier(at, qp->feedback.probe_at);
-			at = earlier(at, qp->heard_at + qp->peer_timeout_ns);
-		}
-	}
-	timer_set(qp->ctx, &qp->timer, at);
-}
-
-/* Silence ends it, unless it was ours: whoever slept asks first. */
-static bool fell_silent(struct gw_qp *qp, uint64_t now)
-{
-	if (!qp_waits(qp) || now < qp->heard_at + qp->peer_timeout_ns)
-		return false;
-	if (qp->feedback.probes_unanswered >= PROBES_BEFORE_GONE)
-		return true;
-	qp->heard_at = now - qp->peer_timeout_ns + qp->peer_timeout_ns / 8;
-	qp_owe(qp, OWE_PROBE);
-	return false;
-}
-
-void qp_timer(struct gw_qp *qp)
-{
-	struct feedback *feedback = &qp->feedback;
-	uint64_t now = qp->ctx->now;
-
-	if (fell_silent(qp, now)) {
-		count(qp->ctx, COUNT_PEERS_GONE);
-		qp_gone(qp, -ETIMEDOUT);
-		return;
-	}
-	if (now >= qp->repeat_at) {
-		if (qp->repeats < BACKOFF_LIMIT)
-			qp->repeats++;
-		lanes_turn_control(qp);
-		qp->repeat_at = NEVER;
-		qp->grants_told = qp->grants_acked;
-		qp->announce_told = qp->announce_acked;
-		if (qp->grants_acked != qp->recv_granted) {
-			count(qp->ctx, COUNT_GRANT_REPEATS);
-			qp_owe(qp, OWE_GRANT);
-		}
-		if (qp->announce_acked != qp->send_matched) {
-			count(qp->ctx, COUNT_ANNOUNCE_REPEATS);
-			qp_owe(qp, OWE_ANNOUNCE);
-		}
-		if (qp->results_owed) {
-			count(qp->ctx, COUNT_RESULT_REPEATS);
-			qp_owe(qp, OWE_REPORT);
-		}
-	}
-	if (now >= qp->soon_at)
-		qp_owe(qp, qp->owed_soon);
-	if (now >= feedback->report_at) {
-		feedback->report_at = NEVER;
-		qp_owe(qp, OWE_REPORT);
-	}
-	if (now >= feedback->gate_at)
-		feedback_reopen(qp);
-	if (now >= feedback->stall_at)
-		feedback_stalled(qp);
-	if (qp->state != QP_CONNECTED)
-		return;
-	if (now >= feedback->probe_at && qp_waits(qp))
-		qp_owe(qp, OWE_PROBE);
-	if (now >= size_due(qp))
-		size_timer(qp);
-	if (qp->state != QP_CONNECTED)
-		return;
-	recv_place(qp);
-	qp_arm(qp);
 }
 
 /* Ends every request. `fenced` says that the fabric's queue pair is gone, and nothing can land. */
@@ -428,33 +284,34 @@ static void end_requests(struct gw_qp *qp, int status, bool fenced)
 {
 	struct list *item;
 
-	while ((item = list_first(&qp->sends_waiting)))
+	while ((item = list_first(&qp->tx.waiting)))
 		send_detach(container_of(item, struct gw_send, link), status, fenced);
-	for (uint32_t i = 0; qp->sends && i <= qp->sends_mask; i++)
-		if (qp->sends[i])
-			send_detach(pool_at(&qp->ctx->sends, qp->sends[i] - 1), status, fenced);
-	while ((item = list_first(&qp->sends_lingering)))
+	for (uint32_t i = 0; qp->tx.sends && i <= qp->tx.mask; i++)
+		if (qp->tx.sends[i])
+			send_detach(pool_at(&qp->ctx->sends, qp->tx.sends[i] - 1), status, fenced);
+	while ((item = list_first(&qp->tx.lingering)))
 		send_detach(container_of(item, struct gw_send, link), status, fenced);
-	while (fenced && (item = list_first(&qp->sends_flushing)))
+	while (fenced && (item = list_first(&qp->tx.flushing)))
 		send_detach(container_of(item, struct gw_send, link), status, fenced);
-	while ((item = list_first(&qp->grants))) {
+	while ((item = list_first(&qp->tx.grants))) {
 		list_del(item);
 		pool_put(&qp->ctx->grants, container_of(item, struct grant, link));
 	}
-	while ((item = list_first(&qp->recvs_waiting)))
+	while ((item = list_first(&qp->rx.waiting)))
 		recv_detach(container_of(item, struct gw_recv, link), status, true);
-	for (uint32_t i = 0; i <= qp->slots_mask; i++)
-		if (qp->slots[i].state != SLOT_FREE && qp->slots[i].state != SLOT_RESTING)
-			recv_detach(pool_at(&qp->ctx->recvs, qp->slots[i].value), status, fenced);
+	for (uint32_t i = 0; i <= qp->rx.mask; i++)
+		if (qp->rx.slots[i].state != SLOT_FREE && qp->rx.slots[i].state != SLOT_RESTING)
+			recv_detach(pool_at(&qp->ctx->recvs, qp->rx.slots[i].value), status,
+				    fenced);
 }
 
 static void silence(struct gw_qp *qp, int status)
 {
 	qp->state = QP_GONE;
 	qp->status = status;
-	qp->owed = 0;
-	list_del(&qp->talker);
-	list_del(&qp->sender);
+	qp->control.owed = 0;
+	list_del(&qp->run_link);
+	list_del(&qp->data_link);
 	timer_set(qp->ctx, &qp->timer, NEVER);
 	feedback_stop(qp);
 }
@@ -464,7 +321,7 @@ void qp_gone(struct gw_qp *qp, int status)
 	if (qp->state == QP_GONE)
 		return;
 	silence(qp, status);
-	list_add_tail(&qp->ctx->gone, &qp->sender);
+	list_add_tail(&qp->ctx->gone, &qp->data_link);
 	end_requests(qp, status, false);
 }
 
@@ -473,7 +330,7 @@ void qp_give_up(struct gw_qp *qp, int status)
 {
 	if (qp->state != QP_CONNECTED)
 		return;
-	talk_close(qp, 0, "");
+	control_send_close(qp);
 	qp_gone(qp, status);
 }
 
@@ -487,14 +344,14 @@ int gw_qp_close(struct gw_qp *qp)
 		return -ESTALE;
 	ctx = qp->ctx;
 	if (qp->state == QP_CONNECTED)
-		talk_close(qp, 0, "");
+		control_send_close(qp);
 	silence(qp, -ECANCELED);
 	timer_set(ctx, &qp->user_timer, NEVER);
 	ctx->fabric->ops->qp_destroy(qp->fabric_qp);
 	end_requests(qp, -ECANCELED, true);
 	list_del(&qp->link);
-	free(qp->slots);
-	free(qp->sends);
+	free(qp->rx.slots);
+	free(qp->tx.sends);
 	order_close(qp);
 	lanes_close(qp);
 	pool_put(&ctx->qps, qp);

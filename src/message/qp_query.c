@@ -17,10 +17,10 @@ int gw_qp_next_grant(const struct gw_qp *qp, struct gw_grant *out)
 	if (!out)
 		return -EINVAL;
 	/* Those of sends already posted are spoken for. */
-	item = qp->grants.next;
-	for (msn = qp->send_matched; msn != qp->send_posted && item != &qp->grants; msn++)
+	item = qp->tx.grants.next;
+	for (msn = qp->tx.matched; msn != qp->tx.posted && item != &qp->tx.grants; msn++)
 		item = item->next;
-	if (item == &qp->grants)
+	if (item == &qp->tx.grants)
 		return -EAGAIN;
 	grant = container_of(item, struct grant, link);
 	*out = (struct gw_grant){ .capacity = grant->capacity, .tag = grant->tag };

@@ -9,7 +9,7 @@
  *	released    fenced: the memory is the caller's           SLOT_FENCED
  *	result acknowledged by the sender, slot rests            SLOT_RESTING, then SLOT_FREE
  *
- * What packets do to an open one is in land.c.
+ * What packets do to an open one is in arrival.c.
  */
 #include <errno.h>
 #include <string.h>
@@ -32,7 +32,7 @@ bool recv_valid(const struct gw_recv *recv)
 
 static struct slot *slot_of(struct gw_qp *qp, uint32_t msn)
 {
-	return &qp->slots[msn & qp->slots_mask];
+	return &qp->rx.slots[msn & qp->rx.mask];
 }
 
 struct gw_recv *recv_find(struct gw_qp *qp, uint32_t msn)
@@ -48,7 +48,7 @@ struct gw_recv *recv_find(struct gw_qp *qp, uint32_t msn)
 
 void recv_reap(struct gw_recv *recv)
 {
-	if (!recv->closed || !recv->told || recv->held)
+	if (!recv->closed || recv->stage != RECV_TOLD || recv->held)
 		return;
 	arena_put(&recv->ctx->arena, recv->bits, recv->bits_bytes);
 	pool_put(&recv->ctx->recvs, recv);
@@ -56,7 +56,7 @@ void recv_reap(struct gw_recv *recv)
 
 static void release(struct gw_recv *recv)
 {
-	recv->released = true;
+	recv_set_stage(recv, RECV_RELEASED);
 	recv->mr->users--;
 	list_add_tail(&recv->ctx->ended_recvs, &recv->ended_link);
 }
@@ -65,42 +65,42 @@ void recv_tell(struct gw_recv *recv)
 {
 	if (!recv->closed && recv->handler && recv->handler->released)
 		recv->handler->released(recv, recv->arg, recv->status, recv->ctx->now);
-	recv->told = true;
+	recv_set_stage(recv, RECV_TOLD);
 	recv_reap(recv);
 }
 
 /* Freezes the bits and makes the result. */
 static void freeze(struct gw_recv *recv)
 {
-	recv->completed = true;
+	recv_set_stage(recv, RECV_COMPLETED);
 	recv->missing = recv->is_announced && !recv->status ? recv->packets - recv->landed
 							    : GW_MISSING_UNKNOWN;
 	list_del(&recv->touched);
 	order_unwatch(recv);
 	timer_set(recv->ctx, &recv->timer, NEVER);
-	recv->qp->recvs_open--;
-	recv->qp->results_owed++;
+	recv->qp->rx.open--;
+	recv->qp->rx.results_owed++;
 }
 
 static void advance_completed(struct gw_qp *qp)
 {
 	struct gw_recv *next;
 
-	while (qp->completed != qp->recv_granted && (next = recv_find(qp, qp->completed)) &&
-	       next->completed)
-		qp->completed++;
+	while (qp->rx.completed != qp->rx.granted && (next = recv_find(qp, qp->rx.completed)) &&
+	       recv_is_completed(next))
+		qp->rx.completed++;
 	qp_owe_soon(qp, OWE_REPORT);
 }
 
 /* Grants go out in order; windows may open out of order. */
 static void grant_placed(struct gw_qp *qp)
 {
-	while (qp->recv_granted != qp->recv_placed &&
-	       slot_of(qp, qp->recv_granted)->state != SLOT_EXPOSING) {
-		qp->recv_granted++;
+	while (qp->rx.granted != qp->rx.placed &&
+	       slot_of(qp, qp->rx.granted)->state != SLOT_EXPOSING) {
+		qp->rx.granted++;
 		qp_owe_grant(qp);
 	}
-	if (qp->results_owed)
+	if (qp->rx.results_owed)
 		advance_completed(qp);
 }
 
@@ -109,7 +109,7 @@ static uint64_t granted_ahead(struct gw_qp *qp)
 {
 	uint64_t bytes = 0;
 
-	for (uint32_t msn = qp->announced; msn != qp->recv_placed; msn++) {
+	for (uint32_t msn = qp->rx.announced; msn != qp->rx.placed; msn++) {
 		const struct gw_recv *recv = recv_find(qp, msn);
 
 		bytes += recv ? recv->capacity : 0;
@@ -121,7 +121,7 @@ static uint64_t granted_ahead(struct gw_qp *qp)
  * sender that has just begun does not get further in a round trip. */
 static bool may_grant(struct gw_qp *qp)
 {
-	return qp->size.peer_settled || qp->announced == qp->recv_placed ||
+	return qp->size.peer_settled || qp->rx.announced == qp->rx.placed ||
 	       granted_ahead(qp) < GRANTED_AHEAD;
 }
 
@@ -129,7 +129,7 @@ static uint32_t choose_payload(const struct gw_qp *qp, const struct gw_recv *rec
 {
 	if (first_receive_covers(qp, recv))
 		return qp->size.floor;
-	return recv->same_size && qp->recv_payload ? qp->recv_payload : qp->size.named;
+	return recv->same_size && qp->rx.payload ? qp->rx.payload : qp->size.named;
 }
 
 /* Gives posted receives their slots, in order, as far as those are free. */
@@ -138,7 +138,7 @@ void recv_place(struct gw_qp *qp)
 	struct fabric *fabric = qp->ctx->fabric;
 	struct list *item;
 
-	while (qp->state == QP_CONNECTED && (item = list_first(&qp->recvs_waiting))) {
+	while (qp->state == QP_CONNECTED && (item = list_first(&qp->rx.waiting))) {
 		struct gw_recv *recv = container_of(item, struct gw_recv, link);
 		struct slot *slot = slot_of(qp, recv->msn);
 		uint32_t payload;
@@ -146,31 +146,31 @@ void recv_place(struct gw_qp *qp)
 		if (slot->state == SLOT_RESTING &&
 		    (int32_t)((uint32_t)(qp->ctx->now >> REST_UNIT_SHIFT) - slot->value) >= 0)
 			slot->state = SLOT_FREE;
-		if (slot->state != SLOT_FREE || (!recv->completed && !may_grant(qp)))
+		if (slot->state != SLOT_FREE || (!recv_is_completed(recv) && !may_grant(qp)))
 			return;
-		if (recv->completed) {
+		if (recv_is_completed(recv)) {
 			/* Given up before its turn: its number is used up without a window. */
 			list_del(item);
 			slot->generation++;
 			slot->state = SLOT_FENCED;
 			slot->value = pool_index(&qp->ctx->recvs, recv);
-			qp->recv_placed++;
+			qp->rx.placed++;
 			grant_placed(qp);
 			continue;
 		}
 		payload = choose_payload(qp, recv);
 		/* A generation counts once its window was accepted: a NIC tells only four apart. */
-		if (fabric->ops->expose(qp->fabric_qp, recv->msn & qp->slots_mask,
+		if (fabric->ops->expose(qp->fabric_qp, recv->msn & qp->rx.mask,
 					(uint16_t)(slot->generation + 1), recv->mr->fabric_mr,
 					recv->addr, recv->capacity, payload))
 			return; /* out of windows for now: tried again when one is given back */
 		list_del(item);
-		recv->payload = qp->recv_payload = payload;
+		recv->payload = qp->rx.payload = payload;
 		recv->capacity_packets = packets_of(recv->capacity, payload);
 		slot->generation++;
 		slot->state = SLOT_EXPOSING;
 		slot->value = pool_index(&qp->ctx->recvs, recv);
-		qp->recv_placed++;
+		qp->rx.placed++;
 		if (first_receive_covers(qp, recv))
 			first_receive_exposed(qp, recv);
 	}
@@ -178,7 +178,7 @@ void recv_place(struct gw_qp *qp)
 
 void recv_exposed(struct gw_qp *qp, const struct fabric_event *event)
 {
-	struct slot *slot = &qp->slots[event->slot];
+	struct slot *slot = &qp->rx.slots[event->slot];
 	struct gw_recv *recv;
 
 	if (slot->state != SLOT_EXPOSING || slot->generation != (uint16_t)event->generation)
@@ -187,7 +187,7 @@ void recv_exposed(struct gw_qp *qp, const struct fabric_event *event)
 	recv->va = event->exposed.va;
 	recv->rkey = event->exposed.rkey;
 	slot->state = SLOT_OPEN;
-	if (recv->completed) {
+	if (recv_is_completed(recv)) {
 		/* Given up while the window opened: nobody was told of it, so that closing it is all there is to do. */
 		slot->state = SLOT_COMPLETED;
 		qp->ctx->fabric->ops->fence(qp->fabric_qp, event->slot);
@@ -213,7 +213,7 @@ static void start_rest(struct gw_qp *qp, struct slot *slot)
 
 void recv_fenced(struct gw_qp *qp, uint32_t index)
 {
-	struct slot *slot = &qp->slots[index];
+	struct slot *slot = &qp->rx.slots[index];
 	struct gw_recv *recv;
 
 	if (slot->state != SLOT_COMPLETED)
@@ -225,7 +225,7 @@ void recv_fenced(struct gw_qp *qp, uint32_t index)
 		start_rest(qp, slot);
 		return;
 	}
-	if (serial_before(recv->msn, qp->results_acked)) {
+	if (serial_before(recv->msn, qp->rx.results_acked)) {
 		start_rest(qp, slot);
 		recv_place(qp);
 		qp_arm(qp);
@@ -235,13 +235,13 @@ void recv_fenced(struct gw_qp *qp, uint32_t index)
 /* The fabric cannot open the window: the receive ends with the reason, and its number is used up without a grant. */
 void recv_expose_failed(struct gw_qp *qp, const struct fabric_event *event)
 {
-	struct slot *slot = &qp->slots[event->slot];
+	struct slot *slot = &qp->rx.slots[event->slot];
 	struct gw_recv *recv;
 
 	if (slot->state != SLOT_EXPOSING || slot->generation != (uint16_t)event->generation)
 		return;
 	recv = pool_at(&qp->ctx->recvs, slot->value);
-	if (!recv->completed) {
+	if (!recv_is_completed(recv)) {
 		recv->status = event->status;
 		freeze(recv);
 	}
@@ -253,13 +253,13 @@ void recv_expose_failed(struct gw_qp *qp, const struct fabric_event *event)
 /* The sender knows every result below `results`: their slots may go on. */
 void recv_results_acked(struct gw_qp *qp, uint32_t results)
 {
-	while (qp->results_acked != results) {
-		struct slot *slot = slot_of(qp, qp->results_acked);
+	while (qp->rx.results_acked != results) {
+		struct slot *slot = slot_of(qp, qp->rx.results_acked);
 
 		if (slot->state == SLOT_FENCED)
 			start_rest(qp, slot);
-		qp->results_owed--;
-		qp->results_acked++;
+		qp->rx.results_owed--;
+		qp->rx.results_acked++;
 	}
 	recv_place(qp);
 }
@@ -270,7 +270,8 @@ static int make_bits(struct gw_recv *recv)
 	struct gw_qp *qp = recv->qp;
 	uint64_t packets = (recv->capacity + qp->size.floor - 1) / qp->size.floor;
 	size_t bit_words = bitmap_words(packets);
-	size_t chunk_words = bitmap_words((packets + qp->chunk_packets - 1) / qp->chunk_packets);
+	size_t chunk_words =
+		bitmap_words((packets + qp->rx.chunk_packets - 1) / qp->rx.chunk_packets);
 
 	if (packets > UINT64_C(1) << qp->split.packet_bits)
 		return -EMSGSIZE;
@@ -279,7 +280,7 @@ static int make_bits(struct gw_recv *recv)
 	if (!recv->bits)
 		return -ENOBUFS;
 	recv->chunks = recv->bits + bit_words;
-	recv->chunk_packets = qp->chunk_packets;
+	recv->chunk_packets = qp->rx.chunk_packets;
 	return 0;
 }
 
@@ -290,12 +291,12 @@ int gw_recv_post(struct gw_qp *qp, const struct gw_recv_attr *attr, struct gw_re
 
 	if (error)
 		return error;
-	if (!attr || !out || !attr->mr ||
-	    attr->flags & ~(GW_RECV_SPARSE | GW_RECV_SAME_SIZE) || !array_is_zero(attr->reserved))
+	if (!attr || !out || !attr->mr || attr->flags & ~(GW_RECV_SPARSE | GW_RECV_SAME_SIZE) ||
+	    !array_is_zero(attr->reserved))
 		return -EINVAL;
 	if (!mr_covers(attr->mr, qp->ctx, attr->addr, attr->length))
 		return -EFAULT;
-	if (qp->recv_posted == qp->first_msn && attr->length < qp->first_bytes)
+	if (qp->rx.posted == qp->rx.first_msn && attr->length < qp->rx.first_bytes)
 		return -EINVAL;
 	recv = pool_get(&qp->ctx->recvs);
 	if (!recv)
@@ -318,13 +319,13 @@ int gw_recv_post(struct gw_qp *qp, const struct gw_recv_attr *attr, struct gw_re
 	recv->sparse = attr->flags & GW_RECV_SPARSE;
 	recv->same_size = attr->flags & GW_RECV_SAME_SIZE;
 	recv->pieces = qp->fragment_bits ? (32u + qp->fragment_bits - 1) / qp->fragment_bits : 0;
-	recv->msn = qp->recv_posted++;
+	recv->msn = qp->rx.posted++;
 	recv->timer.kind = TIMER_RECV;
 	recv->held = true;
 	list_init(&recv->touched);
 	list_init(&recv->ended_link);
-	list_add_tail(&qp->recvs_waiting, &recv->link);
-	qp->recvs_open++;
+	list_add_tail(&qp->rx.waiting, &recv->link);
+	qp->rx.open++;
 	*out = recv;
 	recv_place(qp);
 	qp_arm(qp);
@@ -339,7 +340,7 @@ int gw_recv_complete(struct gw_recv *recv)
 		return -EINVAL;
 	if (!recv_valid(recv))
 		return -ESTALE;
-	if (recv->completed)
+	if (recv_is_completed(recv))
 		return -EALREADY;
 	qp = recv->qp;
 	freeze(recv);
@@ -349,7 +350,7 @@ int gw_recv_complete(struct gw_recv *recv)
 	}
 	if (slot_of(qp, recv->msn)->state == SLOT_OPEN) {
 		slot_of(qp, recv->msn)->state = SLOT_COMPLETED;
-		qp->ctx->fabric->ops->fence(qp->fabric_qp, recv->msn & qp->slots_mask);
+		qp->ctx->fabric->ops->fence(qp->fabric_qp, recv->msn & qp->rx.mask);
 	}
 	advance_completed(qp);
 	return 0;
@@ -362,14 +363,14 @@ void recv_detach(struct gw_recv *recv, int status, bool fenced)
 	struct slot *slot = slot_of(qp, recv->msn);
 
 	list_del(&recv->link);
-	if (!recv->completed) {
+	if (!recv_is_completed(recv)) {
 		recv->status = status;
 		freeze(recv);
 	}
 	if (!fenced) {
 		if (slot->state == SLOT_OPEN) {
 			slot->state = SLOT_COMPLETED;
-			qp->ctx->fabric->ops->fence(qp->fabric_qp, recv->msn & qp->slots_mask);
+			qp->ctx->fabric->ops->fence(qp->fabric_qp, recv->msn & qp->rx.mask);
 		} else if (slot->state == SLOT_FENCED) {
 			start_rest(qp, slot);
 		}
@@ -377,7 +378,7 @@ void recv_detach(struct gw_recv *recv, int status, bool fenced)
 	}
 	recv->held = false;
 	recv->qp = NULL;
-	if (!recv->released)
+	if (!recv_is_released(recv))
 		release(recv);
 	else
 		recv_reap(recv);

@@ -30,9 +30,9 @@ int gw_recv_status(const struct gw_recv *recv, struct gw_recv_status *out)
 		if (recv->landed == recv->packets)
 			out->flags |= GW_RECV_FULL;
 	}
-	if (recv->completed)
+	if (recv_is_completed(recv))
 		out->flags |= GW_RECV_COMPLETED;
-	if (recv->released)
+	if (recv_is_released(recv))
 		out->flags |= GW_RECV_RELEASED;
 	return 0;
 }
@@ -116,7 +116,7 @@ int gw_recv_test(const struct gw_recv *recv)
 
 	if (error)
 		return error;
-	if (!recv->released)
+	if (!recv_is_released(recv))
 		return 0;
 	return recv->status ? recv->status : 1;
 }
@@ -127,7 +127,7 @@ int gw_recv_close(struct gw_recv *recv)
 
 	if (error)
 		return error;
-	if (!recv->released)
+	if (!recv_is_released(recv))
 		return -EBUSY;
 	recv->closed = true;
 	recv_reap(recv);
@@ -140,7 +140,7 @@ int gw_recv_timer(struct gw_recv *recv, uint64_t at)
 
 	if (error)
 		return error;
-	if (recv->completed)
+	if (recv_is_completed(recv))
 		return -EALREADY;
 	timer_set(recv->ctx, &recv->timer, at ? at : NEVER);
 	return 0;

@@ -22,8 +22,8 @@
 /* Whether data of this send may still have to leave in packets that do not arrive. */
 static bool is_caught(const struct gw_qp *qp, const struct gw_send *send)
 {
-	return !send->ended && !send->result && send->payload > qp->size.floor &&
-	       (send->head || !send->closing);
+	return !send_is_ended(send) && !send_is_answered(send) && send->payload > qp->size.floor &&
+	       (send->head || !send_is_closing(send));
 }
 
 static void hold(struct gw_send *send)
@@ -39,29 +39,29 @@ static void hold(struct gw_send *send)
 /* Drops the grants that no send has taken, from the first large one on: the peer will repeat them with smaller packets. */
 static void forget_grants(struct gw_qp *qp)
 {
-	uint32_t msn = qp->send_matched, first = qp->grants_seen;
+	uint32_t msn = qp->tx.matched, first = qp->tx.grants_seen;
 	struct list *item, *next;
 
-	qp->cut_until = qp->grants_seen;
-	for (item = qp->grants.next; item != &qp->grants; item = next, msn++) {
+	qp->tx.cut_until = qp->tx.grants_seen;
+	for (item = qp->tx.grants.next; item != &qp->tx.grants; item = next, msn++) {
 		struct grant *grant = container_of(item, struct grant, link);
 
 		next = item->next;
-		if (first == qp->grants_seen && grant->payload <= qp->size.floor)
+		if (first == qp->tx.grants_seen && grant->payload <= qp->size.floor)
 			continue;
-		if (first == qp->grants_seen)
+		if (first == qp->tx.grants_seen)
 			first = msn;
 		list_del(item);
 		pool_put(&qp->ctx->grants, grant);
 	}
-	qp->grants_seen = first;
+	qp->tx.grants_seen = first;
 }
 
 bool resize_hold(struct gw_qp *qp)
 {
-	for (uint32_t i = 0; qp->sends && i <= qp->sends_mask; i++) {
+	for (uint32_t i = 0; qp->tx.sends && i <= qp->tx.mask; i++) {
 		struct gw_send *send =
-			qp->sends[i] ? pool_at(&qp->ctx->sends, qp->sends[i] - 1) : NULL;
+			qp->tx.sends[i] ? pool_at(&qp->ctx->sends, qp->tx.sends[i] - 1) : NULL;
 
 		if (send && is_caught(qp, send))
 			hold(send);
@@ -72,10 +72,10 @@ bool resize_hold(struct gw_qp *qp)
 
 static struct gw_send *first_held(struct gw_qp *qp)
 {
-	for (uint32_t msn = qp->results_seen; msn != qp->send_matched; msn++) {
+	for (uint32_t msn = qp->tx.results_seen; msn != qp->tx.matched; msn++) {
 		struct gw_send *send = send_find(qp, msn);
 
-		if (send && send->held && !send->ended && !send->result)
+		if (send && send->held && !send_is_ended(send) && !send_is_answered(send))
 			return send;
 	}
 	return NULL;
@@ -83,14 +83,14 @@ static struct gw_send *first_held(struct gw_qp *qp)
 
 bool resize_waits(struct gw_qp *qp)
 {
-	return first_held(qp) || serial_before(qp->grants_seen, qp->cut_until);
+	return first_held(qp) || serial_before(qp->tx.grants_seen, qp->tx.cut_until);
 }
 
 uint32_t resize_first(struct gw_qp *qp)
 {
 	const struct gw_send *send = first_held(qp);
 
-	return send ? send->msn : qp->grants_seen;
+	return send ? send->msn : qp->tx.grants_seen;
 }
 
 /* The rest of a one-shot send, from the packet in which it was interrupted. */
@@ -107,7 +107,7 @@ void resize_granted(struct gw_qp *qp, uint32_t msn, const struct grant *grant)
 {
 	struct gw_send *send = send_find(qp, msn);
 
-	if (!send || !send->held || send->ended || send->result ||
+	if (!send || !send->held || send_is_ended(send) || send_is_answered(send) ||
 	    grant->payload != qp->size.floor || grant->capacity < send->length)
 		return;
 	send->held = false;
@@ -122,8 +122,8 @@ void resize_granted(struct gw_qp *qp, uint32_t msn, const struct grant *grant)
 		if (send->packets)
 			order_sent(qp, send, send->packets - 1);
 		send->handler->recut(send, send->arg, qp->ctx->now);
-	} else if (send->closing) {
-		pump_check(send);
+	} else if (send_is_closing(send)) {
+		send_check(send);
 	} else {
 		log_warn(
 			"the path carries smaller packets than a message was begun with, and its scheme cannot go on with those");
@@ -170,10 +170,10 @@ static void translate(struct gw_recv *recv, uint32_t payload)
 
 void resize_cut(struct gw_qp *qp, uint32_t index)
 {
-	struct slot *slot = &qp->slots[index];
+	struct slot *slot = &qp->rx.slots[index];
 	struct gw_recv *recv = pool_at(&qp->ctx->recvs, slot->value);
 
-	if (recv->completed || recv->payload <= qp->size.floor ||
+	if (recv_is_completed(recv) || recv->payload <= qp->size.floor ||
 	    qp->ctx->fabric->ops->recut(qp->fabric_qp, index, (uint16_t)(slot->generation + 1),
 					qp->size.floor, &recv->rkey))
 		return;
@@ -183,7 +183,7 @@ void resize_cut(struct gw_qp *qp, uint32_t index)
 	order_unwatch(recv);
 	if (recv->handler && recv->handler->recut)
 		recv->handler->recut(recv, recv->arg, qp->ctx->now);
-	if (!recv->completed && list_empty(&recv->touched))
+	if (!recv_is_completed(recv) && list_empty(&recv->touched))
 		list_add_tail(&qp->ctx->touched, &recv->touched);
 }
 
@@ -193,19 +193,19 @@ bool resize_asked(struct gw_qp *qp, uint8_t epoch, const struct control_size *si
 
 	if (size->payload != s->floor || s->floor == s->ceiling || !qp->ctx->fabric->ops->recut)
 		return false;
-	if ((int8_t)(epoch - s->applied) < 0 || serial_before(size->msn, qp->results_acked))
+	if ((int8_t)(epoch - s->applied) < 0 || serial_before(size->msn, qp->rx.results_acked))
 		return true; /* overtaken by a later one */
-	if (serial_after(size->msn, qp->recv_granted))
+	if (serial_after(size->msn, qp->rx.granted))
 		return false;
 	if (epoch != s->applied) {
 		s->applied = epoch;
 		s->named = s->floor;
-		for (uint32_t i = 0; i <= qp->slots_mask && qp->state == QP_CONNECTED; i++)
-			if (qp->slots[i].state == SLOT_OPEN)
+		for (uint32_t i = 0; i <= qp->rx.mask && qp->state == QP_CONNECTED; i++)
+			if (qp->rx.slots[i].state == SLOT_OPEN)
 				resize_cut(qp, i);
 	}
-	qp->grants_again = true;
-	qp->grants_from = size->msn;
+	qp->rx.grants_again = true;
+	qp->rx.grants_from = size->msn;
 	qp_owe(qp, OWE_GRANT);
 	return true;
 }

@@ -1,15 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * Sends, from post to the receiver's result.
- *
- * A send has two lives. For its user it lasts until `ended`: the memory is free again. For the protocol it lasts until
- * `retired`: the receiver's result is known, and the places that its number occupies at both ends may be used again. The
- * object goes back to its pool when both are over and the user has closed the handle.
- *
- *	posted: waits for a grant        (qp->sends_waiting, in order)
- *	matched: has a target            (qp->sends[msn mod slots]; announced until acknowledged)
- *	ready: has puts                  (qp->sends_ready; see pump.c)
- */
+/* Sends, from post to the receiver's result. Their phases and stages are in send.h, their ranges in put.c. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,7 +14,7 @@ bool send_valid(const struct gw_send *send)
 
 struct gw_send *send_find(struct gw_qp *qp, uint32_t msn)
 {
-	uint32_t index = qp->sends ? qp->sends[msn & qp->sends_mask] : 0;
+	uint32_t index = qp->tx.sends ? qp->tx.sends[msn & qp->tx.mask] : 0;
 	struct gw_send *send;
 
 	if (!index)
@@ -36,25 +26,43 @@ struct gw_send *send_find(struct gw_qp *qp, uint32_t msn)
 /* Gives the object back when nobody needs it any more. */
 static void reap(struct gw_send *send)
 {
-	if (send->retired && send->closed && send->told)
+	if (send->phase == SEND_RETIRED && send->closed && send->stage == SEND_TOLD)
 		pool_put(&send->ctx->sends, send);
 }
 
 void send_end(struct gw_send *send, int status)
 {
-	if (send->ended)
+	if (send_is_ended(send))
 		return;
-	send->ended = true;
+	send_set_stage(send, SEND_ENDED);
 	send->status = status;
 	put_drop_all(send);
 	if (send->mr)
 		send->mr->users--;
-	if (send->granted) /* one that waits for a grant keeps its place: its number is taken */
+	if (send_is_matched(
+		    send)) /* one that waits for a grant keeps its place: its number is taken */
 		list_del(&send->link);
-	if (send->retired)
+	if (send->phase == SEND_RETIRED)
 		send->qp = NULL;
 	timer_set(send->ctx, &send->timer, NEVER);
 	list_add_tail(&send->ctx->ended_sends, &send->ended_link);
+}
+
+void send_check(struct gw_send *send)
+{
+	if (send->head || send_is_ended(send) || !send_is_matched(send))
+		return;
+	if (!send_is_closing(send)) {
+		if (send->handler && send->handler->drained && !send_is_answered(send))
+			send->handler->drained(send, send->arg, send->ctx->now);
+		return;
+	}
+	if (!send->qp || send->qp->tx.flushed >= send->mark) {
+		send_end(send, send->status);
+		return;
+	}
+	list_del(&send->link);
+	list_add_tail(&send->qp->tx.flushing, &send->link);
 }
 
 void send_tell(struct gw_send *send)
@@ -62,20 +70,20 @@ void send_tell(struct gw_send *send)
 	/* `told` stays unset during the call, so that a close inside it does not free the object under us. */
 	if (!send->closed && send->handler && send->handler->done)
 		send->handler->done(send, send->arg, send->status, send->ctx->now);
-	send->told = true;
+	send_set_stage(send, SEND_TOLD);
 	reap(send);
 }
 
-void send_retire(struct gw_send *send)
+static void retire(struct gw_send *send)
 {
 	struct gw_qp *qp = send->qp;
 
-	qp->sends[send->msn & qp->sends_mask] = 0;
-	send->retired = true;
-	if (send->ended)
+	qp->tx.sends[send->msn & qp->tx.mask] = 0;
+	send_set_phase(send, SEND_RETIRED);
+	if (send_is_ended(send))
 		send->qp = NULL;
 	else if (list_empty(&send->link))
-		list_add_tail(&qp->sends_lingering, &send->link);
+		list_add_tail(&qp->tx.lingering, &send->link);
 	reap(send);
 }
 
@@ -85,16 +93,18 @@ void send_detach(struct gw_send *send, int status, bool fenced)
 {
 	struct gw_qp *qp = send->qp;
 
-	if (send->granted && !send->retired)
-		qp->sends[send->msn & qp->sends_mask] = 0;
-	send->retired = true;
+	if (send_is_matched(send) && send->phase != SEND_RETIRED)
+		qp->tx.sends[send->msn & qp->tx.mask] = 0;
+	if (send->phase != SEND_RETIRED)
+		send_set_phase(send, SEND_RETIRED);
 	list_del(&send->link);
-	if (!fenced && !send->ended && qp->flushed < send->mark) {
+	if (!fenced && !send_is_ended(send) && qp->tx.flushed < send->mark) {
 		put_drop_all(send);
 		timer_set(send->ctx, &send->timer, NEVER);
-		send->closing = true;
+		if (!send_is_closing(send))
+			send_set_stage(send, SEND_CLOSING);
 		send->status = status;
-		list_add_tail(&qp->sends_flushing, &send->link);
+		list_add_tail(&qp->tx.flushing, &send->link);
 		return;
 	}
 	send_end(send, status);
@@ -115,15 +125,15 @@ static void match_one(struct gw_send *send, const struct grant *grant)
 	uint64_t capacity = grant->capacity;
 
 	list_del(&send->link);
-	send->granted = true;
+	send_set_phase(send, SEND_MATCHED);
 	send->target = grant->target;
 	send->va = grant->va;
 	send->payload = grant->payload;
-	qp->send_payload = grant->payload;
-	qp->sends[send->msn & qp->sends_mask] = pool_index(&send->ctx->sends, send) + 1;
-	qp->send_matched++;
+	qp->tx.payload = grant->payload;
+	qp->tx.sends[send->msn & qp->tx.mask] = pool_index(&send->ctx->sends, send) + 1;
+	qp->tx.matched++;
 	qp_owe(qp, OWE_ANNOUNCE);
-	if (send->ended)
+	if (send_is_ended(send))
 		return;
 	/* A peer may claim any capacity. */
 	if (send->flags & GW_SEND_FILL)
@@ -134,24 +144,24 @@ static void match_one(struct gw_send *send, const struct grant *grant)
 		return;
 	}
 	if (!send->stream) {
-		send->closing = true;
+		send_set_stage(send, SEND_CLOSING);
 		if (send->length && put_add(send, 0, send->addr, send->length, send->mr))
 			send_end(send, -ENOBUFS);
-		pump_check(send);
+		send_check(send);
 		return;
 	}
-	if (!send->closing && send->handler && send->handler->granted)
+	if (!send_is_closing(send) && send->handler && send->handler->granted)
 		send->handler->granted(send, send->arg, capacity, send->ctx->now);
-	if (send->closing)
-		pump_check(send); /* ended before its turn came: there is nothing to wait for */
+	if (send_is_closing(send))
+		send_check(send); /* ended before its turn came: there is nothing to wait for */
 }
 
 void send_match(struct gw_qp *qp)
 {
 	struct list *waiting, *first;
 
-	while (qp->state == QP_CONNECTED && (waiting = list_first(&qp->sends_waiting)) &&
-	       (first = list_first(&qp->grants))) {
+	while (qp->state == QP_CONNECTED && (waiting = list_first(&qp->tx.waiting)) &&
+	       (first = list_first(&qp->tx.grants))) {
 		struct gw_send *send = container_of(waiting, struct gw_send, link);
 		struct grant *grant = container_of(first, struct grant, link);
 		struct grant copy = *grant;
@@ -180,9 +190,9 @@ static int check_post(struct gw_qp *qp, const struct gw_send_attr *attr, const v
 /* What sending takes is got with the first send: a queue pair that only receives needs none of it. */
 static int begin_sending(struct gw_qp *qp)
 {
-	if (!qp->sends)
-		qp->sends = calloc((size_t)qp->sends_mask + 1, sizeof(*qp->sends));
-	return qp->sends ? feedback_start(qp) : -ENOMEM;
+	if (!qp->tx.sends)
+		qp->tx.sends = calloc((size_t)qp->tx.mask + 1, sizeof(*qp->tx.sends));
+	return qp->tx.sends ? feedback_start(qp) : -ENOMEM;
 }
 
 static int post(struct gw_qp *qp, const struct gw_send_attr *attr, bool stream,
@@ -212,13 +222,13 @@ static int post(struct gw_qp *qp, const struct gw_send_attr *attr, bool stream,
 	send->geometry[0] = attr->geometry[0];
 	send->geometry[1] = attr->geometry[1];
 	send->stream = stream;
-	send->msn = qp->send_posted++;
+	send->msn = qp->tx.posted++;
 	send->timer.kind = TIMER_SEND;
 	list_init(&send->ended_link);
-	list_add_tail(&qp->sends_waiting, &send->link);
+	list_add_tail(&qp->tx.waiting, &send->link);
 	*out = send;
 	/* Matched in the next turn: `granted` must not be called before the caller holds the handle. */
-	if (!list_empty(&qp->grants))
+	if (!list_empty(&qp->tx.grants))
 		qp_owe(qp, OWE_ANNOUNCE);
 	qp_arm(qp);
 	return 0;
@@ -264,9 +274,9 @@ int gw_stream_put(struct gw_send *stream, uint64_t offset, const void *addr, uin
 
 	if (error)
 		return error;
-	if (stream->ended || stream->closing || stream->result)
+	if (send_is_ended(stream) || send_is_closing(stream) || send_is_answered(stream))
 		return -EALREADY;
-	if (!stream->granted)
+	if (!send_is_matched(stream))
 		return -EAGAIN; /* how large its packets are is not known yet */
 	if (offset > stream->length || length > stream->length - offset ||
 	    offset % stream->payload ||
@@ -308,10 +318,10 @@ int gw_stream_end(struct gw_send *stream)
 
 	if (error)
 		return error;
-	if (stream->ended || stream->closing)
+	if (send_is_ended(stream) || send_is_closing(stream))
 		return -EALREADY;
-	stream->closing = true;
-	pump_check(stream);
+	send_set_stage(stream, SEND_CLOSING);
+	send_check(stream);
 	return 0;
 }
 
@@ -321,13 +331,14 @@ int gw_stream_abort(struct gw_send *stream)
 
 	if (error)
 		return error;
-	if (stream->ended || (stream->closing && !stream->head))
+	if (send_is_ended(stream) || (send_is_closing(stream) && !stream->head))
 		return -EALREADY;
-	stream->closing = true;
+	if (!send_is_closing(stream))
+		send_set_stage(stream, SEND_CLOSING);
 	put_drop_all(stream);
-	if (stream->granted) {
+	if (send_is_matched(stream)) {
 		list_del(&stream->link);
-		pump_check(stream);
+		send_check(stream);
 	}
 	return 0;
 }
@@ -337,23 +348,23 @@ void send_result(struct gw_send *send, const struct gw_result *result)
 	struct gw_qp *qp = send->qp;
 	struct gw_send *next;
 
-	if (send->result)
+	if (send_is_answered(send))
 		return;
-	send->result = true;
+	send_set_phase(send, SEND_ANSWERED);
 	send->result_value = *result;
 	feedback_ended(qp, send);
 	/* The receiver takes no more: what waits is not worth sending. */
 	put_drop_all(send);
-	if (!send->ended)
+	if (!send_is_ended(send))
 		list_del(&send->link);
 	if (!send->closed && send->handler && send->handler->result)
 		send->handler->result(send, send->arg, result, send->ctx->now);
-	if (send->qp && !send->ended)
-		pump_check(send);
-	while (qp->state == QP_CONNECTED && qp->results_seen != qp->send_matched &&
-	       (next = send_find(qp, qp->results_seen)) && next->result) {
-		qp->results_seen++;
-		send_retire(next);
+	if (send->qp && !send_is_ended(send))
+		send_check(send);
+	while (qp->state == QP_CONNECTED && qp->tx.results_seen != qp->tx.matched &&
+	       (next = send_find(qp, qp->tx.results_seen)) && send_is_answered(next)) {
+		qp->tx.results_seen++;
+		retire(next);
 	}
 }
 
@@ -363,7 +374,7 @@ int gw_send_test(const struct gw_send *send)
 		return -EINVAL;
 	if (!send_valid(send))
 		return -ESTALE;
-	if (!send->ended)
+	if (!send_is_ended(send))
 		return 0;
 	return send->status ? send->status : 1;
 }
@@ -386,7 +397,7 @@ int gw_send_timer(struct gw_send *send, uint64_t at)
 		return -EINVAL;
 	if (!send_valid(send))
 		return -ESTALE;
-	if (send->ended)
+	if (send_is_ended(send))
 		return -EALREADY;
 	timer_set(send->ctx, &send->timer, at ? at : NEVER);
 	return 0;

@@ -43,7 +43,7 @@ static void hear_something(void)
 		length = f.fake.sent_length;
 		memcpy(bytes, f.fake.sent, length);
 		if (length >= CONTROL_HEADER_SIZE)
-			put_be32(bytes + 4, f.qp->token);
+			put_be32(bytes + 4, f.qp->control.token);
 	} else {
 		length = byte();
 		for (size_t i = 0; i < length; i++)
@@ -87,11 +87,11 @@ static void answer_probe(void)
 {
 	uint8_t bytes[PEER_DATAGRAM];
 	struct control_probe probe = { .kind = CONTROL_PROBE_REPLY, .time_ns = f.fake.now_ns };
-	struct control_header header = { .token = f.qp->token,
-					 .announced = f.qp->announce_acked,
-					 .granted = f.qp->grants_acked,
-					 .completed = f.qp->results_seen,
-					 .results = f.qp->results_acked,
+	struct control_header header = { .token = f.qp->control.token,
+					 .announced = f.qp->tx.announce_acked,
+					 .granted = f.qp->rx.grants_acked,
+					 .completed = f.qp->tx.results_seen,
+					 .results = f.qp->rx.results_acked,
 					 .size = f.qp->size.named,
 					 .epoch = f.qp->size.applied,
 					 .epoch_applied = f.qp->size.epoch };
@@ -160,19 +160,19 @@ static bool in_order(uint32_t a, uint32_t b)
 
 static void check_numbers(const struct gw_qp *qp)
 {
-	assert(in_order(qp->results_acked, qp->completed));
-	assert(in_order(qp->completed, qp->recv_granted));
-	assert(in_order(qp->announced, qp->recv_granted));
-	assert(in_order(qp->grants_acked, qp->recv_granted));
-	assert(in_order(qp->recv_granted, qp->recv_placed));
-	assert(in_order(qp->recv_placed, qp->recv_posted));
-	assert(qp->recv_placed - qp->results_acked <= f.slots);
-	assert(in_order(qp->results_seen, qp->send_matched));
-	assert(in_order(qp->announce_acked, qp->send_matched));
-	assert(in_order(qp->send_matched, qp->send_posted));
-	assert(in_order(qp->send_matched, qp->grants_seen));
-	assert(qp->grants_seen - qp->results_seen <= f.slots);
-	assert(qp->flushed <= qp->written);
+	assert(in_order(qp->rx.results_acked, qp->rx.completed));
+	assert(in_order(qp->rx.completed, qp->rx.granted));
+	assert(in_order(qp->rx.announced, qp->rx.granted));
+	assert(in_order(qp->rx.grants_acked, qp->rx.granted));
+	assert(in_order(qp->rx.granted, qp->rx.placed));
+	assert(in_order(qp->rx.placed, qp->rx.posted));
+	assert(qp->rx.placed - qp->rx.results_acked <= f.slots);
+	assert(in_order(qp->tx.results_seen, qp->tx.matched));
+	assert(in_order(qp->tx.announce_acked, qp->tx.matched));
+	assert(in_order(qp->tx.matched, qp->tx.posted));
+	assert(in_order(qp->tx.matched, qp->tx.grants_seen));
+	assert(qp->tx.grants_seen - qp->tx.results_seen <= f.slots);
+	assert(qp->tx.flushed <= qp->tx.written);
 }
 
 static void check_sizes(const struct gw_qp *qp)
@@ -183,7 +183,7 @@ static void check_sizes(const struct gw_qp *qp)
 	assert(s->proven >= s->floor && s->proven <= s->ceiling && s->proven % 4 == 0);
 	assert(s->named >= s->floor && s->named <= s->ceiling && s->named % 4 == 0);
 	assert(!s->divides || s->divides % s->named == 0);
-	assert(qp->control_max >= 256 && qp->control_max <= f.fake.fabric.caps.max_control);
+	assert(qp->control.max >= 256 && qp->control.max <= f.fake.fabric.caps.max_control);
 	if (s->floor == s->ceiling)
 		assert(s->state == SIZE_SETTLED && !s->epoch && !s->applied);
 }
@@ -193,7 +193,7 @@ static void check_windows(const struct gw_qp *qp)
 {
 	for (uint32_t i = 0; i < f.slots && !f.fake.event_count; i++)
 		if (f.fake.qp->windows[i].state == WINDOW_OPEN)
-			assert(qp->slots[i].state != SLOT_EXPOSING);
+			assert(qp->rx.slots[i].state != SLOT_EXPOSING);
 }
 
 static void check(void)

@@ -72,7 +72,7 @@ static void say_size(struct control_writer *w, const struct gw_qp *qp)
 		size.payload = size.kind == CONTROL_SIZE_CUT && how < 224 ? qp->size.floor
 									  : some_payload(qp);
 		size.msn = size.kind == CONTROL_SIZE_CUT
-				   ? around(qp->results_acked, qp->recv_granted)
+				   ? around(qp->rx.results_acked, qp->rx.granted)
 				   : 0;
 	}
 	control_put_size(w, &size, size.kind == CONTROL_SIZE_PROBE ? size.payload : 0);
@@ -82,7 +82,7 @@ static void say_announce(struct control_writer *w, const struct gw_qp *qp, uint3
 {
 	uint32_t entries = 1 + byte() % 4;
 
-	control_put_announce(w, around(qp->announced, qp->recv_granted));
+	control_put_announce(w, around(qp->rx.announced, qp->rx.granted));
 	for (uint32_t i = 0; i < entries; i++) {
 		struct control_announce_entry entry = { .length = word() };
 
@@ -100,14 +100,14 @@ static void say_announce(struct control_writer *w, const struct gw_qp *qp, uint3
 static void say_grant(struct control_writer *w, const struct gw_qp *qp, uint32_t payload)
 {
 	/* After a cut the peer repeats what it granted before. */
-	uint32_t known = qp->size.state == SIZE_CUTTING ? qp->results_seen : qp->grants_seen;
-	uint32_t first = around(known, qp->results_seen + qp->sends_mask);
+	uint32_t known = qp->size.state == SIZE_CUTTING ? qp->tx.results_seen : qp->tx.grants_seen;
+	uint32_t first = around(known, qp->tx.results_seen + qp->tx.mask);
 	uint32_t entries = 1 + byte() % 8;
 
 	control_put_grant(w, first);
 	for (uint32_t i = 0; i < entries; i++) {
 		struct control_grant_entry entry = { .slot = (uint16_t)((first + i) &
-									qp->sends_mask) };
+									qp->tx.mask) };
 		uint32_t how = byte();
 
 		entry.generation = (uint16_t)how;
@@ -138,10 +138,10 @@ static void say_runs(struct control_writer *w)
 static void say_report(struct control_writer *w, const struct gw_qp *qp)
 {
 	struct control_report report = { .landed = number(),
-					 .echo_msn = around(qp->results_seen, qp->send_matched),
+					 .echo_msn = around(qp->tx.results_seen, qp->tx.matched),
 					 .echo_packet = byte(),
 					 .hold_ns = byte() & 1 ? CONTROL_NO_ECHO : number(),
-					 .runs_msn = around(qp->results_seen, qp->send_matched) };
+					 .runs_msn = around(qp->tx.results_seen, qp->tx.matched) };
 	uint32_t results = byte() % 4;
 
 	control_put_report(w, &report);
@@ -151,8 +151,8 @@ static void say_report(struct control_writer *w, const struct gw_qp *qp)
 		control_put_lane(w, &lane);
 	}
 	for (uint32_t i = 0; i < results; i++) {
-		struct control_result result = { .msn = around(qp->results_seen,
-							       qp->send_matched) };
+		struct control_result result = { .msn = around(qp->tx.results_seen,
+							       qp->tx.matched) };
 
 		result.missing = byte() & 1 ? byte() : 0;
 		control_put_result(w, &result);
@@ -167,7 +167,7 @@ static void say_report(struct control_writer *w, const struct gw_qp *qp)
 
 static void say_nack(struct control_writer *w, const struct gw_qp *qp)
 {
-	struct control_nack nack = { .msn = around(qp->results_seen, qp->send_matched),
+	struct control_nack nack = { .msn = around(qp->tx.results_seen, qp->tx.matched),
 				     .round = around(1, 8),
 				     .below = word() >> byte() % 16 };
 
@@ -191,8 +191,8 @@ static void say_scheme(struct control_writer *w, const struct gw_qp *qp)
 	struct control_scheme scheme = { .side = (uint8_t)(byte() % 2), .payload = words };
 
 	scheme.msn = scheme.side == CONTROL_TO_RECEIVER
-			     ? around(qp->results_acked, qp->recv_granted)
-			     : around(qp->results_seen, qp->send_matched);
+			     ? around(qp->rx.results_acked, qp->rx.granted)
+			     : around(qp->tx.results_seen, qp->tx.matched);
 	scheme.payload_length = (uint16_t)(byte() % sizeof(words));
 	control_put_scheme(w, &scheme);
 }
@@ -214,11 +214,11 @@ static void say_simple(struct control_writer *w, enum control_type type)
 static size_t peer_say(const struct gw_qp *qp, uint32_t payload, uint8_t *bytes)
 {
 	struct control_header header = {
-		.token = qp->token,
-		.announced = around(qp->announce_acked, qp->send_matched),
-		.granted = around(qp->grants_acked, qp->recv_granted),
-		.completed = around(qp->results_seen, qp->send_matched),
-		.results = around(qp->results_acked, qp->completed),
+		.token = qp->control.token,
+		.announced = around(qp->tx.announce_acked, qp->tx.matched),
+		.granted = around(qp->rx.grants_acked, qp->rx.granted),
+		.completed = around(qp->tx.results_seen, qp->tx.matched),
+		.results = around(qp->rx.results_acked, qp->rx.completed),
 	};
 	/* A close ends the conversation: it comes a sixteenth as often as the rest. */
 	uint32_t draw = byte();
@@ -257,7 +257,7 @@ static size_t peer_say(const struct gw_qp *qp, uint32_t payload, uint8_t *bytes)
 	case CONTROL_DATA: {
 		static const uint8_t zeros[64];
 
-		control_put_data(&w, &(struct control_data){ qp->announced + byte() % 4, byte() % 3,
+		control_put_data(&w, &(struct control_data){ qp->rx.announced + byte() % 4, byte() % 3,
 							     byte() % 64, zeros });
 		break;
 	}

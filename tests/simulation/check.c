@@ -147,7 +147,7 @@ void flow_note_receiver_death(struct flow *flow)
 
 		if (!send)
 			continue;
-		if (!send->granted)
+		if (!send_is_matched(send))
 			run_saw(flow->run, SIGHT_DEATH_WAITING_GRANT);
 		else if (send->head)
 			run_saw(flow->run, SIGHT_DEATH_SENDING);

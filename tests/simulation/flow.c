@@ -355,7 +355,7 @@ static void post_recvs(struct flow *flow)
 		}
 		if (flow->posted_recvs >= run->scenario->qp.slots)
 			run_saw(run, SIGHT_SLOT_WRAPPED);
-		if (flow->rx->recv_posted < flow->rx->first_msn)
+		if (flow->rx->rx.posted < flow->rx->rx.first_msn)
 			run_saw(run, SIGHT_MSN_WRAPPED);
 		flow->posted_recvs++;
 		if (m->plan->receive_early)

@@ -90,7 +90,7 @@ static void gone(struct gw_qp *qp, void *arg, int status, uint64_t now)
 	if (status == -ETIMEDOUT && !run->scenario->may_fail)
 		run_fail(run, "a peer that is alive was declared dead");
 	run_saw(run, status == -ETIMEDOUT ? SIGHT_PEER_SILENT : SIGHT_PEER_CLOSED);
-	if (!list_empty(&qp->sends_flushing))
+	if (!list_empty(&qp->tx.flushing))
 		run_saw(run, SIGHT_GONE_WHILE_READING);
 	for (uint32_t i = 0; i < run->scenario->flow_count; i++) {
 		if (run->flows[i].tx == qp)

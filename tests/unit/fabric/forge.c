@@ -78,7 +78,7 @@ void forge_data(const struct forger *forger, const struct gw_recv *recv, uint32_
 	uint32_t length =
 		(uint32_t)(recv->capacity - offset < recv->payload ? recv->capacity - offset
 								   : recv->payload);
-	uint32_t slot = recv->msn & qp->slots_mask;
+	uint32_t slot = recv->msn & qp->rx.mask;
 
 	roce_uc_write_imm(out, roce_qp(qp->fabric_qp)->qpn, 1, offset, recv->rkey,
 			  fabric_imm(&qp->split, slot, number, 0), message + offset, length);
@@ -96,9 +96,9 @@ struct control_header forge_header(const struct forger *forger)
 {
 	const struct gw_qp *qp = forger->qp;
 
-	return (struct control_header){ .token = qp->token,
-					.announced = qp->announce_acked,
-					.granted = qp->grants_acked,
-					.completed = qp->results_seen,
-					.results = qp->results_acked };
+	return (struct control_header){ .token = qp->control.token,
+					.announced = qp->tx.announce_acked,
+					.granted = qp->rx.grants_acked,
+					.completed = qp->tx.results_seen,
+					.results = qp->rx.results_acked };
 }

@@ -50,9 +50,10 @@ static void post(struct scene *scene)
 	scene->recv = pair_recv(&scene->pair, 1, CANARY, CAPACITY, NULL);
 	/* Quiet afterwards: the peer knows, and knows that the victim knows. */
 	pair_until(&scene->pair,
-		   scene->pair.qp[1]->grants_acked == scene->pair.qp[1]->recv_granted &&
-			   scene->pair.qp[1]->recv_granted == scene->pair.qp[1]->recv_posted);
-	pair_until(&scene->pair, scene->pair.qp[0]->results_seen == scene->pair.qp[1]->completed);
+		   scene->pair.qp[1]->rx.grants_acked == scene->pair.qp[1]->rx.granted &&
+			   scene->pair.qp[1]->rx.granted == scene->pair.qp[1]->rx.posted);
+	pair_until(&scene->pair,
+		   scene->pair.qp[0]->tx.results_seen == scene->pair.qp[1]->rx.completed);
 	pair_idle(&scene->pair, 1);
 }
 

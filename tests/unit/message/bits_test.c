@@ -237,7 +237,7 @@ static void completed_bits_are_frozen(void **state)
 	recv_attr.mr = pair.mr[1];
 	assert_int_equal(gw_recv_post(pair.qp[1], &recv_attr, &recv), 0);
 	/* The grant is there already, so that announcement and data leave in one turn. */
-	pair_until(&pair, pair.qp[0]->grants_seen != pair.qp[0]->send_matched);
+	pair_until(&pair, pair.qp[0]->tx.grants_seen != pair.qp[0]->tx.matched);
 	pair_send(&pair, 0, 0, 10 * PAYLOAD, &sent);
 	for (uint64_t limit = pair_deadline(&pair); !sent.done;) {
 		pair_late(&pair, limit, "everything sent", __FILE__, __LINE__);
@@ -266,8 +266,8 @@ static void older_generations_set_no_bit(void **state)
 	(void)state;
 	pair_open(&pair, &attr);
 	recv = pair_recv(&pair, 1, 0, 10 * PAYLOAD, NULL);
-	event.slot = recv->msn & pair.qp[1]->slots_mask;
-	slot = &pair.qp[1]->slots[event.slot];
+	event.slot = recv->msn & pair.qp[1]->rx.mask;
+	slot = &pair.qp[1]->rx.slots[event.slot];
 	pair_until(&pair, slot->state == SLOT_OPEN);
 	before = tally(pair.ctx[1]);
 	event.generation = slot->generation - 1u;
@@ -312,9 +312,9 @@ static void announcement_contradicts_the_data(void **state)
 
 		pair_open(&pair, &attr);
 		recv = pair_recv(&pair, 1, 0, 10 * PAYLOAD, NULL);
-		event.slot = recv->msn & pair.qp[1]->slots_mask;
-		pair_until(&pair, pair.qp[1]->slots[event.slot].state == SLOT_OPEN);
-		event.generation = pair.qp[1]->slots[event.slot].generation;
+		event.slot = recv->msn & pair.qp[1]->rx.mask;
+		pair_until(&pair, pair.qp[1]->rx.slots[event.slot].state == SLOT_OPEN);
+		event.generation = pair.qp[1]->rx.slots[event.slot].generation;
 		for (uint32_t packet = 0; packet < 3; packet++) {
 			event.data.packet = packet;
 			event.data.length = cases[i].lengths[packet];

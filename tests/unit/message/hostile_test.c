@@ -38,8 +38,8 @@ static void scene_open(struct scene *scene)
 	scene->recv = pair_recv(pair, 1, 0, LENGTH, &scene->received);
 	scene->send = pair_stream(pair, 0, LENGTH, &scene->sent);
 	pair_until(pair, scene->sent.granted && scene->received.announced);
-	pair_until(pair, pair->qp[0]->announce_acked == pair->qp[0]->send_matched &&
-				 pair->qp[1]->grants_acked == pair->qp[1]->recv_granted);
+	pair_until(pair, pair->qp[0]->tx.announce_acked == pair->qp[0]->tx.matched &&
+				 pair->qp[1]->rx.grants_acked == pair->qp[1]->rx.granted);
 	pair_idle(pair, 1);
 	for (int end = 0; end < 2; end++)
 		forger_open(&scene->forger[end], "127.0.0.1", pair->qp[end]);
@@ -194,19 +194,19 @@ static void claims_in_the_header(void **state)
 
 		for (uint32_t ahead = 1; ahead < 1u << 30; ahead *= 8) {
 			header = good;
-			header.announced = qp->send_matched + ahead;
+			header.announced = qp->tx.matched + ahead;
 			make_close(&letter, &header);
 			post(&scene, end, &letter, "drop_claim");
 			header = good;
-			header.granted = qp->recv_granted + ahead;
+			header.granted = qp->rx.granted + ahead;
 			make_close(&letter, &header);
 			post(&scene, end, &letter, "drop_claim");
 			header = good;
-			header.results = qp->completed + ahead;
+			header.results = qp->rx.completed + ahead;
 			make_close(&letter, &header);
 			post(&scene, end, &letter, "drop_claim");
 			header = good;
-			header.completed = qp->results_seen + SLOTS + ahead;
+			header.completed = qp->tx.results_seen + SLOTS + ahead;
 			make_close(&letter, &header);
 			post(&scene, end, &letter, "drop_claim");
 		}
@@ -233,21 +233,21 @@ static void claims_in_the_body(void **state)
 	qp = scene.pair.qp[0];
 	header = forge_header(&scene.forger[0]);
 	/* A grant in a slot that is not its own. */
-	grant.slot = (uint16_t)((qp->grants_seen + 1) & (SLOTS - 1));
+	grant.slot = (uint16_t)((qp->tx.grants_seen + 1) & (SLOTS - 1));
 	begin(&letter, CONTROL_GRANT, &header);
-	control_put_grant(&letter.writer, qp->grants_seen);
+	control_put_grant(&letter.writer, qp->tx.grants_seen);
 	control_put_grant_entry(&letter.writer, &grant);
 	letter.length = control_end(&letter.writer);
 	post(&scene, 0, &letter, "drop_claim");
 	/* A result for what was never sent. */
-	result.msn = qp->results_seen + SLOTS + 100;
+	result.msn = qp->tx.results_seen + SLOTS + 100;
 	begin(&letter, CONTROL_REPORT, &header);
 	control_put_report(&letter.writer, &report);
 	control_put_result(&letter.writer, &result);
 	letter.length = control_end(&letter.writer);
 	post(&scene, 0, &letter, "drop_claim");
 	/* Holes in a message that does not exist, and beyond one that does. */
-	nack.msn = qp->send_posted + 1;
+	nack.msn = qp->tx.posted + 1;
 	for (int i = 0; i < 2; i++) {
 		begin(&letter, CONTROL_NACK, &header);
 		control_put_nack(&letter.writer, &nack);
@@ -268,7 +268,7 @@ static void claims_in_the_body(void **state)
 	/* A message into a receive that was not granted. */
 	header = forge_header(&scene.forger[1]);
 	begin(&letter, CONTROL_ANNOUNCE, &header);
-	control_put_announce(&letter.writer, scene.pair.qp[1]->announced);
+	control_put_announce(&letter.writer, scene.pair.qp[1]->rx.announced);
 	control_put_announce_entry(&letter.writer, &announcement);
 	letter.length = control_end(&letter.writer);
 	post(&scene, 1, &letter, "drop_claim");
@@ -291,9 +291,9 @@ static void told_data(void **state)
 	qp = scene.pair.qp[1];
 	/* One and a bit of a packet, and nobody has announced anything for it. */
 	small = pair_recv(&scene.pair, 1, LENGTH, PAYLOAD + 10, NULL);
-	pair_until(&scene.pair, qp->grants_acked == qp->recv_granted);
+	pair_until(&scene.pair, qp->rx.grants_acked == qp->rx.granted);
 	header = forge_header(&scene.forger[1]);
-	data.msn = qp->announced;
+	data.msn = qp->rx.announced;
 	for (data.packet = 1; data.packet < 4; data.packet++) {
 		begin(&letter, CONTROL_DATA, &header);
 		assert_int_equal(control_put_data(&letter.writer, &data), 0);
@@ -303,7 +303,7 @@ static void told_data(void **state)
 	for (unsigned i = 0; i < 1000; i++)
 		assert_int_equal(scene.pair.memory[1][LENGTH + i], 0xa5);
 	/* For a receive that was not granted. */
-	data.msn = qp->recv_granted;
+	data.msn = qp->rx.granted;
 	data.packet = 0;
 	begin(&letter, CONTROL_DATA, &header);
 	assert_int_equal(control_put_data(&letter.writer, &data), 0);
@@ -327,14 +327,14 @@ static void more_grants_than_slots(void **state)
 	qp = scene.pair.qp[0];
 	header = forge_header(&scene.forger[0]);
 	begin(&letter, CONTROL_GRANT, &header);
-	control_put_grant(&letter.writer, qp->grants_seen);
+	control_put_grant(&letter.writer, qp->tx.grants_seen);
 	for (uint32_t i = 0; i < SLOTS + 1; i++) {
-		grant.slot = (uint16_t)((qp->grants_seen + i) & (SLOTS - 1));
+		grant.slot = (uint16_t)((qp->tx.grants_seen + i) & (SLOTS - 1));
 		control_put_grant_entry(&letter.writer, &grant);
 	}
 	letter.length = control_end(&letter.writer);
 	post(&scene, 0, &letter, "drop_claim");
-	assert_int_equal(qp->grants_seen - qp->results_seen, SLOTS);
+	assert_int_equal(qp->tx.grants_seen - qp->tx.results_seen, SLOTS);
 	for (int end = 0; end < 2; end++)
 		forger_close(&scene.forger[end]);
 	forget_counters(&scene.pair);
@@ -400,7 +400,7 @@ static void storm(void **state)
 			/* Most are about messages near those that exist. */
 			if (rng_below(&rng, 4))
 				put_be32(body, header.granted - 2 + (uint32_t)rng_below(&rng, 6));
-			hear(scene.pair.qp[end], letter.bytes, (uint32_t)letter.length);
+			control_received(scene.pair.qp[end], letter.bytes, (uint32_t)letter.length);
 			if (!rng_below(&rng, 8))
 				pair_step(&scene.pair);
 		}

@@ -57,11 +57,11 @@ static uint64_t mended_after(struct duo *duo, int ends)
 	lose_last = true;
 	duo_start(duo, LENGTH, &transfer);
 	duo_until(duo, S,
-		  !lose_last && duo->qp[0]->announce_acked == duo->qp[0]->send_matched &&
-			  duo->qp[1]->grants_acked == duo->qp[1]->recv_granted);
+		  !lose_last && duo->qp[0]->tx.announce_acked == duo->qp[0]->tx.matched &&
+			  duo->qp[1]->rx.grants_acked == duo->qp[1]->rx.granted);
 	for (int end = 0; end < 2; end++)
 		if (ends & 1 << end)
-			cut(duo, end, duo->qp[end]->control_lane);
+			cut(duo, end, duo->qp[end]->control.lane);
 	failed_at = duo_now(duo);
 	duo_finish(&transfer, 10 * S);
 	return transfer.received_at - failed_at;
@@ -92,9 +92,9 @@ static void asked_soon_again(void **state)
 	recv = duo_recv(&duo, LENGTH);
 	duo_run(&duo, 5 * S);
 	cut_at = duo_now(&duo);
-	cut(&duo, 1, duo.qp[1]->control_lane);
+	cut(&duo, 1, duo.qp[1]->control.lane);
 	asked = duo.qp[1]->feedback.probe_at;
-	duo_until(&duo, 10 * S, duo.qp[1]->heard_at > cut_at + RTT_NS);
+	duo_until(&duo, 10 * S, duo.qp[1]->control.heard_at > cut_at + RTT_NS);
 	assert_in_range(duo_now(&duo), asked + RTT_NS, asked + 10 * RTT_NS);
 	assert_int_equal(gw_recv_complete(recv), 0);
 	duo_close(&duo);
@@ -136,14 +136,14 @@ static void answered_in_vain(void **state)
 		memset(&vain, 0, sizeof(vain));
 		vain.lose_every = every;
 		duo.lose_control = lose_answers;
-		lane = duo.qp[1]->control_lane;
+		lane = duo.qp[1]->control.lane;
 		send = duo_stream(&duo, LENGTH);
 		duo_until(&duo, 10 * S, vain.heard == 1);
 		duo_run(&duo, RTT_NS);
-		assert_int_equal(duo.qp[1]->control_lane, lane);
+		assert_int_equal(duo.qp[1]->control.lane, lane);
 		duo_until(&duo, 10 * S, vain.heard == 2);
 		duo_run(&duo, RTT_NS);
-		assert_int_not_equal(duo.qp[1]->control_lane, lane);
+		assert_int_not_equal(duo.qp[1]->control.lane, lane);
 		duo.lose_control = NULL;
 		duo_run(&duo, 100 * MS);
 		assert_int_equal(gw_send_close(send), 0);
@@ -186,11 +186,11 @@ static void stays_where_it_is(void **state)
 	recv = duo_recv(&duo, LENGTH);
 	duo_run(&duo, 100 * MS);
 	for (int i = 0; i < 20; i++) {
-		uint8_t before[2] = { duo.qp[0]->control_lane, duo.qp[1]->control_lane };
+		uint8_t before[2] = { duo.qp[0]->control.lane, duo.qp[1]->control.lane };
 
 		duo_run(&duo, 3 * S);
-		assert_int_equal(duo.qp[0]->control_lane, before[0]);
-		assert_int_equal(duo.qp[1]->control_lane, before[1]);
+		assert_int_equal(duo.qp[0]->control.lane, before[0]);
+		assert_int_equal(duo.qp[1]->control.lane, before[1]);
 	}
 	assert_int_equal(gw_recv_complete(recv), 0);
 	duo_close(&duo);

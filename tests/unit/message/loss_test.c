@@ -151,7 +151,7 @@ static void slots_wait_for_the_result(void **state)
 	pair_until(&pair, gw_recv_test(recvs[0]) == 1 && gw_recv_test(recvs[1]) == 1);
 	pair_idle(&pair, 30);
 	assert_int_equal(sent[2].granted, 0);
-	assert_int_equal(pair.qp[1]->recv_placed, recvs[2]->msn);
+	assert_int_equal(pair.qp[1]->rx.placed, recvs[2]->msn);
 	pair_filter_control(&pair, 1, NULL, NULL);
 	pair_until(&pair, sent[2].granted);
 	assert_true(sent[0].results && sent[1].results);

@@ -280,9 +280,9 @@ static void slots_are_reused(void **state)
 
 		assert_int_equal(counter(pair.ctx[end], "landed_packets"), 2 * MESSAGES);
 		/* Nothing is believed to be unknown for ever, and repeated. */
-		pair_until(&pair, qp->grants_acked == qp->recv_granted &&
-					  qp->announce_acked == qp->send_matched &&
-					  qp->results_acked == qp->completed);
+		pair_until(&pair, qp->rx.grants_acked == qp->rx.granted &&
+					  qp->tx.announce_acked == qp->tx.matched &&
+					  qp->rx.results_acked == qp->rx.completed);
 	}
 	pair_close(&pair);
 }

@@ -260,7 +260,7 @@ static void receives_out_of_turn(void **state)
 	waiting = pair_recv(&pair, 1, 0, 100, NULL);
 	assert_int_equal(gw_recv_test(recv), 0);
 	assert_int_equal(gw_recv_close(recv), -EBUSY);
-	pair_until(&pair, pair.qp[1]->grants_acked == recv->msn + 2);
+	pair_until(&pair, pair.qp[1]->rx.grants_acked == recv->msn + 2);
 	assert_int_equal(gw_recv_control(waiting, "x", 1), -EAGAIN);
 	assert_int_equal(gw_recv_status(NULL, &status), -EINVAL);
 	assert_int_equal(gw_recv_status(recv, NULL), -EINVAL);

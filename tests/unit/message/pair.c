@@ -62,10 +62,10 @@ void pair_open_contexts(struct pair *pair, const struct pair_attr *attr)
 /* As if so many messages had gone before. */
 static void start_at(struct gw_qp *qp, uint32_t msn)
 {
-	qp->first_msn = msn;
-	qp->recv_posted = qp->recv_placed = qp->recv_granted = msn;
-	qp->grants_acked = qp->grants_told = msn;
-	qp->announced = qp->completed = qp->results_acked = msn;
+	qp->rx.first_msn = msn;
+	qp->rx.posted = qp->rx.placed = qp->rx.granted = msn;
+	qp->rx.grants_acked = qp->rx.grants_told = msn;
+	qp->rx.announced = qp->rx.completed = qp->rx.results_acked = msn;
 }
 
 void pair_connect(struct pair *pair)

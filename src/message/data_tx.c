@@ -10,7 +10,7 @@
 
 #define BATCH	       64	   /* packets a turn, */
 #define BATCH_BYTES    (64u << 10) /* and bytes: all of it gets one time of sending */
-#define PACKETS_A_PUMP 256	   /* before the rest of gw_progress() gets its chance again */
+#define PACKETS_A_TURN 256	   /* before the rest of gw_progress() gets its chance again */
 
 /* The user bits of a packet: the slot's generation, then a piece of the immediate (piece i in packets i, i + n, ...). */
 static uint32_t user_bits(const struct gw_qp *qp, const struct gw_send *send, uint32_t packet)
@@ -51,7 +51,7 @@ static unsigned fill(struct gw_qp *qp, const struct gw_send *send, struct fabric
 	return n;
 }
 
-void pump_sent(struct gw_qp *qp, struct gw_send *send, uint32_t n, uint32_t lane, bool copied)
+void data_sent(struct gw_qp *qp, struct gw_send *send, uint32_t n, uint32_t lane, bool copied)
 {
 	struct put *put = send->head;
 	uint32_t number = 0;
@@ -78,46 +78,28 @@ void pump_sent(struct gw_qp *qp, struct gw_send *send, uint32_t n, uint32_t lane
 	put->packet += n;
 	put->packets -= n;
 	if (!copied) {
-		qp->written += n;
-		send->mark = qp->written;
+		qp->tx.written += n;
+		send->mark = qp->tx.written;
 	}
 	if (qp->ctx->fabric->caps.copies)
-		qp->flushed = qp->written;
+		qp->tx.flushed = qp->tx.written;
 	if (!put->packets)
 		put_done(send);
 	if (!send->head) {
 		list_del(&send->link);
-		pump_check(send);
+		send_check(send);
 	}
 }
 
-/* The send may have come to an end, or have room for more. */
-void pump_check(struct gw_send *send)
-{
-	if (send->head || send->ended || !send->granted)
-		return;
-	if (!send->closing) {
-		if (send->handler && send->handler->drained && !send->result)
-			send->handler->drained(send, send->arg, send->ctx->now);
-		return;
-	}
-	if (!send->qp || send->qp->flushed >= send->mark) {
-		send_end(send, send->status);
-		return;
-	}
-	list_del(&send->link);
-	list_add_tail(&send->qp->sends_flushing, &send->link);
-}
-
-void pump_flushed(struct gw_qp *qp, uint32_t count_)
+void data_flushed(struct gw_qp *qp, uint32_t count_)
 {
 	struct list *item;
 
-	qp->flushed += count_;
-	while ((item = list_first(&qp->sends_flushing))) {
+	qp->tx.flushed += count_;
+	while ((item = list_first(&qp->tx.flushing))) {
 		struct gw_send *send = container_of(item, struct gw_send, link);
 
-		if (qp->flushed < send->mark)
+		if (qp->tx.flushed < send->mark)
 			break;
 		send_end(send, send->status);
 	}
@@ -155,7 +137,7 @@ static uint32_t turn_packets(const struct gw_qp *qp, uint32_t payload)
 static uint32_t serve(struct gw_qp *qp, bool *blocked)
 {
 	struct fabric_write writes[BATCH];
-	struct gw_send *send = container_of(list_first(&qp->sends_ready), struct gw_send, link);
+	struct gw_send *send = container_of(list_first(&qp->tx.ready), struct gw_send, link);
 	uint32_t most = turn_packets(qp, send->payload);
 	uint32_t allowed;
 	unsigned n, lane;
@@ -173,29 +155,29 @@ static uint32_t serve(struct gw_qp *qp, bool *blocked)
 		*blocked = true;
 		return 0;
 	}
-	pump_sent(qp, send, (uint32_t)taken, lane, false);
+	data_sent(qp, send, (uint32_t)taken, lane, false);
 	return (uint32_t)taken;
 }
 
-int pump(struct gw_context *ctx)
+int data_send(struct gw_context *ctx)
 {
 	uint32_t total = 0;
 	bool blocked = false;
 	struct list *item;
 
-	while (!blocked && total < PACKETS_A_PUMP && (item = list_first(&ctx->senders))) {
-		struct gw_qp *qp = container_of(item, struct gw_qp, sender);
+	while (!blocked && total < PACKETS_A_TURN && (item = list_first(&ctx->senders))) {
+		struct gw_qp *qp = container_of(item, struct gw_qp, data_link);
 		uint32_t n;
 
 		list_del(item);
-		if (list_empty(&qp->sends_ready)) {
+		if (list_empty(&qp->tx.ready)) {
 			qp->feedback.idle = true;
 			continue;
 		}
 		n = serve(qp, &blocked);
 		total += n;
-		if ((n || blocked) && qp->state == QP_CONNECTED && list_empty(&qp->sender))
-			list_add_tail(&ctx->senders, &qp->sender);
+		if ((n || blocked) && qp->state == QP_CONNECTED && list_empty(&qp->data_link))
+			list_add_tail(&ctx->senders, &qp->data_link);
 		qp_arm(qp);
 	}
 	return (int)total;

@@ -107,14 +107,14 @@ static bool set_bit(struct gw_qp *qp, struct gw_recv *recv, uint32_t packet)
 
 void recv_land(struct gw_qp *qp, const struct fabric_event *event)
 {
-	struct slot *slot = &qp->slots[event->slot & qp->slots_mask];
+	struct slot *slot = &qp->rx.slots[event->slot & qp->rx.mask];
 	uint32_t packet = event->data.packet;
 	struct gw_recv *recv;
 	bool fresh;
 
 	if (qp->state != QP_CONNECTED)
 		return;
-	qp->heard_at = qp->ctx->now;
+	qp->control.heard_at = qp->ctx->now;
 	qp->feedback.probes_unanswered = 0;
 	if (slot->state != SLOT_OPEN && slot->state != SLOT_COMPLETED) {
 		qp->feedback.late++;
@@ -126,7 +126,7 @@ void recv_land(struct gw_qp *qp, const struct fabric_event *event)
 		return;
 	}
 	recv = pool_at(&qp->ctx->recvs, slot->value);
-	if (recv->completed) {
+	if (recv_is_completed(recv)) {
 		qp->feedback.late++;
 		count(qp->ctx, COUNT_LATE);
 		return;
@@ -144,13 +144,14 @@ void recv_land(struct gw_qp *qp, const struct fabric_event *event)
 		collect_fragment(recv, qp, packet, event->data.user_bits);
 }
 
-bool recv_land_told(struct gw_qp *qp, const struct control_data *data)
+bool recv_land_inline(struct gw_qp *qp, const struct control_data *data)
 {
 	struct gw_recv *recv = recv_find(qp, data->msn);
 
-	if (!serial_before(data->msn, qp->recv_granted))
+	if (!serial_before(data->msn, qp->rx.granted))
 		return false; /* not granted, so not sendable */
-	if (!recv || recv->completed || qp->slots[data->msn & qp->slots_mask].state != SLOT_OPEN) {
+	if (!recv || recv_is_completed(recv) ||
+	    qp->rx.slots[data->msn & qp->rx.mask].state != SLOT_OPEN) {
 		qp->feedback.late++;
 		count(qp->ctx, COUNT_LATE);
 		return true;
@@ -180,7 +181,7 @@ int gw_recv_rebuilt(struct gw_recv *recv, uint32_t packet)
 		return -EINVAL;
 	if (!recv_valid(recv))
 		return -ESTALE;
-	if (recv->completed)
+	if (recv_is_completed(recv))
 		return -EALREADY;
 	if (!recv->is_announced)
 		return -EAGAIN;
@@ -202,7 +203,7 @@ void recv_announce(struct gw_recv *recv, const struct control_announce_entry *en
 	uint32_t short_packet = recv->short_packet;
 
 	/* Too late for one that is completed: its result is final, and the sender may have forgotten what it sent. */
-	if (recv->completed)
+	if (recv_is_completed(recv))
 		return;
 	recv->is_announced = true;
 	recv->length = entry->length;
@@ -247,6 +248,6 @@ void recv_announce(struct gw_recv *recv, const struct control_announce_entry *en
 		coalesce(recv, (recv->packets - 1) / recv->chunk_packets);
 	if (recv->handler && recv->handler->announced)
 		recv->handler->announced(recv, recv->arg, qp->ctx->now);
-	if (!recv->completed && list_empty(&recv->touched))
+	if (!recv_is_completed(recv) && list_empty(&recv->touched))
 		list_add_tail(&recv->ctx->touched, &recv->touched);
 }

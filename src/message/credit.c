@@ -12,7 +12,7 @@
 #define OVERRUN_CALM_NS	  UINT64_C(10000000)
 #define OVERRUN_REGROW_NS UINT64_C(100000000)
 
-void window_used(struct gw_qp *qp)
+void credit_used(struct gw_qp *qp)
 {
 	struct gw_context *ctx = qp->ctx;
 
@@ -22,7 +22,7 @@ void window_used(struct gw_qp *qp)
 	ctx->active_next++;
 }
 
-uint32_t window_share(const struct gw_context *ctx)
+uint32_t credit_share(const struct gw_context *ctx)
 {
 	uint32_t active = ctx->active > ctx->active_next ? ctx->active : ctx->active_next;
 	uint32_t share = ctx->window / (active ? active : 1);
@@ -30,7 +30,7 @@ uint32_t window_share(const struct gw_context *ctx)
 	return share < SHARE_MIN ? SHARE_MIN : share;
 }
 
-uint32_t window_initial(const struct gw_context *ctx)
+uint32_t credit_initial(const struct gw_context *ctx)
 {
 	uint32_t share = ctx->window / (ctx->qps.used ? ctx->qps.used : 1);
 
@@ -48,7 +48,7 @@ static void next_epoch(struct gw_context *ctx)
 }
 
 /* Where the receive side overran everybody gets less, and slowly more again. */
-void window_turn(struct gw_context *ctx)
+void credit_update(struct gw_context *ctx)
 {
 	uint64_t overruns = ctx->fabric->counters[FABRIC_DROP_OVERRUN];
 	uint64_t calm = ctx->now - ctx->window_changed;

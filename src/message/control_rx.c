@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Hearing: control datagrams from the peer, believed only as far as they can be true.
+ * Control datagrams from the peer: each is checked against what this end knows before it changes anything.
  *
  * The cumulative numbers in each header may lag behind what is known (an old datagram) and are then ignored; ahead of
  * what this end has ever said they are a lie or another connection's, and the whole datagram is dropped and counted.
@@ -25,36 +25,37 @@ static bool plausible(uint32_t known, uint32_t claimed, uint32_t said)
 }
 
 /* Takes the cumulative numbers in. False when they cannot be. */
-static bool hear_header(struct gw_qp *qp, const struct control_header *header)
+static bool take_header(struct gw_qp *qp, const struct control_header *header)
 {
 	bool news = false;
 
-	if (!plausible(qp->announce_acked, header->announced, qp->send_matched) ||
-	    !plausible(qp->grants_acked, header->granted, qp->recv_granted) ||
-	    !plausible(qp->results_acked, header->results, qp->completed) ||
+	if (!plausible(qp->tx.announce_acked, header->announced, qp->tx.matched) ||
+	    !plausible(qp->rx.grants_acked, header->granted, qp->rx.granted) ||
+	    !plausible(qp->rx.results_acked, header->results, qp->rx.completed) ||
 	    /* A receive may be given up before anything was sent into it: only the slots bound this one. */
-	    !plausible(qp->results_seen, header->completed, qp->results_seen + qp->sends_mask + 1))
+	    !plausible(qp->tx.results_seen, header->completed,
+		       qp->tx.results_seen + qp->tx.mask + 1))
 		return false;
-	if (serial_after(header->announced, qp->announce_acked)) {
-		qp->announce_acked = header->announced;
+	if (serial_after(header->announced, qp->tx.announce_acked)) {
+		qp->tx.announce_acked = header->announced;
 		news = true;
 	}
-	if (serial_after(header->granted, qp->grants_acked)) {
-		qp->grants_acked = header->granted;
+	if (serial_after(header->granted, qp->rx.grants_acked)) {
+		qp->rx.grants_acked = header->granted;
 		news = true;
 	}
-	if (serial_after(header->results, qp->results_acked)) {
+	if (serial_after(header->results, qp->rx.results_acked)) {
 		recv_results_acked(qp, header->results);
 		news = true;
 	}
-	qp->heard_at = qp->ctx->now;
+	qp->control.heard_at = qp->ctx->now;
 	qp->feedback.probes_unanswered = 0;
 	size_header(qp, header);
 	if (news) {
 		/* Whatever is still open has just been shown to be on its way: start the clock again. */
-		qp->repeats = 0;
-		qp->repeat_at = NEVER;
-		qp_owe(qp, 0);
+		qp->control.repeats = 0;
+		qp->control.repeat_at = NEVER;
+		qp_schedule(qp);
 	}
 	return true;
 }
@@ -66,7 +67,7 @@ static bool payload_sane(const struct gw_qp *qp, uint32_t payload)
 	       (payload >= qp->size.floor && payload <= qp->size.ceiling && !(payload % 4));
 }
 
-static bool hear_grant(struct gw_qp *qp, const struct control_message *message)
+static bool take_grant(struct gw_qp *qp, const struct control_message *message)
 {
 	/* From before a cut: it will be repeated. */
 	if (message->header.epoch_applied != qp->size.epoch)
@@ -81,50 +82,50 @@ static bool hear_grant(struct gw_qp *qp, const struct control_message *message)
 		uint32_t msn = message->grant.first_msn + i;
 		struct grant *grant;
 
-		if (entry.slot != (msn & qp->sends_mask) || !payload_sane(qp, entry.payload))
+		if (entry.slot != (msn & qp->tx.mask) || !payload_sane(qp, entry.payload))
 			return false;
-		if (serial_before(msn, qp->grants_seen)) {
+		if (serial_before(msn, qp->tx.grants_seen)) {
 			resize_granted(qp, msn, &known);
 			qp_owe_soon(qp, OWE_ACK);
 			continue;
 		}
 		/* At most as many as the peer has slots, each in its place; and never with a gap. */
-		if (msn != qp->grants_seen)
+		if (msn != qp->tx.grants_seen)
 			return true;
-		if (msn - qp->results_seen > qp->sends_mask)
+		if (msn - qp->tx.results_seen > qp->tx.mask)
 			return false;
 		grant = pool_get(&qp->ctx->grants);
 		if (!grant)
 			return true; /* it will be repeated */
 		*grant = known;
-		list_add_tail(&qp->grants, &grant->link);
-		qp->grants_seen++;
-		qp->grants_fresh = true;
+		list_add_tail(&qp->tx.grants, &grant->link);
+		qp->tx.grants_seen++;
+		qp->tx.grants_fresh = true;
 		qp_owe_soon(qp, OWE_ACK);
-		if (!list_empty(&qp->sends_waiting) || (qp->handler && qp->handler->granted))
-			qp_owe(qp, 0); /* talk() will match it */
+		if (!list_empty(&qp->tx.waiting) || (qp->handler && qp->handler->granted))
+			qp_schedule(qp); /* qp_run() will match it */
 	}
 	if (qp->state == QP_CONNECTED && qp->size.state == SIZE_CUTTING && !resize_waits(qp))
 		size_cut_done(qp);
 	return true;
 }
 
-static bool hear_announce(struct gw_qp *qp, const struct control_message *message)
+static bool take_announce(struct gw_qp *qp, const struct control_message *message)
 {
 	for (unsigned i = 0; i < message->announce.count && qp->state == QP_CONNECTED; i++) {
 		struct control_announce_entry entry = control_announce_at(message, i);
 		uint32_t msn = message->announce.first_msn + i;
 		struct gw_recv *recv;
 
-		if (serial_before(msn, qp->announced)) {
+		if (serial_before(msn, qp->rx.announced)) {
 			qp_owe_soon(qp, OWE_ACK);
 			continue;
 		}
-		if (msn != qp->announced)
+		if (msn != qp->rx.announced)
 			return true;
-		if (!serial_before(msn, qp->recv_granted))
+		if (!serial_before(msn, qp->rx.granted))
 			return false; /* not granted, so not sendable */
-		qp->announced++;
+		qp->rx.announced++;
 		qp_owe_soon(qp, OWE_ACK);
 		if (!qp->size.peer_settled)
 			recv_place(qp);
@@ -135,7 +136,7 @@ static bool hear_announce(struct gw_qp *qp, const struct control_message *messag
 	return true;
 }
 
-static bool hear_report(struct gw_qp *qp, const struct control_message *message)
+static bool take_report(struct gw_qp *qp, const struct control_message *message)
 {
 	feedback_reported(qp, message);
 	for (unsigned i = 0; i < message->report.result_count && qp->state == QP_CONNECTED; i++) {
@@ -143,11 +144,11 @@ static bool hear_report(struct gw_qp *qp, const struct control_message *message)
 		struct gw_result result = { .missing = entry.missing };
 		struct gw_send *send;
 
-		if (serial_before(entry.msn, qp->results_seen)) {
+		if (serial_before(entry.msn, qp->tx.results_seen)) {
 			qp_owe_soon(qp, OWE_ACK);
 			continue;
 		}
-		if (entry.msn - qp->results_seen > qp->sends_mask)
+		if (entry.msn - qp->tx.results_seen > qp->tx.mask)
 			return false;
 		/* One given up before its turn may have no send yet; that will hear of it when this is repeated. */
 		send = send_find(qp, entry.msn);
@@ -159,7 +160,7 @@ static bool hear_report(struct gw_qp *qp, const struct control_message *message)
 	return true;
 }
 
-static bool hear_nack(struct gw_qp *qp, const struct control_message *message)
+static bool take_nack(struct gw_qp *qp, const struct control_message *message)
 {
 	const struct control_nack *body = &message->nack;
 	struct gw_send *send = send_find(qp, body->msn);
@@ -167,13 +168,13 @@ static bool hear_nack(struct gw_qp *qp, const struct control_message *message)
 	struct gw_nack nack = { .round = body->round, .below = body->below, .runs = runs };
 
 	if (!send) {
-		if (!serial_before(body->msn, qp->results_seen))
+		if (!serial_before(body->msn, qp->tx.results_seen))
 			return false;
 		qp_owe_soon(qp, OWE_ACK);
 		return true;
 	}
 	/* Of another epoch: it counts packets of another size. */
-	if (send->ended || send->held || message->header.epoch_applied != qp->size.epoch)
+	if (send_is_ended(send) || send->held || message->header.epoch_applied != qp->size.epoch)
 		return true;
 	if (body->below > send->packets || body->run_count > GW_NACK_RUNS_MAX)
 		return false;
@@ -182,12 +183,12 @@ static bool hear_nack(struct gw_qp *qp, const struct control_message *message)
 
 		runs[nack.count++] = (struct gw_run){ run.first, run.count };
 	}
-	if (!send->result && send->handler && send->handler->nack)
+	if (!send_is_answered(send) && send->handler && send->handler->nack)
 		send->handler->nack(send, send->arg, &nack, qp->ctx->now);
 	return true;
 }
 
-static bool hear_scheme(struct gw_qp *qp, const struct control_message *message)
+static bool take_scheme(struct gw_qp *qp, const struct control_message *message)
 {
 	const struct control_scheme *body = &message->scheme;
 	uint8_t epoch = body->side == CONTROL_TO_RECEIVER ? message->header.epoch
@@ -199,18 +200,18 @@ static bool hear_scheme(struct gw_qp *qp, const struct control_message *message)
 	if (body->side == CONTROL_TO_RECEIVER) {
 		struct gw_recv *recv = recv_find(qp, body->msn);
 
-		if (recv && !recv->completed) {
+		if (recv && !recv_is_completed(recv)) {
 			if (recv->handler && recv->handler->control)
 				recv->handler->control(recv, recv->arg, body->payload,
 						       body->payload_length, qp->ctx->now);
-		} else if (recv || serial_before(body->msn, qp->results_acked)) {
+		} else if (recv || serial_before(body->msn, qp->rx.results_acked)) {
 			qp_owe(qp,
 			       OWE_REPORT); /* it asks about something finished: its result was lost */
 		}
 	} else {
 		struct gw_send *send = send_find(qp, body->msn);
 
-		if (send && !send->ended && !send->result && send->handler &&
+		if (send && !send_is_ended(send) && !send_is_answered(send) && send->handler &&
 		    send->handler->control)
 			send->handler->control(send, send->arg, body->payload, body->payload_length,
 					       qp->ctx->now);
@@ -218,7 +219,7 @@ static bool hear_scheme(struct gw_qp *qp, const struct control_message *message)
 	return true;
 }
 
-static bool hear_probe(struct gw_qp *qp, const struct control_message *message)
+static bool take_probe(struct gw_qp *qp, const struct control_message *message)
 {
 	const struct control_probe *body = &message->probe;
 	struct feedback *f = &qp->feedback;
@@ -252,7 +253,7 @@ static bool hear_probe(struct gw_qp *qp, const struct control_message *message)
 	return true;
 }
 
-static bool hear_credit(struct gw_qp *qp, const struct control_message *message)
+static bool take_credit(struct gw_qp *qp, const struct control_message *message)
 {
 	uint32_t window = message->credit.window_packets;
 
@@ -262,27 +263,27 @@ static bool hear_credit(struct gw_qp *qp, const struct control_message *message)
 	return true;
 }
 
-static bool hear_body(struct gw_qp *qp, const struct control_message *message)
+static bool take_body(struct gw_qp *qp, const struct control_message *message)
 {
 	switch ((enum control_type)message->header.type) {
 	case CONTROL_ANNOUNCE:
-		return hear_announce(qp, message);
+		return take_announce(qp, message);
 	case CONTROL_GRANT:
-		return hear_grant(qp, message);
+		return take_grant(qp, message);
 	case CONTROL_REPORT:
-		return hear_report(qp, message);
+		return take_report(qp, message);
 	case CONTROL_NACK:
-		return hear_nack(qp, message);
+		return take_nack(qp, message);
 	case CONTROL_CREDIT:
-		return hear_credit(qp, message);
+		return take_credit(qp, message);
 	case CONTROL_PROBE:
-		return hear_probe(qp, message);
+		return take_probe(qp, message);
 	case CONTROL_SCHEME:
-		return hear_scheme(qp, message);
+		return take_scheme(qp, message);
 	case CONTROL_SIZE:
 		return size_message(qp, &message->header, &message->size);
 	case CONTROL_DATA:
-		return recv_land_told(qp, &message->data);
+		return recv_land_inline(qp, &message->data);
 	case CONTROL_CLOSE:
 		qp_gone(qp, -ECONNRESET);
 		return true;
@@ -290,7 +291,7 @@ static bool hear_body(struct gw_qp *qp, const struct control_message *message)
 	return true;
 }
 
-static void hear_message(struct gw_qp *qp, const uint8_t *bytes, size_t length)
+static void take_message(struct gw_qp *qp, const uint8_t *bytes, size_t length)
 {
 	struct gw_context *ctx = qp->ctx;
 	struct control_message message;
@@ -302,16 +303,16 @@ static void hear_message(struct gw_qp *qp, const uint8_t *bytes, size_t length)
 						       : COUNT_DROP_CONTROL);
 		return;
 	}
-	if (message.header.token != qp->token) {
+	if (message.header.token != qp->control.token) {
 		count(ctx, COUNT_DROP_TOKEN);
 		return;
 	}
 	count(ctx, COUNT_CONTROL_HEARD);
-	if (!hear_header(qp, &message.header) || !hear_body(qp, &message))
+	if (!take_header(qp, &message.header) || !take_body(qp, &message))
 		count(ctx, COUNT_DROP_CLAIM);
 }
 
-void hear(struct gw_qp *qp, const uint8_t *bytes, uint32_t length)
+void control_received(struct gw_qp *qp, const uint8_t *bytes, uint32_t length)
 {
 	while (qp->state == QP_CONNECTED) {
 		int first = control_first(bytes, length);
@@ -321,7 +322,7 @@ void hear(struct gw_qp *qp, const uint8_t *bytes, uint32_t length)
 								 : COUNT_DROP_CONTROL);
 			return;
 		}
-		hear_message(qp, bytes, (size_t)first);
+		take_message(qp, bytes, (size_t)first);
 		if (!qp_valid(qp))
 			return; /* closed by a callback */
 		bytes += first;

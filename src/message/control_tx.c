@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Talking: the control datagrams that one end owes the other.
+ * Control datagrams to the peer: encoding what is owed to it.
  *
- * What is owed is a set of bits (qp->owed), paid once in each turn of gw_progress(), in one datagram where it fits: on a
+ * What is owed is a set of bits (qp->control.owed), paid once in each turn of gw_progress(), in one datagram where it fits: on a
  * short path it is datagrams that cost, not bytes. Statements are cumulative: a grant
  * datagram holds every grant that the peer has not acknowledged, as far as one fits, and likewise announcements and
  * results. So it is enough to repeat on a timer, and a lost datagram is nothing special. A datagram that the fabric has
@@ -14,7 +14,7 @@
 #include "base/bitmap.h"
 #include "base/serial.h"
 #include "constants/protocol.h"
-#include "message/letter.h"
+#include "message/control_datagram.h"
 
 #define CLOSE_COPIES	  3
 #define REPORT_RUNS	  8
@@ -27,28 +27,28 @@
 static uint32_t start_of(const struct gw_qp *qp, uint32_t acked, uint32_t told, uint32_t end,
 			 uint32_t entry_size)
 {
-	uint32_t fit = (qp->control_max - CONTROL_HEADER_SIZE - CONTROL_GRANT_SIZE) / entry_size;
+	uint32_t fit = (qp->control.max - CONTROL_HEADER_SIZE - CONTROL_GRANT_SIZE) / entry_size;
 
 	return end - acked <= fit || serial_before(told, acked) ? acked : told;
 }
 
-static void say_grants(struct gw_qp *qp, struct letter *letter)
+static void put_grants(struct gw_qp *qp, struct control_datagram *datagram)
 {
-	uint32_t msn = start_of(qp, qp->grants_acked, qp->grants_told, qp->recv_granted,
+	uint32_t msn = start_of(qp, qp->rx.grants_acked, qp->rx.grants_told, qp->rx.granted,
 				CONTROL_GRANT_ENTRY_SIZE);
 
-	if (qp->grants_again && serial_before(qp->grants_from, msn))
-		msn = qp->grants_from;
-	qp->grants_again = false;
-	while (msn != qp->recv_granted) {
-		letter_begin(letter, CONTROL_GRANT);
-		control_put_grant(&letter->writer, msn);
-		for (; msn != qp->recv_granted; msn++) {
+	if (qp->rx.grants_again && serial_before(qp->rx.grants_from, msn))
+		msn = qp->rx.grants_from;
+	qp->rx.grants_again = false;
+	while (msn != qp->rx.granted) {
+		control_datagram_begin(datagram, CONTROL_GRANT);
+		control_put_grant(&datagram->writer, msn);
+		for (; msn != qp->rx.granted; msn++) {
 			const struct gw_recv *recv = recv_find(qp, msn);
 			struct control_grant_entry entry = { .slot = (uint16_t)(msn &
-										qp->slots_mask) };
+										qp->rx.mask) };
 
-			entry.generation = qp->slots[entry.slot].generation;
+			entry.generation = qp->rx.slots[entry.slot].generation;
 			if (recv) {
 				entry.rkey = recv->rkey;
 				entry.address = recv->va;
@@ -56,17 +56,17 @@ static void say_grants(struct gw_qp *qp, struct letter *letter)
 				entry.tag = recv->tag;
 				entry.payload = recv->payload;
 			}
-			if (control_put_grant_entry(&letter->writer, &entry))
+			if (control_put_grant_entry(&datagram->writer, &entry))
 				break;
 		}
-		letter_end(letter);
+		control_datagram_end(datagram);
 	}
-	qp->grants_told = qp->recv_granted;
+	qp->rx.grants_told = qp->rx.granted;
 }
 
 /* A message that is one small packet travels with its announcement: one datagram in place of two. A repeat goes its
  * usual way. */
-static void say_data(struct gw_qp *qp, struct letter *letter, struct gw_send *send)
+static void put_data(struct gw_qp *qp, struct control_datagram *datagram, struct gw_send *send)
 {
 	const struct put *put = send->head;
 	struct control_data data = { .msn = send->msn };
@@ -76,23 +76,23 @@ static void say_data(struct gw_qp *qp, struct letter *letter, struct gw_send *se
 		return;
 	data.length = (uint16_t)send->length;
 	data.bytes = put->addr;
-	letter_begin(letter, CONTROL_DATA);
-	if (!control_put_data(&letter->writer, &data)) {
-		letter_end(letter);
-		pump_sent(qp, send, 1, PATH_NONE, true);
+	control_datagram_begin(datagram, CONTROL_DATA);
+	if (!control_put_data(&datagram->writer, &data)) {
+		control_datagram_end(datagram);
+		data_sent(qp, send, 1, PATH_NONE, true);
 	}
 }
 
-static void say_announcements(struct gw_qp *qp, struct letter *letter)
+static void put_announcements(struct gw_qp *qp, struct control_datagram *datagram)
 {
-	uint32_t msn = start_of(qp, qp->announce_acked, qp->announce_told, qp->send_matched,
+	uint32_t msn = start_of(qp, qp->tx.announce_acked, qp->tx.announce_told, qp->tx.matched,
 				CONTROL_ANNOUNCE_ENTRY_SIZE);
-	uint32_t fresh = qp->announce_told;
+	uint32_t fresh = qp->tx.announce_told;
 
-	while (msn != qp->send_matched) {
-		letter_begin(letter, CONTROL_ANNOUNCE);
-		control_put_announce(&letter->writer, msn);
-		for (; msn != qp->send_matched; msn++) {
+	while (msn != qp->tx.matched) {
+		control_datagram_begin(datagram, CONTROL_ANNOUNCE);
+		control_put_announce(&datagram->writer, msn);
+		for (; msn != qp->tx.matched; msn++) {
 			const struct gw_send *send = send_find(qp, msn);
 			struct control_announce_entry entry = { 0 };
 
@@ -103,76 +103,77 @@ static void say_announcements(struct gw_qp *qp, struct letter *letter)
 				entry.scheme = send->scheme;
 				memcpy(entry.geometry, send->geometry, sizeof(entry.geometry));
 			}
-			if (control_put_announce_entry(&letter->writer, &entry))
+			if (control_put_announce_entry(&datagram->writer, &entry))
 				break;
 		}
-		letter_end(letter);
+		control_datagram_end(datagram);
 	}
-	qp->announce_told = qp->send_matched;
-	for (; fresh != qp->announce_told && qp->state == QP_CONNECTED; fresh++) {
+	qp->tx.announce_told = qp->tx.matched;
+	for (; fresh != qp->tx.announce_told && qp->state == QP_CONNECTED; fresh++) {
 		struct gw_send *send = send_find(qp, fresh);
 
 		if (send)
-			say_data(qp, letter, send);
+			put_data(qp, datagram, send);
 	}
 }
 
-static bool put_result(struct gw_qp *qp, struct letter *letter, struct gw_recv *recv)
+static bool put_result(struct gw_qp *qp, struct control_datagram *datagram, struct gw_recv *recv)
 {
 	struct control_result result = { .msn = recv->msn, .missing = recv->missing };
 
-	if (control_put_result(&letter->writer, &result))
+	if (control_put_result(&datagram->writer, &result))
 		return false;
-	recv->told_round = qp->results_round;
+	recv->told_round = qp->rx.results_round;
 	return true;
 }
 
 /* Those never told first, then the others in turn: behind one that stays open there may be more than a datagram holds. */
-static void put_results(struct gw_qp *qp, struct letter *letter)
+static void put_results(struct gw_qp *qp, struct control_datagram *datagram)
 {
-	uint32_t open = qp->recv_granted - qp->results_acked;
+	uint32_t open = qp->rx.granted - qp->rx.results_acked;
 
-	if (!++qp->results_round)
-		qp->results_round = 1;
+	if (!++qp->rx.results_round)
+		qp->rx.results_round = 1;
 	for (uint32_t i = 0; i < open; i++) {
-		struct gw_recv *recv = recv_find(qp, qp->results_acked + i);
+		struct gw_recv *recv = recv_find(qp, qp->rx.results_acked + i);
 
-		if (recv && recv->completed && !recv->told_round && !put_result(qp, letter, recv))
+		if (recv && recv_is_completed(recv) && !recv->told_round &&
+		    !put_result(qp, datagram, recv))
 			return;
 	}
-	if (qp->results_turn - qp->results_acked >= open)
-		qp->results_turn = qp->results_acked;
+	if (qp->rx.results_turn - qp->rx.results_acked >= open)
+		qp->rx.results_turn = qp->rx.results_acked;
 	for (uint32_t i = 0; i < open; i++) {
-		uint32_t turn = (qp->results_turn - qp->results_acked + i) % open;
-		struct gw_recv *recv = recv_find(qp, qp->results_acked + turn);
+		uint32_t turn = (qp->rx.results_turn - qp->rx.results_acked + i) % open;
+		struct gw_recv *recv = recv_find(qp, qp->rx.results_acked + turn);
 
-		if (!recv || !recv->completed || recv->told_round == qp->results_round)
+		if (!recv || !recv_is_completed(recv) || recv->told_round == qp->rx.results_round)
 			continue;
-		if (!put_result(qp, letter, recv)) {
-			qp->results_turn = recv->msn;
+		if (!put_result(qp, datagram, recv)) {
+			qp->rx.results_turn = recv->msn;
 			return;
 		}
 	}
 }
 
-static void put_runs(struct gw_qp *qp, struct letter *letter)
+static void put_runs(struct gw_qp *qp, struct control_datagram *datagram)
 {
 	const struct gw_recv *recv = recv_find(qp, qp->feedback.echo_msn);
 	struct bitmap_run run;
 	size_t cursor = 0;
 
-	if (!recv || recv->completed)
+	if (!recv || recv_is_completed(recv))
 		return;
 	for (int i = 0;
 	     i < REPORT_RUNS && bitmap_next_hole(recv->bits, recv->highest, &cursor, &run); i++) {
 		struct control_run entry = { (uint32_t)run.first, (uint32_t)run.count };
 
-		if (control_put_run(&letter->writer, &entry))
+		if (control_put_run(&datagram->writer, &entry))
 			return;
 	}
 }
 
-static void say_report(struct gw_qp *qp, struct letter *letter)
+static void put_report(struct gw_qp *qp, struct control_datagram *datagram)
 {
 	const struct feedback *f = &qp->feedback;
 	struct control_report report = { .landed = f->landed,
@@ -192,30 +193,30 @@ static void say_report(struct gw_qp *qp, struct letter *letter)
 		report.echo_packet = f->echo_packet;
 		report.hold_ns = (uint32_t)hold;
 	}
-	letter_begin(letter, CONTROL_REPORT);
-	control_put_report(&letter->writer, &report);
+	control_datagram_begin(datagram, CONTROL_REPORT);
+	control_put_report(&datagram->writer, &report);
 	for (uint32_t i = 0; lanes && i < lanes->count; i++) {
 		struct control_lane lane = { lanes->landed[i], lanes->ce[i] };
 
-		control_put_lane(&letter->writer, &lane);
+		control_put_lane(&datagram->writer, &lane);
 	}
 	if (!lanes)
-		control_put_lane(&letter->writer, &all);
-	put_results(qp, letter);
-	put_runs(qp, letter);
-	control_put_holes(&letter->writer, f->holes.runs, f->holes.packets);
-	letter_end(letter);
+		control_put_lane(&datagram->writer, &all);
+	put_results(qp, datagram);
+	put_runs(qp, datagram);
+	control_put_holes(&datagram->writer, f->holes.runs, f->holes.packets);
+	control_datagram_end(datagram);
 	count(qp->ctx, COUNT_REPORTS_SENT);
 	feedback_reporting(qp);
 }
 
-static void say_credit(struct gw_qp *qp, struct letter *letter)
+static void put_credit(struct gw_qp *qp, struct control_datagram *datagram)
 {
-	struct control_credit credit = { window_share(qp->ctx) };
+	struct control_credit credit = { credit_share(qp->ctx) };
 
-	letter_begin(letter, CONTROL_CREDIT);
-	control_put_credit(&letter->writer, &credit);
-	letter_end(letter);
+	control_datagram_begin(datagram, CONTROL_CREDIT);
+	control_put_credit(&datagram->writer, &credit);
+	control_datagram_end(datagram);
 	qp->feedback.advertised = credit.window_packets;
 }
 
@@ -238,12 +239,12 @@ static uint64_t probe_interval(const struct gw_qp *qp)
 			interval = PROBE_BUSY_MAX_NS;
 	}
 	/* Half-way to giving a peer up it is worth a few packets more to be sure, by every way there is. */
-	if (qp->ctx->now - qp->heard_at > qp->peer_timeout_ns / 2)
+	if (qp->ctx->now - qp->control.heard_at > qp->peer_timeout_ns / 2)
 		limit /= 4 * (qp->path ? qp->path->count : 1);
 	return interval < limit ? interval : limit;
 }
 
-static void say_probe(struct gw_qp *qp, struct letter *letter)
+static void put_probe(struct gw_qp *qp, struct control_datagram *datagram)
 {
 	struct feedback *f = &qp->feedback;
 	struct control_probe probe = { .kind = CONTROL_PROBE_REQUEST, .time_ns = qp->ctx->now };
@@ -261,12 +262,12 @@ static void say_probe(struct gw_qp *qp, struct letter *letter)
 	if (f->probes_unanswered)
 		lanes_turn_control(qp);
 	f->probes_unanswered++;
-	letter_begin(letter, CONTROL_PROBE);
-	control_put_probe(&letter->writer, &probe);
-	letter_end(letter);
+	control_datagram_begin(datagram, CONTROL_PROBE);
+	control_put_probe(&datagram->writer, &probe);
+	control_datagram_end(datagram);
 }
 
-static void say_reply(struct gw_qp *qp, struct letter *letter)
+static void put_reply(struct gw_qp *qp, struct control_datagram *datagram)
 {
 	const struct feedback *f = &qp->feedback;
 	struct control_probe probe = { .kind = CONTROL_PROBE_REPLY,
@@ -275,27 +276,28 @@ static void say_reply(struct gw_qp *qp, struct letter *letter)
 	uint64_t hold = qp->ctx->now - f->reply_since;
 
 	probe.hold_ns = hold > UINT32_MAX ? UINT32_MAX : (uint32_t)hold;
-	letter_begin(letter, CONTROL_PROBE);
-	control_put_probe(&letter->writer, &probe);
-	letter_end(letter);
+	control_datagram_begin(datagram, CONTROL_PROBE);
+	control_put_probe(&datagram->writer, &probe);
+	control_datagram_end(datagram);
 }
 
 /* As long on the wire as a full data packet, by the lane that is tried. */
-static void say_size_probe(struct gw_qp *qp, struct letter *letter, uint32_t lane, uint32_t payload)
+static void put_size_probe(struct gw_qp *qp, struct control_datagram *datagram, uint32_t lane,
+			   uint32_t payload)
 {
 	struct control_size size = { .kind = CONTROL_SIZE_PROBE,
 				     .lane = (uint8_t)lane,
 				     .payload = payload };
 	size_t length = payload + qp->ctx->fabric->caps.probe_extra;
 
-	letter_open(letter, qp, length);
-	letter_begin(letter, CONTROL_SIZE);
-	control_put_size(&letter->writer, &size, length);
-	letter_end(letter);
-	letter_send(letter);
+	control_datagram_open(datagram, qp, length);
+	control_datagram_begin(datagram, CONTROL_SIZE);
+	control_put_size(&datagram->writer, &size, length);
+	control_datagram_end(datagram);
+	control_datagram_send(datagram);
 }
 
-static void say_sizes(struct gw_qp *qp, struct letter *letter)
+static void put_sizes(struct gw_qp *qp, struct control_datagram *datagram)
 {
 	const struct fabric_ops *ops = qp->ctx->fabric->ops;
 	uint32_t payloads[FABRIC_RUNGS + 1];
@@ -305,28 +307,28 @@ static void say_sizes(struct gw_qp *qp, struct letter *letter)
 					    .payload = qp->size.floor,
 					    .msn = resize_first(qp) };
 
-		letter_begin(letter, CONTROL_SIZE);
-		control_put_size(&letter->writer, &cut, 0);
-		letter_end(letter);
+		control_datagram_begin(datagram, CONTROL_SIZE);
+		control_put_size(&datagram->writer, &cut, 0);
+		control_datagram_end(datagram);
 		return;
 	}
 	if (qp->size.state != SIZE_PROBING && qp->size.state != SIZE_DOUBTED)
 		return;
-	letter_send(letter);
+	control_datagram_send(datagram);
 	for (uint32_t lane = 0; lane < FABRIC_LANES_MAX; lane++) {
 		unsigned n = size_lane_used(qp, lane) ? size_probes(qp, lane, payloads) : 0;
 
 		if (n && qp->path && ops->control_by)
 			ops->control_by(qp->fabric_qp, lane);
 		for (unsigned i = 0; i < n; i++)
-			say_size_probe(qp, letter, lane, payloads[i]);
+			put_size_probe(qp, datagram, lane, payloads[i]);
 	}
 	if (qp->path && ops->control_by)
-		ops->control_by(qp->fabric_qp, qp->control_lane);
-	letter_open(letter, qp, qp->control_max);
+		ops->control_by(qp->fabric_qp, qp->control.lane);
+	control_datagram_open(datagram, qp, qp->control.max);
 }
 
-static void say_arrived(struct gw_qp *qp, struct letter *letter)
+static void put_arrived(struct gw_qp *qp, struct control_datagram *datagram)
 {
 	for (uint32_t lane = 0; lane < FABRIC_LANES_MAX; lane++) {
 		struct control_size size = { .kind = CONTROL_SIZE_ARRIVED,
@@ -336,9 +338,9 @@ static void say_arrived(struct gw_qp *qp, struct letter *letter)
 		if (!size.payload)
 			continue;
 		qp->size.arrived[lane] = 0;
-		letter_begin(letter, CONTROL_SIZE);
-		control_put_size(&letter->writer, &size, 0);
-		letter_end(letter);
+		control_datagram_begin(datagram, CONTROL_SIZE);
+		control_put_size(&datagram->writer, &size, 0);
+		control_datagram_end(datagram);
 	}
 }
 
@@ -348,90 +350,77 @@ static uint64_t repeat_wait(const struct gw_qp *qp)
 {
 	bool far = qp->feedback.rtt_min_ns >= FAR_NS;
 
-	if (far && !qp->repeats)
+	if (far && !qp->control.repeats)
 		return qp->feedback.rtt_min_ns / EARLY_SHARE;
-	return gw_qp_patience_ns(qp) << (qp->repeats - far);
+	return gw_qp_patience_ns(qp) << (qp->control.repeats - far);
 }
 
 static void set_repeat(struct gw_qp *qp)
 {
 	uint64_t wait = repeat_wait(qp);
 
-	if (qp->grants_acked == qp->recv_granted && qp->announce_acked == qp->send_matched &&
-	    !qp->results_owed) {
-		qp->repeat_at = NEVER;
-		qp->repeats = 0;
+	if (qp->rx.grants_acked == qp->rx.granted && qp->tx.announce_acked == qp->tx.matched &&
+	    !qp->rx.results_owed) {
+		qp->control.repeat_at = NEVER;
+		qp->control.repeats = 0;
 		return;
 	}
-	if (qp->repeat_at == NEVER)
-		qp->repeat_at = qp->ctx->now + (wait < REPEAT_LIMIT_NS ? wait : REPEAT_LIMIT_NS);
+	if (qp->control.repeat_at == NEVER)
+		qp->control.repeat_at =
+			qp->ctx->now + (wait < REPEAT_LIMIT_NS ? wait : REPEAT_LIMIT_NS);
 }
 
-void talk(struct gw_qp *qp)
+void control_send_owed(struct gw_qp *qp)
 {
-	struct letter letter;
+	struct control_datagram datagram;
 	uint32_t owed, window;
 
-	if (qp->grants_fresh) {
-		qp->grants_fresh = false;
-		if (qp->handler && qp->handler->granted)
-			qp->handler->granted(qp, qp->arg, qp->ctx->now);
-	}
-	send_match(qp);
-	if (qp->state != QP_CONNECTED)
-		return;
-	if (!qp->owed) {
-		qp_arm(qp);
-		return; /* there was a grant to match, and no more */
-	}
-	owed = qp->owed |= qp->owed_soon;
-	qp->owed &= OWE_ACK;
-	qp->owed_soon = 0;
-	qp->soon_at = NEVER;
+	owed = qp->control.owed |= qp->control.owed_soon;
+	qp->control.owed &= OWE_ACK;
+	qp->control.owed_soon = 0;
+	qp->control.soon_at = NEVER;
 	/* With the grant, and so answered before what the grant brings stands in the way. */
 	if (owed & OWE_GRANT && qp->feedback.probe_at <= qp->ctx->now)
 		owed |= OWE_PROBE;
-	letter_open(&letter, qp, qp->control_max);
+	control_datagram_open(&datagram, qp, qp->control.max);
 	if (owed & OWE_ANNOUNCE)
-		say_announcements(qp, &letter);
+		put_announcements(qp, &datagram);
 	if (owed & OWE_GRANT)
-		say_grants(qp, &letter);
+		put_grants(qp, &datagram);
 	if (owed & OWE_REPORT)
-		say_report(qp, &letter);
+		put_report(qp, &datagram);
 	if (owed & OWE_PROBE)
-		say_probe(qp, &letter);
+		put_probe(qp, &datagram);
 	if (owed & OWE_REPLY)
-		say_reply(qp, &letter);
+		put_reply(qp, &datagram);
 	if (owed & OWE_ARRIVED)
-		say_arrived(qp, &letter);
+		put_arrived(qp, &datagram);
 	if (owed & OWE_SIZE)
-		say_sizes(qp, &letter);
-	window = window_share(qp->ctx);
-	if ((qp->owed & OWE_ACK && letter_empty(&letter)) ||
+		put_sizes(qp, &datagram);
+	window = credit_share(qp->ctx);
+	if ((qp->control.owed & OWE_ACK && control_datagram_is_empty(&datagram)) ||
 	    (owed & OWE_REPORT && (window < qp->feedback.advertised - qp->feedback.advertised / 8 ||
 				   window > qp->feedback.advertised + qp->feedback.advertised / 8)))
-		say_credit(qp, &letter);
-	letter_send(&letter);
-	qp->owed &= ~OWE_ACK;
+		put_credit(qp, &datagram);
+	control_datagram_send(&datagram);
+	qp->control.owed &= ~OWE_ACK;
 	set_repeat(qp);
-	qp_arm(qp);
 }
 
 /* Nobody answers it: some copies, so that one arrives. */
-void talk_close(struct gw_qp *qp, int reason, const char *text)
+void control_send_close(struct gw_qp *qp)
 {
-	struct control_close close = { .reason = (uint16_t)reason,
-				       .text_length = (uint16_t)strlen(text),
-				       .text = (const uint8_t *)text };
-	struct letter letter;
+	struct control_close close = { 0 };
+	struct control_datagram datagram;
 
 	for (int i = 0; i < CLOSE_COPIES; i++) {
-		letter_open(&letter, qp, qp->control_max);
-		if (qp->results_owed)
-			say_report(qp, &letter); /* the last chance to say that something arrived */
-		letter_begin(&letter, CONTROL_CLOSE);
-		control_put_close(&letter.writer, &close);
-		letter_end(&letter);
-		letter_send(&letter);
+		control_datagram_open(&datagram, qp, qp->control.max);
+		if (qp->rx.results_owed)
+			put_report(qp,
+				   &datagram); /* the last chance to say that something arrived */
+		control_datagram_begin(&datagram, CONTROL_CLOSE);
+		control_put_close(&datagram.writer, &close);
+		control_datagram_end(&datagram);
+		control_datagram_send(&datagram);
 	}
 }
