@@ -3,7 +3,7 @@
  * Control datagrams from the peer: each is checked against what this end knows before it changes anything.
  *
  * The cumulative numbers in each header may lag behind what is known (an old datagram) and are then ignored; ahead of
- * what this end has ever said they are a lie or another connection's, and the whole datagram is dropped and counted.
+ * what this end has ever said they are a lie or another connection's, and that message is dropped and counted.
  * A statement that is old news is answered with our own numbers: the peer repeats it because it does not know.
  */
 #include <errno.h>

@@ -77,7 +77,7 @@ static bool whole(const struct gw_erasure *e, uint32_t group)
 static void write_u32(uint8_t *bytes, uint32_t value)
 {
 	for (int i = 0; i < 4; i++)
-		bytes[i] = (uint8_t)(value >> 8 * i);
+		bytes[i] = (uint8_t)(value >> 8 * (3 - i));
 }
 
 static void flush(struct gw_erasure *e, struct request *request)

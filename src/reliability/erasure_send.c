@@ -174,8 +174,8 @@ void erasure_repeat(struct gw_send *send, void *arg, const struct gw_nack *nack,
 
 static uint32_t read_u32(const uint8_t *bytes)
 {
-	return (uint32_t)bytes[0] | (uint32_t)bytes[1] << 8 | (uint32_t)bytes[2] << 16 |
-	       (uint32_t)bytes[3] << 24;
+	return (uint32_t)bytes[0] << 24 | (uint32_t)bytes[1] << 16 | (uint32_t)bytes[2] << 8 |
+	       (uint32_t)bytes[3];
 }
 
 /* Puts parity rows of a group that were not sent before. Returns false if that cannot be done now. */
