@@ -38,6 +38,8 @@ struct sent_record {
 #define PATIENCE_UNKNOWN_NS  UINT64_C(50000000)
 #define STALL_BACKOFF_MAX    6u
 #define STALLS_DOUBT	     4u
+/* A third of a second, as QUIC assumes, and four deviations of half of that. */
+#define STALL_UNKNOWN_NS UINT64_C(1000000000)
 #define STALL_LIMIT_NS	     UINT64_C(1000000000)
 
 static uint32_t log_size(const struct gw_qp *qp)
@@ -120,7 +122,8 @@ uint64_t gw_qp_answer_ns(const struct gw_qp *qp)
 /* How long a full window is waited for: longer each time in vain, up to a second or twice the patience. */
 static uint64_t stall_ns(const struct gw_qp *qp)
 {
-	uint64_t patience = 2 * gw_qp_patience_ns(qp);
+	/* Before the first sample the round trip may be a long one, and what is in flight is then no more than late. */
+	uint64_t patience = qp->feedback.rtt_ns ? 2 * gw_qp_patience_ns(qp) : STALL_UNKNOWN_NS;
 	uint64_t limit = patience > STALL_LIMIT_NS ? patience : STALL_LIMIT_NS;
 	uint32_t shift =
 		qp->feedback.stalls < STALL_BACKOFF_MAX ? qp->feedback.stalls : STALL_BACKOFF_MAX;
