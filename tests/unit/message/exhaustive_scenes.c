@@ -35,7 +35,7 @@ const struct scene exhaustive_scenes[] = {
 	  .slots = 1,
 	  .searches = { { ".x", 12, PATTERN_MAX },
 			{ ALL_FAULTS, 5, PATTERN_MAX },
-			{ ALL_FAULTS, 15, 3 } } },
+			{ ALL_FAULTS, 12, 3 } } },
 	{ .name = "two-slots",
 	  .lengths = { 5000, 100 },
 	  .slots = 2,
