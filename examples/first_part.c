@@ -94,10 +94,10 @@ static void recv_begin(struct gw_recv *recv, uint64_t now)
 static void look(struct gw_recv *recv, void *arg, uint64_t now)
 {
 	struct receiving *r = gw_recv_state(recv);
-	struct gw_run runs[GW_NACK_RUNS_MAX];
-	struct gw_nack nack = { .runs = runs };
 	struct gw_recv_status status;
 	uint64_t first_part;
+	uint32_t from = 0;
+	struct gw_run hole;
 
 	(void)arg, (void)now;
 	if (gw_recv_status(recv, &status) || status.flags & GW_RECV_COMPLETED ||
@@ -106,18 +106,13 @@ static void look(struct gw_recv *recv, void *arg, uint64_t now)
 	first_part = (r->exact + status.payload - 1) / status.payload;
 	if (first_part > status.packets)
 		first_part = status.packets;
-	while (nack.count < GW_NACK_RUNS_MAX &&
-	       gw_recv_next_hole(recv, nack.below, (uint32_t)first_part, &runs[nack.count]) == 1) {
-		nack.below = runs[nack.count].first + runs[nack.count].count;
-		nack.count++;
-	}
-	if (status.flags & GW_RECV_FULL || (r->all_sent && !nack.count)) {
+	if (status.flags & GW_RECV_FULL ||
+	    (r->all_sent && !gw_recv_next_hole(recv, 0, (uint32_t)first_part, &hole))) {
 		gw_transfer_finish_recv(recv, 0, status.packets - status.landed);
 	} else if (r->all_sent == ALL_SENT) {
 		/* Once for each time the sender says it: that is the timer, and it needs no other. */
-		nack.round = ++r->round;
 		r->all_sent++;
-		gw_recv_nack(recv, &nack);
+		gw_recv_nack_holes(recv, ++r->round, &from, (uint32_t)first_part);
 	}
 }
 

@@ -24,9 +24,15 @@ struct gw_nack {
 };
 #define GW_NACK_RUNS_MAX 96
 
-/* Sends one to the message's sender. At most GW_NACK_RUNS_MAX runs (-EINVAL). -EALREADY once completed, -EAGAIN when
- * the fabric has no room: the scheme's timer will repeat it. */
+/* Sends one to the message's sender. At most GW_NACK_RUNS_MAX runs (-EINVAL); where one datagram does not carry all of
+ * them `below` ends with the last that fits. -EALREADY once completed, -EAGAIN when the fabric has no room: the scheme's
+ * timer will repeat it. */
 GW_API int gw_recv_nack(struct gw_recv *recv, const struct gw_nack *nack);
+
+/* Names the holes in [*from, below), as many as one datagram carries, and moves *from behind the last of them. Returns how
+ * many packets were named: 0 when there is no hole. A datagram that the fabric has no room for counts as sent and lost.
+ * -EINVAL, -ESTALE, -EALREADY once completed. */
+GW_API int gw_recv_nack_holes(struct gw_recv *recv, uint32_t round, uint32_t *from, uint32_t below);
 
 /* For a scheme that computes lost packets from others: packet `packet` of the message now lies in its place and counts
  * as landed, in the bitmap, in the status and in the result. The packet itself may still land: it brings the same

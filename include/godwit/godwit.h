@@ -29,7 +29,7 @@ extern "C" {
 struct gw_context;
 struct gw_mr;
 
-/* The library's version, "0.1.0". */
+/* The library's version, "0.2.0". */
 GW_API const char *gw_version(void);
 
 /* Faults made on purpose at the edge of the fabric, on what this context sends. The same seed and the same traffic

@@ -14,7 +14,7 @@
 
 #include "base/bitmap.h"
 #include "base/serial.h"
-#include "message/state.h"
+#include "message/trace.h"
 
 static uint32_t expected_length(const struct gw_recv *recv, uint32_t packet)
 {
@@ -135,6 +135,8 @@ void recv_land(struct gw_qp *qp, const struct fabric_event *event)
 		count(qp->ctx, COUNT_DROP_SHAPE);
 		return;
 	}
+	TRACE_QP(qp, "rx data msn=%u packet=%u bytes=%u lane=%u%s", recv->msn, packet,
+		 event->data.length, event->lane, event->ce ? " marked" : "");
 	feedback_landed(qp, recv->msn, packet, event->data.length, event->ce);
 	if (packet != recv->highest)
 		estimate_gap(qp, recv, packet);

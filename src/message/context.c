@@ -14,7 +14,7 @@
 #include "base/zero.h"
 #include "fabric/refuse.h"
 #include "message/context.h"
-#include "message/state.h"
+#include "message/trace.h"
 
 #define DEFAULT_QPS	     16384
 #define DEFAULT_SENDS	     4096
@@ -102,6 +102,7 @@ int context_open_on(struct fabric *fabric, const struct gw_context_attr *attr,
 				attr->bitmap_bytes ? attr->bitmap_bytes : DEFAULT_BITMAP_BYTES)) ||
 	    (error = heap_reserve(&ctx->timers, 2 * (size_t)qps + sends + recvs)))
 		goto free_context;
+	trace_open();
 	ctx->now = fabric->ops->now_ns(fabric);
 	*out = ctx;
 	return 0;

@@ -2,6 +2,8 @@
 /* See control_datagram.h. */
 #include "message/control_datagram.h"
 
+#include "message/trace.h"
+
 #define MESSAGE_ROOM 232 /* a header, and a report with its lanes and some results */
 
 void control_datagram_open(struct control_datagram *datagram, struct gw_qp *qp, size_t size)
@@ -45,6 +47,8 @@ int control_datagram_send(struct control_datagram *datagram)
 		return 0;
 	datagram->used = 0;
 	datagram->error = qp->ctx->fabric->ops->control(qp->fabric_qp, datagram->bytes, length);
+	if (trace_is_on())
+		trace_datagram(qp, datagram->error ? "tx-failed" : "tx", datagram->bytes, length);
 	if (datagram->error)
 		return datagram->error;
 	count(qp->ctx, COUNT_CONTROL_SENT);

@@ -3,13 +3,13 @@
  * Control datagrams from the peer: each is checked against what this end knows before it changes anything.
  *
  * The cumulative numbers in each header may lag behind what is known (an old datagram) and are then ignored; ahead of
- * what this end has ever said they are a lie or another connection's, and the whole datagram is dropped and counted.
+ * what this end has ever said they are a lie or another connection's, and that message is dropped and counted.
  * A statement that is old news is answered with our own numbers: the peer repeats it because it does not know.
  */
 #include <errno.h>
 
 #include "base/serial.h"
-#include "message/state.h"
+#include "message/trace.h"
 
 #define WINDOW_MAX (1u << 24)
 
@@ -314,6 +314,8 @@ static void take_message(struct gw_qp *qp, const uint8_t *bytes, size_t length)
 
 void control_received(struct gw_qp *qp, const uint8_t *bytes, uint32_t length)
 {
+	if (trace_is_on())
+		trace_datagram(qp, "rx", bytes, length);
 	while (qp->state == QP_CONNECTED) {
 		int first = control_first(bytes, length);
 

@@ -355,7 +355,7 @@ static uint64_t repeat_wait(const struct gw_qp *qp)
 	return gw_qp_patience_ns(qp) << (qp->control.repeats - far);
 }
 
-static void set_repeat(struct gw_qp *qp)
+void control_set_repeat(struct gw_qp *qp)
 {
 	uint64_t wait = repeat_wait(qp);
 
@@ -404,7 +404,6 @@ void control_send_owed(struct gw_qp *qp)
 		put_credit(qp, &datagram);
 	control_datagram_send(&datagram);
 	qp->control.owed &= ~OWE_ACK;
-	set_repeat(qp);
 }
 
 /* Nobody answers it: some copies, so that one arrives. */

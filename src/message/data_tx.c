@@ -6,7 +6,7 @@
  * send at the head of sends_ready goes first: messages leave in order, except that repairs overtake. A queue pair whose
  * gate is shut leaves the ring and comes back when the gate opens.
  */
-#include "message/state.h"
+#include "message/trace.h"
 
 #define BATCH	       64	   /* packets a turn, */
 #define BATCH_BYTES    (64u << 10) /* and bytes: all of it gets one time of sending */
@@ -56,6 +56,8 @@ void data_sent(struct gw_qp *qp, struct gw_send *send, uint32_t n, uint32_t lane
 	struct put *put = send->head;
 	uint32_t number = 0;
 
+	TRACE_QP(qp, "tx data msn=%u packets=%u+%u payload=%u lane=%d%s", send->msn, put->packet, n,
+		 send->payload, (int)lane, put->packet < send->high_water ? " again" : "");
 	gate_left(qp, n,
 		  n == put->packets ? (uint64_t)(n - 1) * send->payload + put->tail
 				    : (uint64_t)n * send->payload);

@@ -15,7 +15,7 @@
 
 #include "base/serial.h"
 #include "constants/protocol.h"
-#include "message/state.h"
+#include "message/trace.h"
 
 struct sent_record {
 	uint32_t msn;
@@ -38,6 +38,8 @@ struct sent_record {
 #define PATIENCE_UNKNOWN_NS  UINT64_C(50000000)
 #define STALL_BACKOFF_MAX    6u
 #define STALLS_DOUBT	     4u
+/* A third of a second, as QUIC assumes, and four deviations of half of that. */
+#define STALL_UNKNOWN_NS UINT64_C(1000000000)
 #define STALL_LIMIT_NS	     UINT64_C(1000000000)
 
 static uint32_t log_size(const struct gw_qp *qp)
@@ -120,7 +122,8 @@ uint64_t gw_qp_answer_ns(const struct gw_qp *qp)
 /* How long a full window is waited for: longer each time in vain, up to a second or twice the patience. */
 static uint64_t stall_ns(const struct gw_qp *qp)
 {
-	uint64_t patience = 2 * gw_qp_patience_ns(qp);
+	/* Before the first sample the round trip may be a long one, and what is in flight is then no more than late. */
+	uint64_t patience = qp->feedback.rtt_ns ? 2 * gw_qp_patience_ns(qp) : STALL_UNKNOWN_NS;
 	uint64_t limit = patience > STALL_LIMIT_NS ? patience : STALL_LIMIT_NS;
 	uint32_t shift =
 		qp->feedback.stalls < STALL_BACKOFF_MAX ? qp->feedback.stalls : STALL_BACKOFF_MAX;
@@ -149,9 +152,14 @@ uint32_t feedback_allow(struct gw_qp *qp, uint32_t payload, uint32_t want)
 		if (!want && in_flight && f->gate_at == NEVER) {
 			if (f->stall_at == NEVER)
 				f->stall_at = qp->ctx->now + stall_ns(qp);
-			/* Its window may be smaller than what pays for a report: ask for one. */
-			if (!f->probes_unanswered)
+			/* Its window may be smaller than what pays for a report: ask for one, but not each time that
+			 * a round trip of microseconds brings an answer. */
+			if (qp->ctx->now < f->asked_ns + REPORT_DELAY_MIN_NS) {
+				f->gate_at = f->asked_ns + REPORT_DELAY_MIN_NS;
+			} else if (!f->probes_unanswered) {
+				f->asked_ns = qp->ctx->now;
 				qp_owe(qp, OWE_PROBE);
+			}
 		}
 	}
 	return want;
@@ -188,6 +196,7 @@ void feedback_stalled(struct gw_qp *qp)
 	struct feedback *f = &qp->feedback;
 
 	count(qp->ctx, COUNT_STALLS);
+	TRACE_QP(qp, "stall in_flight=%u", f->sequence - f->echoed);
 	if (++f->stalls >= STALLS_DOUBT && qp->path)
 		path_stalled(qp->path);
 	f->echoed = f->sequence;

@@ -37,6 +37,7 @@ struct feedback {
 	int32_t missing; /* packets passed and not landed, since then; below zero: landed and not passed yet */
 	bool idle;	  /* there was nothing to send since it was last told */
 	uint64_t gate_at; /* when to ask it again */
+	uint64_t asked_ns; /* when a report was last asked for because the gate was shut */
 	uint32_t cnps;
 	uint32_t stalls; /* in a row */
 	uint64_t stall_at;

@@ -12,6 +12,7 @@
 #include "base/zero.h"
 #include "constants/protocol.h"
 #include "message/info.h"
+#include "message/trace.h"
 
 #define DEFAULT_CHUNK_PACKETS	16
 #define DEFAULT_SLOTS		64
@@ -205,6 +206,9 @@ int gw_qp_connect(struct gw_qp *qp, const struct gw_qp_info *peer)
 		return explain(ctx, -EPROTONOSUPPORT, "the peer is on another kind of fabric");
 	if (memcmp(&info.split, &qp->split, sizeof(info.split)) != 0)
 		return explain(ctx, -EMSGSIZE, "the two ends split the immediate differently");
+	if (!size_connect(qp, &info))
+		return explain(ctx, -EMSGSIZE,
+			       "the peer's packet sizes do not divide what this end's have to");
 	ctx->fabric->error[0] = '\0';
 	error = order_open(qp, info.lanes);
 	if (!error)
@@ -224,7 +228,6 @@ int gw_qp_connect(struct gw_qp *qp, const struct gw_qp_info *peer)
 		return explain(ctx, error,
 			       "there is no way from this fabric's address to the peer's");
 	}
-	size_connect(qp, &info);
 	qp->generation_bits = ctx->fabric->caps.generation_bits > info.generation_bits
 				      ? ctx->fabric->caps.generation_bits
 				      : info.generation_bits;
@@ -320,6 +323,7 @@ void qp_gone(struct gw_qp *qp, int status)
 {
 	if (qp->state == QP_GONE)
 		return;
+	TRACE_QP(qp, "gone status=%d", status);
 	silence(qp, status);
 	list_add_tail(&qp->ctx->gone, &qp->data_link);
 	end_requests(qp, status, false);

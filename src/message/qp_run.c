@@ -32,6 +32,7 @@ void qp_run(struct gw_qp *qp)
 		return;
 	if (qp->control.owed)
 		control_send_owed(qp);
+	control_set_repeat(qp);
 	qp_arm(qp);
 }
 

@@ -17,7 +17,7 @@
 #include "base/bitmap.h"
 #include "base/serial.h"
 #include "base/zero.h"
-#include "message/state.h"
+#include "message/trace.h"
 
 /* Bytes of receives that may be granted and not announced while packet sizes are being tried. */
 #define GRANTED_AHEAD (UINT64_C(1) << 20)
@@ -73,6 +73,8 @@ void recv_tell(struct gw_recv *recv)
 static void freeze(struct gw_recv *recv)
 {
 	recv_set_stage(recv, RECV_COMPLETED);
+	TRACE_QP(recv->qp, "receive msn=%u completed landed=%u of %u", recv->msn, recv->landed,
+		 recv->packets);
 	recv->missing = recv->is_announced && !recv->status ? recv->packets - recv->landed
 							    : GW_MISSING_UNKNOWN;
 	list_del(&recv->touched);

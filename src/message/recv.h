@@ -3,7 +3,8 @@
  * recv.h: a receive, and the slot that ties it to packets. Private to message/.
  *
  *	slot     FREE -> EXPOSING -> OPEN -> COMPLETED -> FENCED -> RESTING -> FREE
- *	         EXPOSING -> FENCED     the fabric could not open it, or it was given up before its turn
+ *	         EXPOSING -> FENCED     the fabric could not open it
+ *	         FREE -> FENCED         it was given up before its turn
  *	receive  OPEN -> COMPLETED -> RELEASED -> TOLD     one direction only
  */
 #ifndef MESSAGE_RECV_H

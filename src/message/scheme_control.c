@@ -5,35 +5,78 @@
 #include "base/serial.h"
 #include "message/control_datagram.h"
 
-int gw_recv_nack(struct gw_recv *recv, const struct gw_nack *nack)
+/* Runs that one datagram carries. */
+static uint32_t runs_fit(const struct gw_qp *qp)
 {
-	struct control_nack body;
-	struct control_datagram datagram;
+	uint32_t fit = (qp->control.max - CONTROL_HEADER_SIZE - CONTROL_NACK_SIZE) / CONTROL_RUN_SIZE;
 
-	if (!recv || !nack || nack->count > GW_NACK_RUNS_MAX || (nack->count && !nack->runs) ||
-	    nack->reserved)
+	return fit < GW_NACK_RUNS_MAX ? fit : GW_NACK_RUNS_MAX;
+}
+
+static int check_recv(const struct gw_recv *recv)
+{
+	if (!recv)
 		return -EINVAL;
 	if (!recv_valid(recv))
 		return -ESTALE;
-	if (recv_is_completed(recv) || !recv->qp)
-		return -EALREADY;
+	return recv_is_completed(recv) || !recv->qp ? -EALREADY : 0;
+}
+
+int gw_recv_nack(struct gw_recv *recv, const struct gw_nack *nack)
+{
+	int error = check_recv(recv);
+	struct control_datagram datagram;
+	struct control_nack body;
+	uint32_t count;
+
+	if (error)
+		return error;
+	if (!nack || nack->count > GW_NACK_RUNS_MAX || (nack->count && !nack->runs) || nack->reserved)
+		return -EINVAL;
 	body = (struct control_nack){ .msn = recv->msn,
 				      .round = nack->round,
 				      .below = nack->below };
+	count = runs_fit(recv->qp);
+	if (count < nack->count)
+		body.below = nack->runs[count - 1].first + nack->runs[count - 1].count;
+	else
+		count = nack->count;
 	control_datagram_open(&datagram, recv->qp, recv->qp->control.max);
 	control_datagram_begin(&datagram, CONTROL_NACK);
 	control_put_nack(&datagram.writer, &body);
-	for (uint32_t i = 0; i < nack->count; i++) {
+	for (uint32_t i = 0; i < count; i++) {
 		struct control_run run = { nack->runs[i].first, nack->runs[i].count };
-		int error = control_put_run(&datagram.writer, &run);
 
-		if (error == -EINVAL)
-			return error;
-		if (error)
-			break;
+		if (control_put_run(&datagram.writer, &run))
+			return -EINVAL;
 	}
 	control_datagram_end(&datagram);
 	return control_datagram_send(&datagram);
+}
+
+int gw_recv_nack_holes(struct gw_recv *recv, uint32_t round, uint32_t *from, uint32_t below)
+{
+	struct gw_nack nack = { .round = round };
+	struct gw_run runs[GW_NACK_RUNS_MAX];
+	int error = check_recv(recv), packets = 0;
+	uint32_t most;
+
+	if (error)
+		return error;
+	if (!from)
+		return -EINVAL;
+	most = runs_fit(recv->qp);
+	while (nack.count < most &&
+	       gw_recv_next_hole(recv, *from, below, &runs[nack.count]) == 1) {
+		packets += (int)runs[nack.count].count;
+		*from = runs[nack.count].first + runs[nack.count].count;
+		nack.count++;
+	}
+	nack.runs = runs;
+	nack.below = *from;
+	if (nack.count)
+		gw_recv_nack(recv, &nack);
+	return packets;
 }
 
 static int send_scheme(struct gw_qp *qp, uint32_t msn, enum control_side side, uint8_t scheme,

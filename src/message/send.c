@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/zero.h"
-#include "message/state.h"
+#include "message/trace.h"
 
 bool send_valid(const struct gw_send *send)
 {
@@ -35,6 +35,8 @@ void send_end(struct gw_send *send, int status)
 	if (send_is_ended(send))
 		return;
 	send_set_stage(send, SEND_ENDED);
+	if (send->qp)
+		TRACE_QP(send->qp, "send msn=%u ended status=%d", send->msn, status);
 	send->status = status;
 	put_drop_all(send);
 	if (send->mr)

@@ -12,7 +12,7 @@
  *	IDLE      -> PROBING    the first request
  *	PROBING   -> SETTLED    the ceiling arrived, or PROBE_ROUNDS rounds brought small answers only
  *	SETTLED   -> PROBING    below the ceiling, after a pause: paths change, and probes are lost like any packet
- *	any       -> DOUBTED    UNHEARD_LEAST packets left and nothing landed for a probe timeout
+ *	others    -> DOUBTED    UNHEARD_LEAST packets left and nothing landed for a probe timeout
  *	DOUBTED   -> SETTLED    something landed, or a large probe arrived
  *	DOUBTED   -> CUTTING    CUT_ROUNDS rounds brought small answers only: the path has shrunk. At the floor there is
  *	                        nothing smaller: after LOST_ROUNDS the queue pair ends with -EMSGSIZE
@@ -27,7 +27,7 @@
 
 #include "base/log.h"
 #include "message/info.h"
-#include "message/state.h"
+#include "message/trace.h"
 
 #define PROBE_ROUNDS  5
 #define CUT_ROUNDS    3
@@ -62,11 +62,11 @@ void size_init(struct size *s, const struct fabric_caps *caps, const struct gw_q
 		s->floor = least(s->floor, round_down(s, caps->rungs[i]));
 }
 
-void size_connect(struct gw_qp *qp, const struct peer_info *info)
+bool size_connect(struct gw_qp *qp, const struct peer_info *info)
 {
 	struct size *s = &qp->size;
 
-	s->ceiling = round_down(s, least(s->ceiling, info->payload));
+	s->ceiling = least(s->ceiling, info->payload);
 	s->floor = least(least(s->floor, info->floor), s->ceiling);
 	/* A NIC's packets have one size. */
 	if (!info->probes || !qp->ctx->fabric->caps.rungs[0])
@@ -77,12 +77,15 @@ void size_connect(struct gw_qp *qp, const struct peer_info *info)
 	s->state = s->floor == s->ceiling ? SIZE_SETTLED : SIZE_IDLE;
 	s->peer_settled = s->floor == s->ceiling;
 	s->at = NEVER;
+	return !s->divides || (s->divides % s->ceiling == 0 && s->divides % s->floor == 0);
 }
 
 static void start(struct gw_qp *qp, enum size_state state)
 {
+	static const char *const names[] = { "idle", "probing", "doubted", "cutting", "settled" };
 	struct size *s = &qp->size;
 
+	TRACE_QP(qp, "size %s proven=%u", names[state], s->proven);
 	s->state = (uint8_t)state;
 	s->rounds = s->backoff = 0;
 	s->answered = false;
@@ -133,6 +136,7 @@ static void settle(struct gw_qp *qp)
 {
 	struct size *s = &qp->size;
 
+	TRACE_QP(qp, "size settled proven=%u ceiling=%u", s->proven, s->ceiling);
 	s->state = SIZE_SETTLED;
 	s->unheard = 0;
 	s->at = NEVER;

@@ -74,8 +74,8 @@ struct size {
 
 /* What this end has to offer. */
 void size_init(struct size *size, const struct fabric_caps *caps, const struct gw_qp_attr *attr);
-/* Agrees on floor and ceiling with a peer. */
-void size_connect(struct gw_qp *qp, const struct peer_info *info);
+/* Agrees on floor and ceiling with a peer. False when these do not divide what this end's sizes have to. */
+bool size_connect(struct gw_qp *qp, const struct peer_info *info);
 /* Something is asked of the queue pair: probing starts if it has not. */
 void size_begin(struct gw_qp *qp);
 /* When size_timer() is to be called; NEVER: not. */

@@ -308,6 +308,8 @@ void control_received(struct gw_qp *qp, const uint8_t *bytes, uint32_t length);
 /* control_tx.c */
 /* Sends what is owed, in one datagram where it fits. */
 void control_send_owed(struct gw_qp *qp);
+/* Starts the repeat timer if something is not acknowledged and the timer does not run; stops it if all is. */
+void control_set_repeat(struct gw_qp *qp);
 /* Tells the peer that the queue pair is over. */
 void control_send_close(struct gw_qp *qp);
 

@@ -217,19 +217,12 @@ static uint64_t ends_at(const struct receiving *r)
 static void repair(struct gw_recv *recv, const struct gw_recv_status *status, uint64_t now)
 {
 	struct receiving *r = gw_recv_state(recv);
-	struct gw_run runs[GW_NACK_RUNS_MAX];
-	struct gw_nack nack = { .round = ++r->round, .runs = runs };
 	uint64_t again = now + gw_qp_patience_ns(gw_recv_qp(recv));
 	uint32_t below = status->flags & GW_RECV_ANNOUNCED ? status->packets : status->highest;
+	uint32_t from = 0;
 
 	r->repairing = 1;
-	while (nack.count < GW_NACK_RUNS_MAX &&
-	       gw_recv_next_hole(recv, nack.below, below, &runs[nack.count]) == 1) {
-		nack.below = runs[nack.count].first + runs[nack.count].count;
-		nack.count++;
-	}
-	if (nack.count)
-		gw_recv_nack(recv, &nack);
+	gw_recv_nack_holes(recv, ++r->round, &from, below);
 	gw_recv_timer(recv, again < r->give_up ? again : r->give_up);
 }
 

@@ -77,7 +77,7 @@ static bool whole(const struct gw_erasure *e, uint32_t group)
 static void write_u32(uint8_t *bytes, uint32_t value)
 {
 	for (int i = 0; i < 4; i++)
-		bytes[i] = (uint8_t)(value >> 8 * i);
+		bytes[i] = (uint8_t)(value >> 8 * (3 - i));
 }
 
 static void flush(struct gw_erasure *e, struct request *request)
@@ -149,20 +149,11 @@ static void name_holes(struct gw_erasure *e, const struct gw_recv_status *status
 {
 	struct erasure_receiving *r = &e->receiving;
 	uint64_t below = (uint64_t)r->provable * e->layout.depth * e->layout.k;
-	struct gw_run runs[GW_NACK_RUNS_MAX];
-	struct gw_nack nack = { .runs = runs };
+	uint32_t from = 0;
 
 	if (below > status->packets)
 		below = status->packets;
-	while (nack.count < GW_NACK_RUNS_MAX &&
-	       gw_recv_next_hole(r->data, nack.below, (uint32_t)below, &runs[nack.count]) == 1) {
-		nack.below = runs[nack.count].first + runs[nack.count].count;
-		nack.count++;
-	}
-	if (!nack.count)
-		return;
-	nack.round = ++r->round;
-	gw_recv_nack(r->data, &nack);
+	gw_recv_nack_holes(r->data, ++r->round, &from, (uint32_t)below);
 }
 
 /* How far the first pass of parity has come: one past the highest packet of it that landed. */

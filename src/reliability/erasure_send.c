@@ -174,8 +174,8 @@ void erasure_repeat(struct gw_send *send, void *arg, const struct gw_nack *nack,
 
 static uint32_t read_u32(const uint8_t *bytes)
 {
-	return (uint32_t)bytes[0] | (uint32_t)bytes[1] << 8 | (uint32_t)bytes[2] << 16 |
-	       (uint32_t)bytes[3] << 24;
+	return (uint32_t)bytes[0] << 24 | (uint32_t)bytes[1] << 16 | (uint32_t)bytes[2] << 8 |
+	       (uint32_t)bytes[3];
 }
 
 /* Puts parity rows of a group that were not sent before. Returns false if that cannot be done now. */
@@ -317,6 +317,20 @@ static void parity_sent(struct gw_send *send, void *arg, int status, uint64_t no
 		next(e, now);
 }
 
+/* The receiver takes no more parity: it has all, or its receive failed. What waited is dropped and will not drain. */
+static void parity_result(struct gw_send *send, void *arg, const struct gw_result *result,
+			  uint64_t now)
+{
+	struct gw_erasure *e = arg;
+
+	(void)send;
+	(void)result;
+	e->sending.parity_waiting = false;
+	stop_coding(&e->sending);
+	if (erasure_sends(e) && e->sending.cut && !e->sending.ended)
+		next(e, now);
+}
+
 static void parity_recut(struct gw_send *send, void *arg, uint64_t now)
 {
 	(void)send;
@@ -326,6 +340,7 @@ static void parity_recut(struct gw_send *send, void *arg, uint64_t now)
 
 static const struct gw_send_handler parity_handler = { .granted = parity_granted,
 						       .drained = parity_drained,
+						       .result = parity_result,
 						       .done = parity_sent,
 						       .recut = parity_recut };
 

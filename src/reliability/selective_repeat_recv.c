@@ -53,33 +53,13 @@ static uint64_t answer_ns(struct gw_recv *recv)
 	return usual > last ? usual : last;
 }
 
-/* One datagram: the holes from `from` on, as many as it holds. Returns how many, and in *from where they
- * end. */
-static uint32_t say(struct gw_recv *recv, uint32_t round, uint32_t *from, uint32_t below)
-{
-	struct gw_run runs[GW_NACK_RUNS_MAX];
-	struct gw_nack nack = { .round = round, .runs = runs };
-	uint32_t holes = 0;
-
-	while (nack.count < GW_NACK_RUNS_MAX &&
-	       gw_recv_next_hole(recv, *from, below, &runs[nack.count]) == 1) {
-		holes += runs[nack.count].count;
-		*from = runs[nack.count].first + runs[nack.count].count;
-		nack.count++;
-	}
-	nack.below = *from;
-	if (nack.count)
-		gw_recv_nack(recv, &nack);
-	return holes;
-}
-
 static void say_again(struct gw_recv *recv)
 {
 	struct receiving *r = gw_recv_state(recv);
 	uint32_t from = r->twice.from;
 
 	if (r->twice.at)
-		say(recv, r->twice.round, &from, r->twice.below);
+		gw_recv_nack_holes(recv, r->twice.round, &from, r->twice.below);
 	r->twice.at = 0;
 }
 
@@ -110,7 +90,7 @@ static uint32_t name_holes(struct gw_recv *recv, uint32_t from, uint32_t below, 
 		r->twice = (struct saying){ .at = soon ? now + soon : 0,
 					    .round = r->round,
 					    .from = from };
-		holes += say(recv, r->round, &from, below);
+		holes += (uint32_t)gw_recv_nack_holes(recv, r->round, &from, below);
 		r->twice.below = from;
 	}
 	return holes;

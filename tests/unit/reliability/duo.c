@@ -16,6 +16,104 @@
 
 static struct duo *open_duo; /* the operations are given nothing that leads back to it */
 
+/* A datagram (length > 0) or a data packet that is sent later than it should be. */
+struct duo_held {
+	struct fabric_qp *qp;
+	struct fabric_target target;
+	struct fabric_write write;
+	unsigned lane;
+	size_t length;
+	uint8_t bytes[DATAGRAM];
+};
+
+static void release(struct duo *duo, int end)
+{
+	struct duo_held *held = duo->held[end];
+
+	duo->held[end] = NULL;
+	if (held && held->length)
+		duo->real->control(held->qp, held->bytes, held->length);
+	else if (held)
+		duo->real->write(held->qp, held->lane, &held->target, &held->write, 1);
+	free(held);
+}
+
+void duo_release(struct duo *duo)
+{
+	release(duo, 0);
+	release(duo, 1);
+}
+
+static struct duo_held *hold(struct duo *duo, int end, struct fabric_qp *qp)
+{
+	struct duo_held *held = calloc(1, sizeof(*held));
+
+	assert_non_null(held);
+	held->qp = qp;
+	duo->held[end] = held;
+	return held;
+}
+
+/* A second swap in a row counts as delivered: both leave, the later one first. */
+static enum duo_fate fate_of(struct duo *duo, int end, bool control, size_t length)
+{
+	enum duo_fate fate = duo->fate ? duo->fate(duo, end, control, length) : DUO_DELIVERED;
+
+	return fate == DUO_SWAPPED && duo->held[end] ? DUO_DELIVERED : fate;
+}
+
+static int send_control(struct duo *duo, int end, struct fabric_qp *qp, const void *data,
+			size_t length)
+{
+	enum duo_fate fate = fate_of(duo, end, true, length);
+	struct duo_held *held;
+	int error = 0;
+
+	if (fate == DUO_LOST)
+		return 0;
+	if (fate == DUO_SWAPPED) {
+		held = hold(duo, end, qp);
+		held->length = length;
+		memcpy(held->bytes, data, length);
+		return 0;
+	}
+	error = duo->real->control(qp, data, length);
+	if (fate == DUO_TWICE)
+		duo->real->control(qp, data, length);
+	release(duo, end);
+	return error;
+}
+
+static int send_write(struct duo *duo, int end, struct fabric_qp *qp, unsigned lane,
+		      const struct fabric_target *target, const struct fabric_write *write)
+{
+	enum duo_fate fate = fate_of(duo, end, false, write->length);
+	struct duo_held *held;
+	int taken;
+
+	if (fate == DUO_LOST && duo->ctx[end]->fabric->caps.copies)
+		return 1;
+	if (fate == DUO_LOST) {
+		/* The NIC reads the memory of a packet that is lost later. */
+		struct fabric_target nowhere = *target;
+
+		nowhere.rkey ^= 1;
+		return duo->real->write(qp, lane, &nowhere, write, 1);
+	}
+	if (fate == DUO_SWAPPED) {
+		held = hold(duo, end, qp);
+		held->target = *target;
+		held->write = *write;
+		held->lane = lane;
+		return 1;
+	}
+	taken = duo->real->write(qp, lane, target, write, 1);
+	if (fate == DUO_TWICE)
+		duo->real->write(qp, lane, target, write, 1);
+	release(duo, end);
+	return taken;
+}
+
 static int hooked_control(struct fabric_qp *qp, const void *data, size_t length)
 {
 	struct duo *duo = open_duo;
@@ -38,19 +136,20 @@ static int hooked_control(struct fabric_qp *qp, const void *data, size_t length)
 		}
 		at += (size_t)first;
 	}
-	return used ? duo->real->control(qp, kept, used) : 0;
+	return used ? send_control(duo, end, qp, kept, used) : 0;
 }
 
 static int hooked_write(struct fabric_qp *qp, unsigned lane, const struct fabric_target *target,
 			const struct fabric_write *writes, unsigned count_)
 {
 	struct duo *duo = open_duo;
+	int end = duo->qp[1] && duo->qp[1]->fabric_qp == qp;
 
 	for (unsigned i = 0; i < count_; i++) {
 		duo->writing = writes[i].data;
 		if (duo->lose_data && duo->lose_data(duo, writes[i].packet, writes[i].again))
 			continue;
-		if (duo->real->write(qp, lane, target, &writes[i], 1) != 1)
+		if (send_write(duo, end, qp, lane, target, &writes[i]) != 1)
 			return (int)i;
 	}
 	return (int)count_;
@@ -83,7 +182,9 @@ void duo_open(struct duo *duo, const struct duo_attr *attr)
 				.path_payload = attr->path_payload,
 				.start_ns = S };
 	struct sim_shape_attr shape = { .shape = SIM_PAIR, .hosts = 2, .edge = attr->link };
-	struct gw_context_attr ctx = { .max_qps = 4, .max_sends = 256, .max_recvs = 256 };
+	struct gw_context_attr ctx = {
+		.max_qps = 4, .max_sends = 256, .max_recvs = 256, .bitmap_bytes = attr->bitmap_bytes
+	};
 	struct gw_qp_attr qp = attr->qp;
 	struct rng rng;
 
@@ -134,6 +235,8 @@ void duo_close(struct duo *duo)
 				fail();
 			}
 	world_close(&duo->world);
+	free(duo->held[0]);
+	free(duo->held[1]);
 	free(duo->memory[0]);
 	free(duo->memory[1]);
 	open_duo = NULL;

@@ -36,6 +36,18 @@ typedef bool duo_control_hook(struct duo *duo, int end, const struct control_mes
 			      const void *bytes);
 typedef bool duo_data_hook(struct duo *duo, uint32_t packet, bool again);
 
+/* What becomes of a datagram or data packet that the hooks above let pass. */
+enum duo_fate {
+	DUO_DELIVERED,
+	DUO_LOST,
+	DUO_TWICE,
+	/* Sent after the next datagram or packet of the same end, whenever that leaves. */
+	DUO_SWAPPED,
+};
+typedef enum duo_fate duo_fate_hook(struct duo *duo, int end, bool control, size_t length);
+
+struct duo_held;
+
 struct duo {
 	struct world world;
 	struct gw_context *ctx[2];
@@ -45,6 +57,9 @@ struct duo {
 	size_t memory_bytes;
 	duo_control_hook *lose_control;
 	duo_data_hook *lose_data;
+	duo_fate_hook *fate;
+	/* Swapped datagram or packet of each end that waits for the next one; null: none. */
+	struct duo_held *held[2];
 	const uint8_t *writing; /* the bytes of the data packet that is shown */
 	void (*each_step)(struct duo *duo);
 	void *arg;
@@ -62,12 +77,15 @@ struct duo {
 struct duo_attr {
 	struct link_attr link; /* both ways */
 	struct sim_host_attr host;
-	const struct link_attr *lanes; /* what befalls packets on each of host.lanes; null: nothing */
+	const struct link_attr
+		*lanes; /* what befalls packets on each of host.lanes; null: nothing */
 	struct gw_qp_attr qp;
 	uint32_t path_payload; /* as in struct sim_attr */
 	uint32_t rungs[FABRIC_RUNGS];
 	uint64_t seed;
 	size_t memory_bytes; /* of each end; 1 MB */
+	/* As in struct gw_context_attr. */
+	uint64_t bitmap_bytes;
 };
 
 void duo_open(struct duo *duo, const struct duo_attr *attr);
@@ -94,6 +112,8 @@ bool duo_step(struct duo *duo, uint64_t limit_ns);
 struct link *duo_link(struct duo *duo, int from);
 uint64_t duo_counter(const struct duo *duo, int end, const char *name);
 struct gw_estimate duo_estimate(const struct duo *duo, int end);
+/* Sends what is held back for a swap, at either end. */
+void duo_release(struct duo *duo);
 /* Past the hooks. */
 void duo_say(struct duo *duo, int end, const void *bytes, size_t length);
 

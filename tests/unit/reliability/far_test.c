@@ -244,9 +244,32 @@ static void not_asked_in_between(void **state)
 	duo_close(&duo);
 }
 
+/* Before the first sample a round trip may be long: a full window that is late is not given up as lost, and none of it is
+ * sent again. */
+static void long_round_trip_is_no_stall(void **state)
+{
+	static const uint64_t delays[] = { 30 * MS, 100 * MS, 300 * MS, 400 * MS };
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(delays) / sizeof(delays[0]); i++) {
+		struct duo_attr attr = { .link = { .rate_bps = 50000000, .delay_ns = delays[i] },
+					 .host = { .queue = 32 } };
+		struct duo_transfer transfer;
+		struct duo duo;
+
+		duo_open(&duo, &attr);
+		duo_start(&duo, 400000, &transfer);
+		duo_finish(&transfer, 60 * S);
+		assert_int_equal(duo_counter(&duo, 0, "window_stalls"), 0);
+		assert_int_equal(duo_counter(&duo, 0, "retransmitted_packets"), 0);
+		duo_close(&duo);
+	}
+}
+
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
+		cmocka_unit_test(long_round_trip_is_no_stall),
 		cmocka_unit_test(request_lost),		cmocka_unit_test(request_overtaken),
 		cmocka_unit_test(repeats_leave_twice),	cmocka_unit_test(spare_is_bounded),
 		cmocka_unit_test(spare_for_no_queue),	cmocka_unit_test(late_is_not_lost),
