@@ -327,6 +327,23 @@ static void released_receive(struct scene *scene)
 	post(scene);
 }
 
+/* Packets of an open receive that is cut: the key that they were sent with holds no longer. */
+static void recut_receive(struct scene *scene)
+{
+	struct gw_qp *qp = scene->pair.qp[1], *peer = scene->pair.qp[0];
+	uint32_t slot = scene->recv->msn & qp->rx.mask, old = scene->recv->rkey;
+	struct roce_packet packet = good_data(scene, 2);
+	struct grant *grant = container_of(list_first(&peer->tx.grants), struct grant, link);
+
+	assert_int_equal(qp->ctx->fabric->ops->recut(qp->fabric_qp, slot,
+						     qp->rx.slots[slot].generation, PAYLOAD,
+						     &scene->recv->rkey),
+			 0);
+	assert_int_not_equal(scene->recv->rkey, old);
+	throw_packet(scene, &packet, "drop_rkey");
+	grant->target.rkey = scene->recv->rkey;
+}
+
 static void attack(const char *address)
 {
 	static struct scene scene;
@@ -338,6 +355,7 @@ static void attack(const char *address)
 	placement(&scene);
 	strangers(&scene);
 	released_receive(&scene);
+	recut_receive(&scene);
 	good_packet_lands(&scene);
 	scene_close(&scene);
 }

@@ -284,13 +284,19 @@ static unsigned calls_for_a_mib(uint32_t payload)
 {
 	const struct pair_attr attr = { .qp = { .payload = payload } };
 	struct seen_recv received = { 0 };
-	struct seen_send sent = { 0 };
+	struct seen_send first = { 0 }, sent = { 0 };
 	struct gw_recv *recv;
 	struct pair pair;
 	uint32_t packets = ((1u << 20) + payload - 1) / payload;
 	unsigned calls;
 
 	pair_open(&pair, &attr);
+	/* Packets of this size are in use once probes of it have arrived. */
+	recv = pair_recv(&pair, 1, 0, 1000, NULL);
+	pair_send(&pair, 0, 0, 1000, &first);
+	pair_until(&pair, pair_status(recv).flags & GW_RECV_FULL);
+	assert_int_equal(gw_recv_complete(recv), 0);
+	pair_until(&pair, pair.qp[1]->size.named == payload);
 	recv = pair_recv(&pair, 1, 0, 1u << 20, &received);
 	pair_idle(&pair, 5);
 	spy_reset();

@@ -353,6 +353,32 @@ static void reports_are_cheap(void **state)
 	}
 }
 
+/* The log of sent packets grows with the window, and packets in flight are recognised all the same. */
+static void log_grows_in_flight(void **state)
+{
+	struct duo_attr attr = { .link = { .delay_ns = DELAY_NS }, .host = { .queue = 64 } };
+	struct feedback *f;
+	struct gw_send *stream;
+	struct duo duo;
+	uint32_t log_mask;
+
+	(void)state;
+	duo_open(&duo, &attr);
+	f = &duo.qp[0]->feedback;
+	duo_recv(&duo, UINT64_C(10) * DUO_PAYLOAD);
+	stream = duo_stream(&duo, UINT64_C(10) * DUO_PAYLOAD);
+	duo_run(&duo, 10 * MS);
+	duo_put(&duo, stream, 10);
+	duo_until(&duo, S, f->sequence - f->echoed == 10);
+	log_mask = f->log_mask;
+	feedback_credit(duo.qp[0], 16 * f->window);
+	assert_true(f->log_mask > log_mask);
+	duo_run(&duo, 20 * MS);
+	assert_int_equal(f->echoed, f->sequence);
+	assert_int_equal(duo_counter(&duo, 0, "window_stalls"), 0);
+	duo_close(&duo);
+}
+
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
@@ -366,6 +392,7 @@ int main(void)
 		cmocka_unit_test(lost_window_is_given_up),
 		cmocka_unit_test(overrun_shrinks_window),
 		cmocka_unit_test(reports_are_cheap),
+		cmocka_unit_test(log_grows_in_flight),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -368,6 +368,32 @@ static void old_news(void **state)
 	scene_close(&scene);
 }
 
+/* A datagram of several messages: each is taken. */
+static void several_in_one(void **state)
+{
+	struct scene scene;
+	struct control_header header;
+	struct letter letter;
+	size_t length = 0;
+
+	(void)state;
+	scene_open(&scene);
+	header = forge_header(&scene.forger[0]);
+	for (uint32_t i = 1; i <= 3; i++) {
+		struct control_credit credit = { 100 * i };
+
+		assert_int_equal(control_begin(&letter.writer, letter.bytes + length,
+					       sizeof(letter.bytes) - length, CONTROL_CREDIT,
+					       &header),
+				 0);
+		assert_int_equal(control_put_credit(&letter.writer, &credit), 0);
+		length += control_end(&letter.writer);
+	}
+	control_received(scene.pair.qp[0], letter.bytes, (uint32_t)length);
+	assert_int_equal(scene.pair.qp[0]->feedback.window, 300);
+	scene_close(&scene);
+}
+
 /* Anything at all under the right token. The queue pair may end of it; memory that was not granted may not change. */
 static void storm(void **state)
 {
@@ -424,6 +450,7 @@ int main(void)
 		cmocka_unit_test(claims_in_the_body),
 		cmocka_unit_test(more_grants_than_slots),
 		cmocka_unit_test(old_news),
+		cmocka_unit_test(several_in_one),
 		cmocka_unit_test(told_data),
 		cmocka_unit_test(storm),
 	};

@@ -294,6 +294,9 @@ static void connecting(void **state)
 	memcpy(info.bytes + 124, "\0\1\0\0", 4); /* larger than the largest */
 	assert_int_equal(try_connect(&pair, NULL, &info), -EINVAL);
 	info = good;
+	memcpy(info.bytes + 124, "\0\0\0\374", 4); /* too small for control */
+	assert_int_equal(try_connect(&pair, NULL, &info), -EINVAL);
+	info = good;
 	memcpy(info.bytes + 16, "\0\0\0\3", 4); /* slots that are no power of two */
 	assert_int_equal(try_connect(&pair, NULL, &info), -EINVAL);
 

@@ -17,6 +17,8 @@
 #define FLOOR	 512u
 #define LIMIT	 (20 * S)
 #define ONE_SHOT 1500001u
+/* More than is granted ahead while sizes are tried. */
+#define GROWING 1300001u
 
 static struct duo_attr path(uint32_t path_payload)
 {
@@ -244,6 +246,53 @@ static void survives_a_path_that_shrinks(void **state)
 					       eager ? LENGTH : 0, seed);
 }
 
+/* Under loss that leaves holes behind parity that has landed: what was coded in the old size is not decoded in the new. */
+static void coded_before_the_cut(void **state)
+{
+	(void)state;
+	for (size_t c = 1; c < 4; c++)
+		for (uint64_t seed = 1025; seed < 1050; seed++)
+			caught(&schemes[c], (60 + seed % 25 * 8) * MS, seed % 2 ? 0.3 : 0.15, 0,
+			       seed);
+}
+
+static bool lose_announcements(struct duo *duo, int end, const struct control_message *message,
+			       const void *bytes)
+{
+	(void)end;
+	(void)bytes;
+	return message->header.type == CONTROL_ANNOUNCE && duo_now(duo) < S + 100 * MS;
+}
+
+/* The first message begins with small packets. Its parity is granted when it is announced: larger ones are known then. */
+static void parity_is_as_large_as_data(void **state)
+{
+	struct duo_attr attr = path(0);
+	struct gw_erasure_attr memory = { .max_length = GROWING, .k = 8, .m = 2 };
+	struct gw_erasure *coders[2];
+	struct duo_transfer transfer;
+	struct duo duo;
+
+	(void)state;
+	attr.link.rate_bps = 20000000;
+	attr.link.loss = 0.05;
+	attr.memory_bytes = GROWING;
+	duo_open(&duo, &attr);
+	duo.lose_control = lose_announcements;
+	for (int end = 0; end < 2; end++) {
+		assert_int_equal(gw_erasure_open(duo.ctx[end], &memory, &coders[end]), 0);
+		duo.options[end] = coders[end];
+	}
+	duo.scheme = &gw_erasure;
+	duo_start(&duo, GROWING, &transfer);
+	duo_finish(&transfer, LIMIT);
+	assert_int_equal(duo_estimate(&duo, 1).payload_recv, DUO_PAYLOAD);
+	assert_true(duo_counter(&duo, 1, "rebuilt_packets") > 20);
+	for (int end = 0; end < 2; end++)
+		assert_int_equal(gw_erasure_close(coders[end]), 0);
+	duo_close(&duo);
+}
+
 /* What landed stays landed: of a message that is nearly over little is sent again. */
 static void landed_stays_landed(void **state)
 {
@@ -397,6 +446,8 @@ int main(void)
 		cmocka_unit_test(sizes_coexist),
 		cmocka_unit_test(loss_is_no_black_hole),
 		cmocka_unit_test(survives_a_path_that_shrinks),
+		cmocka_unit_test(coded_before_the_cut),
+		cmocka_unit_test(parity_is_as_large_as_data),
 		cmocka_unit_test(landed_stays_landed),
 		cmocka_unit_test(one_shot_goes_on),
 		cmocka_unit_test(stream_without_recut_ends),
