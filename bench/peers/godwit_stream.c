@@ -224,8 +224,9 @@ static void print_result(const struct options *o, const struct end *end, uint64_
 	printf("{\"peer\": \"godwit_stream\", \"fabric\": \"%s\", \"scheme\": \"%s\", "
 	       "\"congestion\": \"%s\", \"rate_bps\": %lu, \"payload\": %u, \"bytes\": %lu, \"holed\": %lu, "
 	       "\"retransmits\": %lu, \"rtt_us\": %.1f, \"delivered\": %.9f",
-	       o->fabric, o->scheme, o->congestion, o->rate_bps, estimate.payload_send, report[REPORT_BYTES],
-	       report[REPORT_HOLED], estimate.retransmitted, (double)estimate.rtt_ns / 1e3,
+	       o->fabric, o->scheme, o->congestion, o->rate_bps, estimate.payload_send,
+	       report[REPORT_BYTES], report[REPORT_HOLED], estimate.retransmitted,
+	       (double)estimate.rtt_ns / 1e3,
 	       (double)report[REPORT_BYTES] / (double)report[REPORT_ALL_BYTES]);
 	print_seconds("seconds", wall_ns);
 	times_print(times);

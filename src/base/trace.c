@@ -23,7 +23,8 @@ void trace_open(void)
 		return;
 	file = fopen(name, "ae");
 	if (!file) {
-		log_warn("GODWIT_TRACE: cannot open %s: %s; nothing is traced", name, strerror(errno));
+		log_warn("GODWIT_TRACE: cannot open %s: %s; nothing is traced", name,
+			 strerror(errno));
 		return;
 	}
 	setvbuf(file, NULL, _IOLBF, 0);

@@ -6,11 +6,18 @@
 #ifndef CONSTANTS_PROTOCOL_H
 #define CONSTANTS_PROTOCOL_H
 
-/* Round-trip time from which a path counts as long: there a lost control datagram costs more than one sent in vain, so
- * requests, announcements and results are sent twice. */
-#define FAR_NS UINT64_C(5000000)
-/* On a long path the second copy of an announcement or result follows after 1 / EARLY_SHARE of a round trip. */
+#include <stdint.h>
+
+/* Round-trip time from which a path counts as long: there a lost control datagram costs more than one sent in vain. */
+#define FAR_NS	    UINT64_C(5000000)
 #define EARLY_SHARE 8
+
+/* The one rule for saying things twice: on a long path grants, announcements, results and requests for retransmission are
+ * sent a second time, unasked. Returns how long after the first; 0 where the path is short and it is not done. */
+static inline uint64_t second_copy_ns(uint64_t rtt_min_ns)
+{
+	return rtt_min_ns >= FAR_NS ? rtt_min_ns / EARLY_SHARE : 0;
+}
 
 /* Patience, how long to wait before a datagram counts as lost: on a steady path a round trip and 1 / PATIENCE_SHARE. */
 #define PATIENCE_SHARE	4

@@ -344,15 +344,14 @@ static void put_arrived(struct gw_qp *qp, struct control_datagram *datagram)
 	}
 }
 
-/* On a long path an answer cannot come soon, a lost datagram costs a whole round trip, and one more costs nothing: there the
- * first repeat does not wait for the answer. */
+/* The first repeat on a long path is the second copy, and does not wait for an answer. */
 static uint64_t repeat_wait(const struct gw_qp *qp)
 {
-	bool far = qp->feedback.rtt_min_ns >= FAR_NS;
+	uint64_t second = second_copy_ns(qp->feedback.rtt_min_ns);
 
-	if (far && !qp->control.repeats)
-		return qp->feedback.rtt_min_ns / EARLY_SHARE;
-	return gw_qp_patience_ns(qp) << (qp->control.repeats - far);
+	if (second && !qp->control.repeats)
+		return second;
+	return gw_qp_patience_ns(qp) << (qp->control.repeats - (second != 0));
 }
 
 void control_set_repeat(struct gw_qp *qp)

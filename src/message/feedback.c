@@ -40,7 +40,7 @@ struct sent_record {
 #define STALLS_DOUBT	     4u
 /* A third of a second, as QUIC assumes, and four deviations of half of that. */
 #define STALL_UNKNOWN_NS UINT64_C(1000000000)
-#define STALL_LIMIT_NS	     UINT64_C(1000000000)
+#define STALL_LIMIT_NS	 UINT64_C(1000000000)
 
 static uint32_t log_size(const struct gw_qp *qp)
 {

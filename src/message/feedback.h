@@ -35,8 +35,8 @@ struct feedback {
 	uint32_t peer_ce;			      /* marks that the peer has seen */
 	uint32_t told_landed, told_sequence, told_ce; /* to the gate */
 	int32_t missing; /* packets passed and not landed, since then; below zero: landed and not passed yet */
-	bool idle;	  /* there was nothing to send since it was last told */
-	uint64_t gate_at; /* when to ask it again */
+	bool idle;	   /* there was nothing to send since it was last told */
+	uint64_t gate_at;  /* when to ask it again */
 	uint64_t asked_ns; /* when a report was last asked for because the gate was shut */
 	uint32_t cnps;
 	uint32_t stalls; /* in a row */

@@ -8,7 +8,8 @@
 /* Runs that one datagram carries. */
 static uint32_t runs_fit(const struct gw_qp *qp)
 {
-	uint32_t fit = (qp->control.max - CONTROL_HEADER_SIZE - CONTROL_NACK_SIZE) / CONTROL_RUN_SIZE;
+	uint32_t fit =
+		(qp->control.max - CONTROL_HEADER_SIZE - CONTROL_NACK_SIZE) / CONTROL_RUN_SIZE;
 
 	return fit < GW_NACK_RUNS_MAX ? fit : GW_NACK_RUNS_MAX;
 }
@@ -31,7 +32,8 @@ int gw_recv_nack(struct gw_recv *recv, const struct gw_nack *nack)
 
 	if (error)
 		return error;
-	if (!nack || nack->count > GW_NACK_RUNS_MAX || (nack->count && !nack->runs) || nack->reserved)
+	if (!nack || nack->count > GW_NACK_RUNS_MAX || (nack->count && !nack->runs) ||
+	    nack->reserved)
 		return -EINVAL;
 	body = (struct control_nack){ .msn = recv->msn,
 				      .round = nack->round,
@@ -66,8 +68,7 @@ int gw_recv_nack_holes(struct gw_recv *recv, uint32_t round, uint32_t *from, uin
 	if (!from)
 		return -EINVAL;
 	most = runs_fit(recv->qp);
-	while (nack.count < most &&
-	       gw_recv_next_hole(recv, *from, below, &runs[nack.count]) == 1) {
+	while (nack.count < most && gw_recv_next_hole(recv, *from, below, &runs[nack.count]) == 1) {
 		packets += (int)runs[nack.count].count;
 		*from = runs[nack.count].first + runs[nack.count].count;
 		nack.count++;

@@ -110,26 +110,20 @@ bool size_lane_used(const struct gw_qp *qp, uint32_t lane)
 static uint32_t proven(const struct gw_qp *qp, bool best)
 {
 	uint32_t result = best ? 0 : UINT32_MAX;
+	bool any = false;
+
+	/* A lane of which nothing was heard while others deliver holds nobody up: it may be dead. */
+	for (uint32_t i = 0; qp->path && i < qp->path->count; i++)
+		any |= size_lane_used(qp, i) && qp->path->lane[i].heard_ns;
 
 	for (uint32_t i = 0; i < FABRIC_LANES_MAX; i++) {
 		uint32_t lane = qp->size.lane_proven[i];
 
-		if (size_lane_used(qp, i) && (best ? lane > result : lane < result))
+		if (size_lane_used(qp, i) && (!any || qp->path->lane[i].heard_ns) &&
+		    (best ? lane > result : lane < result))
 			result = lane;
 	}
 	return result == UINT32_MAX ? qp->size.floor : result;
-}
-
-/* Takes over what the lanes carry now, and lets the peer know with the next control message. */
-static void update(struct gw_qp *qp)
-{
-	struct size *s = &qp->size;
-	uint32_t size = proven(qp, false);
-
-	if (size <= s->proven)
-		return;
-	s->proven = size;
-	qp_owe_soon(qp, OWE_ACK);
 }
 
 static void settle(struct gw_qp *qp)
@@ -149,6 +143,21 @@ static void settle(struct gw_qp *qp)
 	}
 	qp_owe_soon(qp, OWE_ACK);
 	qp_arm(qp);
+}
+
+/* Takes over what the lanes carry now, and lets the peer know with the next control message. At the ceiling the search is
+ * over. */
+static void update(struct gw_qp *qp)
+{
+	struct size *s = &qp->size;
+	uint32_t size = proven(qp, false);
+
+	if (size <= s->proven)
+		return;
+	s->proven = size;
+	qp_owe_soon(qp, OWE_ACK);
+	if (size == s->ceiling && s->state == SIZE_PROBING)
+		settle(qp);
 }
 
 unsigned size_probes(const struct gw_qp *qp, uint32_t lane, uint32_t payloads[FABRIC_RUNGS + 1])
@@ -242,7 +251,8 @@ void size_timer(struct gw_qp *qp)
 	if (s->state == SIZE_PROBING && s->rounds >= PROBE_ROUNDS) {
 		retire_small_lanes(qp);
 		update(qp);
-		settle(qp);
+		if (s->state == SIZE_PROBING)
+			settle(qp);
 		return;
 	}
 	if (s->state == SIZE_DOUBTED && s->rounds >= CUT_ROUNDS && s->proven > s->floor) {
@@ -288,6 +298,8 @@ void size_landed(struct gw_qp *qp)
 	s->unheard = 0;
 	if (s->state == SIZE_DOUBTED)
 		settle(qp);
+	else if (s->state == SIZE_PROBING)
+		update(qp);
 }
 
 void size_header(struct gw_qp *qp, const struct control_header *header)
@@ -332,8 +344,6 @@ static void probe_acknowledged(struct gw_qp *qp, const struct control_size *size
 	*lane = size->payload;
 	s->rounds = 0;
 	update(qp);
-	if (s->proven == s->ceiling)
-		settle(qp);
 }
 
 bool size_message(struct gw_qp *qp, const struct control_header *header,

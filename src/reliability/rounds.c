@@ -127,8 +127,9 @@ void rounds_answered(struct rounds *rounds, uint32_t number, uint64_t position, 
 uint64_t rounds_took(const struct rounds *rounds, uint32_t number, uint64_t now, uint64_t otherwise)
 {
 	for (uint32_t i = 0; i < rounds->count; i++)
+		/* A clock may have been set ahead, when a stretch took in one that was answered. */
 		if (rounds->list[i].number == number &&
-		    rounds->list[i].position == ROUND_UNANSWERED)
+		    rounds->list[i].position == ROUND_UNANSWERED && now > rounds->list[i].since_ns)
 			return now - rounds->list[i].since_ns;
 	return otherwise;
 }

@@ -63,14 +63,12 @@ static void say_again(struct gw_recv *recv)
 	r->twice.at = 0;
 }
 
-/* On a long path a lost request costs a round trip and one more costs nothing: it is said again with the next, or soon. */
+/* How long after a round its second copy is sent, with the next round or alone; 0: not. */
 static uint64_t again_ns(struct gw_recv *recv)
 {
 	struct gw_estimate path;
 
-	return gw_qp_estimate(gw_recv_qp(recv), &path) || path.rtt_min_ns < FAR_NS
-		       ? 0
-		       : path.rtt_min_ns / 16;
+	return gw_qp_estimate(gw_recv_qp(recv), &path) ? 0 : second_copy_ns(path.rtt_min_ns);
 }
 
 /* Names the holes in [from, below): several datagrams where one does not hold them. Returns how many. */

@@ -51,7 +51,8 @@ static void add_announce(struct text *text, const struct control_message *messag
 	for (unsigned i = 0; i < shown(message->announce.count); i++) {
 		struct control_announce_entry entry = control_announce_at(message, i);
 
-		add(text, " [length=%llu scheme=%u]", (unsigned long long)entry.length, entry.scheme);
+		add(text, " [length=%llu scheme=%u]", (unsigned long long)entry.length,
+		    entry.scheme);
 	}
 }
 

@@ -433,8 +433,9 @@ static void fake_flush(struct fake *fake, uint32_t count)
 	event = fake_event(fake, FABRIC_SENT);
 	if (!event)
 		return;
-	event->count =
-		count < qp->tx.written - qp->tx.flushed ? count : (uint32_t)(qp->tx.written - qp->tx.flushed);
+	event->count = count < qp->tx.written - qp->tx.flushed
+			       ? count
+			       : (uint32_t)(qp->tx.written - qp->tx.flushed);
 	qp->tx.flushed += event->count;
 }
 

@@ -257,8 +257,8 @@ static size_t peer_say(const struct gw_qp *qp, uint32_t payload, uint8_t *bytes)
 	case CONTROL_DATA: {
 		static const uint8_t zeros[64];
 
-		control_put_data(&w, &(struct control_data){ qp->rx.announced + byte() % 4, byte() % 3,
-							     byte() % 64, zeros });
+		control_put_data(&w, &(struct control_data){ qp->rx.announced + byte() % 4,
+							     byte() % 3, byte() % 64, zeros });
 		break;
 	}
 	case CONTROL_CREDIT:

@@ -370,6 +370,15 @@ static void wind_up(struct run *run)
 		run_fail(run, "%u packets are still under way", sim_packets(run->world.sim));
 }
 
+/* Nothing may take longer, in virtual time. A question, its answer and the retransmission that it asks for all have to get
+ * through. */
+static uint64_t limit_ns(const struct scenario *scenario)
+{
+	double through = 1 - scenario->loss;
+
+	return (uint64_t)((double)LIMIT_NS / (through * through * through));
+}
+
 void scenario_run(const struct scenario *scenario, bool trace, struct run_result *out)
 {
 	struct gw_context_attr ctx = {
@@ -398,7 +407,7 @@ void scenario_run(const struct scenario *scenario, bool trace, struct run_result
 		run_fail(run, "the flows cannot be opened");
 	while (!out->failed && !finished(run)) {
 		uint64_t next = misfortunes(run, start), shrinks = shrink(run, start);
-		uint64_t limit = start + LIMIT_NS;
+		uint64_t limit = start + limit_ns(run->scenario);
 
 		next = next < shrinks ? next : shrinks;
 		if (!world_step(&run->world, next < limit ? next : limit) && next >= limit) {

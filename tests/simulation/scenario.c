@@ -308,7 +308,8 @@ void scenario_draw(uint64_t seed, struct scenario *out)
 	/* A burst lasts for a number of packets. Where few are sent it can last longer than the peer's timeout. */
 	if (out->shape.edge.burst_enter > 0 || out->shape.core.burst_enter > 0)
 		out->may_fail = true;
-	if (path_loss(&out->shape) > (out->qp.peer_timeout_ns < 4 * S ? 0.05 : 0.25))
+	out->loss = path_loss(&out->shape);
+	if (out->loss > (out->qp.peer_timeout_ns < 4 * S ? 0.05 : 0.25))
 		out->may_fail = true;
 	out->channels = rng_chance(&rng, 0.3);
 	draw_lanes(&rng, out);

@@ -108,6 +108,8 @@ struct scenario {
 	/* When the path begins to carry smaller packets, from the start, and their payload; 0: it does not. */
 	uint64_t shrink_ns;
 	uint32_t shrink_payload;
+	/* Share of packets lost on the longest way. */
+	double loss;
 	/* True if the flows use channels instead of queue pairs. */
 	bool channels;
 	/* True if something in the scenario may make exact transfers fail. */

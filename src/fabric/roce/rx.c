@@ -79,7 +79,8 @@ static bool take_data(struct roce_qp *qp, const struct roce_packet *packet,
 		drop(endpoint, FABRIC_DROP_LENGTH);
 		return false;
 	}
-	if (packet->reth.va != (uint64_t)number * window->payload || packet->reth.va > window->length ||
+	if (packet->reth.va != (uint64_t)number * window->payload ||
+	    packet->reth.va > window->length ||
 	    packet->payload_length > window->length - packet->reth.va) {
 		drop(endpoint, FABRIC_DROP_OFFSET);
 		return false;

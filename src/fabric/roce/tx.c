@@ -86,7 +86,9 @@ void tx_refused(struct roce_endpoint *endpoint, int error, unsigned packets)
 {
 	snprintf(endpoint->fabric.error, sizeof(endpoint->fabric.error), "cannot send: %s",
 		 strerror(error));
-	log_once(&endpoint->complained, LOG_LEVEL_WARN, "%s", endpoint->fabric.error);
+	/* A router told that the path carries less: the message layer finds out how much. */
+	if (error != EMSGSIZE)
+		log_once(&endpoint->complained, LOG_LEVEL_WARN, "%s", endpoint->fabric.error);
 	endpoint->fabric.counters[FABRIC_TX_ERRORS] += packets;
 }
 

@@ -28,11 +28,12 @@
 struct two_attr {
 	struct link_attr link;
 	struct sim_host_attr host;
-	const struct link_attr *lanes; /* what befalls packets on each of host.lanes; null: nothing */
+	const struct link_attr
+		*lanes; /* what befalls packets on each of host.lanes; null: nothing */
 	struct gw_channel_attr channel[2];
 	uint64_t seed;
 	uint32_t path_payload; /* as in struct sim_attr */
-	uint32_t max_recvs; /* of each context */
+	uint32_t max_recvs;    /* of each context */
 };
 
 struct two {

@@ -71,8 +71,7 @@ static void send_all(const struct fabric_faults *faults, struct arrivals *out)
 	memset(out, 0, sizeof(*out));
 	connect_to(from, sender, receiver);
 	connect_to(to, receiver, sender);
-	assert_int_equal(to->ops->expose(receiver, 0, 1, NULL, memory, sizeof(memory), PAYLOAD),
-			 0);
+	assert_int_equal(to->ops->expose(receiver, 0, 1, NULL, memory, sizeof(memory), PAYLOAD), 0);
 	assert_int_equal(to->ops->poll(to, events), 1);
 	assert_int_equal(events[0].type, FABRIC_EXPOSED);
 	target.rkey = events[0].exposed.rkey;

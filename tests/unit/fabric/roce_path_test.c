@@ -62,9 +62,8 @@ static void meet(struct ends *ends, const char *name, const struct fabric_option
 	ends->receiver = open_end(name, receiver_options, &ends->to);
 	connect_to(ends->from, ends->sender, ends->receiver);
 	connect_to(ends->to, ends->receiver, ends->sender);
-	assert_int_equal(ends->to->ops->expose(ends->receiver, 0, 1, NULL, sink, sizeof(sink),
-					       PAYLOAD),
-			 0);
+	assert_int_equal(
+		ends->to->ops->expose(ends->receiver, 0, 1, NULL, sink, sizeof(sink), PAYLOAD), 0);
 	assert_int_equal(ends->to->ops->poll(ends->to, events), 1);
 	ends->target.rkey = events[0].exposed.rkey;
 }

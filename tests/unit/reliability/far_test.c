@@ -270,9 +270,12 @@ int main(void)
 {
 	static const struct CMUnitTest tests[] = {
 		cmocka_unit_test(long_round_trip_is_no_stall),
-		cmocka_unit_test(request_lost),		cmocka_unit_test(request_overtaken),
-		cmocka_unit_test(repeats_leave_twice),	cmocka_unit_test(spare_is_bounded),
-		cmocka_unit_test(spare_for_no_queue),	cmocka_unit_test(late_is_not_lost),
+		cmocka_unit_test(request_lost),
+		cmocka_unit_test(request_overtaken),
+		cmocka_unit_test(repeats_leave_twice),
+		cmocka_unit_test(spare_is_bounded),
+		cmocka_unit_test(spare_for_no_queue),
+		cmocka_unit_test(late_is_not_lost),
 		cmocka_unit_test(not_asked_in_between),
 	};
 

@@ -120,9 +120,23 @@ static void removal_leaves_no_gap(void **state)
 	assert_int_equal(rounds_end(&rounds), 30);
 }
 
+/* A stretch that took in one whose clock was set ahead: no answer took less than nothing. */
+static void answer_before_its_clock(void **state)
+{
+	struct rounds rounds = { .count = 1 };
+
+	(void)state;
+	rounds.list[0] = (struct round){
+		.since_ns = 5000, .position = ROUND_UNANSWERED, .below = 10, .number = 7
+	};
+	assert_int_equal(rounds_took(&rounds, 7, 4000, 123), 123);
+	assert_int_equal(rounds_took(&rounds, 7, 5600, 123), 600);
+}
+
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
+		cmocka_unit_test(answer_before_its_clock),
 		cmocka_unit_test(stretches_have_their_own_clocks),
 		cmocka_unit_test(answers),
 		cmocka_unit_test(backing_off),

@@ -326,8 +326,8 @@ static void test_packet_sizes(void **state)
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		move(&run, &cases[i].attr);
 		/* In this time the sender finds out what the path carries. */
-		assert_int_equal(gw_sim_run(run.sim, gw_sim_now_ns(run.sim) + SECOND_NS, NULL, NULL),
-				 0);
+		assert_int_equal(
+			gw_sim_run(run.sim, gw_sim_now_ns(run.sim) + SECOND_NS, NULL, NULL), 0);
 		post(&run, LENGTH);
 		assert_int_equal(gw_sim_run(run.sim, LIMIT_NS, over, &run), 1);
 		uint64_t before = counter(run.tx.ctx, "tx_data_packets");
