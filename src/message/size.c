@@ -106,20 +106,30 @@ bool size_lane_used(const struct gw_qp *qp, uint32_t lane)
 	return lane < qp->path->count && qp->path->lane[lane].state == PATH_USED;
 }
 
+/* Data left by this lane two answers ago, nothing was ever heard of it, and others deliver: it may be dead, and must not hold
+ * up the others. */
+static bool is_mute(const struct gw_qp *qp, uint32_t lane)
+{
+	const struct path_lane *l = qp->path ? &qp->path->lane[lane] : NULL;
+
+	if (!l || l->heard_ns || !l->waits_ns ||
+	    qp->ctx->now - l->waits_ns < 2 * gw_qp_answer_ns(qp))
+		return false;
+	for (uint32_t i = 0; i < qp->path->count; i++)
+		if (qp->path->lane[i].heard_ns)
+			return true;
+	return false;
+}
+
 /* What every lane in use carries; with `best`, what one of them does. */
 static uint32_t proven(const struct gw_qp *qp, bool best)
 {
 	uint32_t result = best ? 0 : UINT32_MAX;
-	bool any = false;
-
-	/* A lane of which nothing was heard while others deliver holds nobody up: it may be dead. */
-	for (uint32_t i = 0; qp->path && i < qp->path->count; i++)
-		any |= size_lane_used(qp, i) && qp->path->lane[i].heard_ns;
 
 	for (uint32_t i = 0; i < FABRIC_LANES_MAX; i++) {
 		uint32_t lane = qp->size.lane_proven[i];
 
-		if (size_lane_used(qp, i) && (!any || qp->path->lane[i].heard_ns) &&
+		if (size_lane_used(qp, i) && !is_mute(qp, i) &&
 		    (best ? lane > result : lane < result))
 			result = lane;
 	}
