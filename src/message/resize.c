@@ -178,6 +178,9 @@ void resize_cut(struct gw_qp *qp, uint32_t index)
 					qp->size.floor, &recv->rkey))
 		return;
 	slot->generation++;
+	/* What landed last had a number of the old size. */
+	if (qp->feedback.echo_msn == recv->msn)
+		qp->feedback.echo_valid = false;
 	translate(recv, qp->size.floor);
 	recv->recut = true;
 	order_unwatch(recv);

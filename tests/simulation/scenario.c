@@ -107,7 +107,7 @@ static void draw_host(struct rng *rng, struct scenario *s)
 
 	host->lanes = rng_chance(rng, 0.5) ? 1 : (uint32_t)between(rng, 2, 4);
 	host->queue = PICK(rng, 32, 64, 256, 4096);
-	host->nic = rng_chance(rng, 0.5);
+	host->nic = rng_chance(rng, 0.55);
 	if (!host->nic)
 		return;
 	host->fence_ns = rng_chance(rng, 0.7) ? between(rng, 0, 500 * US) : 0;
@@ -116,7 +116,7 @@ static void draw_host(struct rng *rng, struct scenario *s)
 				: 0;
 	host->completion_ns = rng_chance(rng, 0.7) ? between(rng, 0, 200 * US) : 0;
 	host->lifetime_ns = lifetime(&s->shape);
-	if (!rng_chance(rng, 0.8))
+	if (!rng_chance(rng, 0.9))
 		return;
 	/* A fast network and a slow host: completions still wait to be polled when their slot is used again. Two bits of
 	 * generation tell four uses apart, so that the slot needs to rest for only a third of the time that a completion
@@ -210,7 +210,7 @@ static void draw_flows(struct rng *rng, struct scenario *s)
 			draw_message(rng, &flow->message[m], s->sim.payload);
 			if (s->host.undrained && message_is_raw(&flow->message[m]))
 				flow->message[m].hold_ns =
-					rng_below(rng, s->host.completion_ns / 6);
+					rng_below(rng, s->host.completion_ns / 2);
 		}
 	}
 }
