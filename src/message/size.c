@@ -317,6 +317,10 @@ void size_header(struct gw_qp *qp, const struct control_header *header)
 	struct size *s = &qp->size;
 	uint32_t size = least(header->size, s->ceiling);
 
+	/* The peer may have come up only now, and missed the first round. */
+	if (!s->heard && s->state == SIZE_PROBING)
+		start(qp, SIZE_PROBING);
+	s->heard = true;
 	if (header->epoch != s->applied)
 		return;
 	if (size > s->named)

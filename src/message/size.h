@@ -45,6 +45,8 @@ struct size {
 	uint8_t rounds;
 	/* Rounds of probes in a row of which nothing was answered. */
 	uint8_t backoff;
+	/* Something was heard from the peer. */
+	bool heard;
 	/* A small probe was answered since the last round. */
 	bool answered;
 	/* Times that the path was found to have shrunk; wraps. */

@@ -253,7 +253,7 @@ static void draw_lanes(struct rng *rng, struct scenario *s)
 	bool hard = path_loss(&s->shape) > 0.1;
 	double lost = 0;
 
-	if (s->host.lanes < 2 || !rng_chance(rng, 0.6))
+	if (s->host.lanes < 2 || !rng_chance(rng, 0.75))
 		return;
 	s->shape.uneven = true;
 	for (uint32_t i = 0; i < s->host.lanes; i++) {
