@@ -134,7 +134,7 @@ static void run_scene(void **state)
 		struct search search = scene->searches[i];
 
 		if (IS_SANITIZED)
-			search.depth -= search.depth / 3;
+			search.depth /= 2;
 		memset(run.pattern, 0, sizeof(run.pattern));
 		do {
 			uint64_t bound;
