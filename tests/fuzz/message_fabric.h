@@ -128,7 +128,7 @@ static int fake_qp_create(struct fabric *fabric, const struct fabric_qp_attr *at
 	assert(qp && !fake->qp && attr->slots <= FAKE_SLOTS);
 	qp->fake = fake;
 	qp->user = attr->user;
-	qp->rx.slots = attr->slots;
+	qp->slots = attr->slots;
 	qp->number = fake->qp_count++;
 	fake->qp = qp;
 	*out = qp;
@@ -166,7 +166,7 @@ static int fake_expose(struct fabric_qp *qp, uint32_t slot, uint32_t generation,
 	struct fake_window *window;
 
 	(void)mr;
-	assert(slot < qp->rx.slots);
+	assert(slot < qp->slots);
 	assert((uint8_t *)addr >= qp->fake->memory &&
 	       (uint8_t *)addr + length <= qp->fake->memory + FAKE_MEMORY);
 	assert(payload >= qp->fake->floor && payload <= qp->fake->payload && payload % 4 == 0);
@@ -187,7 +187,7 @@ static int fake_recut(struct fabric_qp *qp, uint32_t slot, uint32_t generation, 
 {
 	struct fake_window *window;
 
-	assert(slot < qp->rx.slots);
+	assert(slot < qp->slots);
 	window = &qp->windows[slot];
 	assert(window->state == WINDOW_OPENING || window->state == WINDOW_OPEN);
 	assert(payload == qp->fake->floor && payload < window->payload);
@@ -201,7 +201,7 @@ static int fake_recut(struct fabric_qp *qp, uint32_t slot, uint32_t generation, 
 
 static int fake_fence(struct fabric_qp *qp, uint32_t slot)
 {
-	assert(slot < qp->rx.slots && qp->windows[slot].state == WINDOW_OPEN);
+	assert(slot < qp->slots && qp->windows[slot].state == WINDOW_OPEN);
 	qp->windows[slot].state = WINDOW_CLOSING;
 	return 0;
 }
@@ -237,9 +237,9 @@ static int fake_write(struct fabric_qp *qp, unsigned lane, const struct fabric_t
 		       writes[i].data + writes[i].length <= fake->memory + FAKE_MEMORY);
 		assert(is_granted(fake, target, &writes[i]));
 	}
-	qp->tx.written += done;
+	qp->written += done;
 	if (fake->fabric.caps.copies)
-		qp->tx.flushed = qp->tx.written;
+		qp->flushed = qp->written;
 	return (int)done;
 }
 
@@ -250,7 +250,7 @@ static void check_grants(const struct fabric_qp *qp, const struct control_messag
 		struct control_grant_entry entry = control_grant_at(message, i);
 		const struct fake_window *window;
 
-		assert(entry.slot < qp->rx.slots);
+		assert(entry.slot < qp->slots);
 		window = &qp->windows[entry.slot];
 		if (!entry.rkey)
 			continue;
@@ -409,13 +409,13 @@ static void fake_change(struct fake *fake, uint32_t slot)
 
 	if (!fake->qp)
 		return;
-	window = &fake->qp->windows[slot % fake->qp->rx.slots];
+	window = &fake->qp->windows[slot % fake->qp->slots];
 	if (window->state != WINDOW_OPENING && window->state != WINDOW_CLOSING)
 		return;
 	event = fake_event(fake, window->state == WINDOW_OPENING ? FABRIC_EXPOSED : FABRIC_FENCED);
 	if (!event)
 		return;
-	event->slot = slot % fake->qp->rx.slots;
+	event->slot = slot % fake->qp->slots;
 	event->generation = window->generation;
 	event->exposed.va = (uintptr_t)window->addr;
 	event->exposed.rkey = window->rkey;
@@ -428,21 +428,20 @@ static void fake_flush(struct fake *fake, uint32_t count)
 	struct fabric_qp *qp = fake->qp;
 	struct fabric_event *event;
 
-	if (!qp || qp->tx.flushed == qp->tx.written || !count)
+	if (!qp || qp->flushed == qp->written || !count)
 		return;
 	event = fake_event(fake, FABRIC_SENT);
 	if (!event)
 		return;
-	event->count = count < qp->tx.written - qp->tx.flushed
-			       ? count
-			       : (uint32_t)(qp->tx.written - qp->tx.flushed);
-	qp->tx.flushed += event->count;
+	event->count =
+		count < qp->written - qp->flushed ? count : (uint32_t)(qp->written - qp->flushed);
+	qp->flushed += event->count;
 }
 
 /* Whether something may still land at this address. */
 static bool fake_may_land(const struct fake *fake, const void *addr)
 {
-	for (uint32_t i = 0; fake->qp && i < fake->qp->rx.slots; i++)
+	for (uint32_t i = 0; fake->qp && i < fake->qp->slots; i++)
 		if (fake->qp->windows[i].state != WINDOW_NONE && fake->qp->windows[i].addr == addr)
 			return true;
 	return false;

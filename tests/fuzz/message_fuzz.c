@@ -322,7 +322,7 @@ static void end(void)
 	assert(!pool_used(&f.ctx->qps) && !pool_used(&f.ctx->sends) && !pool_used(&f.ctx->recvs));
 	assert(!pool_used(&f.ctx->grants) && !pool_used(&f.ctx->puts) && !pool_used(&f.ctx->mrs));
 	assert(!arena_used(&f.ctx->arena) && !heap_count(&f.ctx->timers));
-	assert(list_empty(&f.ctx->senders) && list_empty(&f.ctx->talkers));
+	assert(list_empty(&f.ctx->senders) && list_empty(&f.ctx->runnable));
 	fake_close(&f.fake.fabric);
 }
 

@@ -141,7 +141,7 @@ static void send_over(struct request *request, int status)
 	assert(!request->ended && gw_send_test(request->send) == (status ? status : 1));
 	request->ended = true;
 	if (f.fake.qp && request->qp_number == f.fake.qp->number)
-		assert(f.fake.qp->tx.flushed >= request->send->mark);
+		assert(f.fake.qp->flushed >= request->send->mark);
 	inside();
 }
 
@@ -403,7 +403,7 @@ static void close_request(void)
 	} else if (request->recv) {
 		int error = gw_recv_close(request->recv);
 
-		assert(error == (request->recv_is_released(recv) ? 0 : -EBUSY));
+		assert(error == (recv_is_released(request->recv) ? 0 : -EBUSY));
 		if (!error)
 			request->recv = NULL;
 	}
