@@ -27,17 +27,16 @@ struct sent_record {
 	uint64_t at;
 };
 
-#define NO_LANE		     15u
-#define LOG_MIN		     256u
-#define LOG_MAX		     16384u
-#define REPORT_COST	     140 /* bytes on the wire, near enough */
-#define REPORT_BUDGET_MAX    (4 * REPORT_COST)
-#define REPORT_DELAY_MIN_NS  UINT64_C(100000)
-#define REPORT_DELAY_MAX_NS  UINT64_C(5000000)
-#define REPORT_DELAY_POOR_NS UINT64_C(50000000)
-#define PATIENCE_UNKNOWN_NS  UINT64_C(50000000)
-#define STALL_BACKOFF_MAX    6u
-#define STALLS_DOUBT	     4u
+#define NO_LANE		    15u
+#define LOG_MIN		    256u
+#define LOG_MAX		    16384u
+#define REPORT_COST	    140 /* bytes on the wire, near enough */
+#define REPORT_BUDGET_MAX   (4 * REPORT_COST)
+#define REPORT_DELAY_MIN_NS UINT64_C(100000)
+#define REPORT_DELAY_MAX_NS UINT64_C(5000000)
+#define PATIENCE_UNKNOWN_NS UINT64_C(50000000)
+#define STALL_BACKOFF_MAX   6u
+#define STALLS_DOUBT	    4u
 /* A third of a second, as QUIC assumes, and four deviations of half of that. */
 #define STALL_UNKNOWN_NS UINT64_C(1000000000)
 #define STALL_LIMIT_NS	 UINT64_C(1000000000)

@@ -18,6 +18,9 @@ struct sent_record; /* feedback.c */
 #define PROBE_BLOCK_SIZE 256u
 #define PROBE_BLOCK(id)	 ((id) & ~(PROBE_BLOCK_SIZE - 1))
 
+/* The longest time that a receiver waits before it reports what landed. */
+#define REPORT_DELAY_POOR_NS UINT64_C(50000000)
+
 /* What came back about what was sent, and what is to be told about what came. */
 struct feedback {
 	/* as sender */

@@ -37,8 +37,6 @@
 #define PEER_TEXT     80
 #define RAISE_NS      UINT64_C(10000000000)
 #define RAISE_SHIFT   6
-/* The longest time that a receiver waits before it reports what landed: see feedback.c. */
-#define REPORT_DELAY_NS UINT64_C(50000000)
 
 static uint32_t least(uint32_t a, uint32_t b)
 {
@@ -297,7 +295,7 @@ void size_sent(struct gw_qp *qp, uint32_t packets)
 		s->unheard_ns = qp->ctx->now;
 	s->unheard += packets;
 	if (s->unheard >= UNHEARD_LEAST && s->state != SIZE_DOUBTED && s->state != SIZE_CUTTING &&
-	    qp->ctx->now - s->unheard_ns > gw_qp_patience_ns(qp) + REPORT_DELAY_NS)
+	    qp->ctx->now - s->unheard_ns > gw_qp_patience_ns(qp) + REPORT_DELAY_POOR_NS)
 		start(qp, SIZE_DOUBTED);
 }
 
