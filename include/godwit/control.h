@@ -68,9 +68,14 @@ GW_API int gw_recv_timer(struct gw_recv *recv, uint64_t at);
 GW_API int gw_qp_timer(struct gw_qp *qp, uint64_t at);
 
 /* A request's own memory for a scheme: zeroed, GW_STATE_BYTES, aligned for anything, gone with the handle. */
-#define GW_STATE_BYTES 352
+#define GW_STATE_BYTES 384
 GW_API void *gw_send_state(struct gw_send *send);
 GW_API void *gw_recv_state(struct gw_recv *recv);
+
+/* Gives a request other handlers, from the next call on: a scheme hands a message over to another one. `arg` and the
+ * request's memory stay. -EINVAL, -ESTALE. */
+GW_API int gw_send_set_handler(struct gw_send *send, const struct gw_send_handler *handler);
+GW_API int gw_recv_set_handler(struct gw_recv *recv, const struct gw_recv_handler *handler);
 
 GW_API struct gw_qp *gw_send_qp(const struct gw_send *send);
 GW_API struct gw_qp *gw_recv_qp(const struct gw_recv *recv);

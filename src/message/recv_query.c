@@ -155,3 +155,13 @@ struct gw_qp *gw_recv_qp(const struct gw_recv *recv)
 {
 	return recv && recv_valid(recv) ? recv->qp : NULL;
 }
+
+int gw_recv_set_handler(struct gw_recv *recv, const struct gw_recv_handler *handler)
+{
+	if (!recv)
+		return -EINVAL;
+	if (!recv_valid(recv))
+		return -ESTALE;
+	recv->handler = handler;
+	return 0;
+}

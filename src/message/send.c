@@ -414,3 +414,13 @@ struct gw_qp *gw_send_qp(const struct gw_send *send)
 {
 	return send && send_valid(send) ? send->qp : NULL;
 }
+
+int gw_send_set_handler(struct gw_send *send, const struct gw_send_handler *handler)
+{
+	if (!send)
+		return -EINVAL;
+	if (!send_valid(send))
+		return -ESTALE;
+	send->handler = handler;
+	return 0;
+}

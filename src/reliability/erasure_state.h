@@ -175,4 +175,26 @@ void erasure_recv_timer(struct gw_recv *recv, void *arg, uint64_t now);
 void erasure_received(struct gw_recv *recv, void *arg, int status, uint64_t now);
 void erasure_recv_recut(struct gw_recv *recv, void *arg, uint64_t now);
 
+/* clang-format off */
+#define ERASURE_SEND_HANDLER { \
+	.granted = erasure_granted, \
+	.drained = erasure_drained, \
+	.nack = erasure_repeat, \
+	.control = erasure_repair, \
+	.timer = erasure_send_timer, \
+	.result = erasure_result, \
+	.done = erasure_sent, \
+	.recut = erasure_recut, \
+}
+/* `when_announced` is the scheme's own. */
+#define ERASURE_RECV_HANDLER(when_announced) { \
+	.announced = when_announced, \
+	.progress = erasure_look, \
+	.control = erasure_asked, \
+	.timer = erasure_recv_timer, \
+	.released = erasure_received, \
+	.recut = erasure_recv_recut, \
+}
+/* clang-format on */
+
 #endif

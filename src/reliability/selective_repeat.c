@@ -112,7 +112,7 @@ static int put_packets(struct gw_send *send, const struct gw_run *run)
 	return 0;
 }
 
-static void granted(struct gw_send *send, void *arg, uint64_t capacity, uint64_t now)
+void selective_repeat_granted(struct gw_send *send, void *arg, uint64_t capacity, uint64_t now)
 {
 	struct sending *s = gw_send_state(send);
 	uint32_t payload = 1;
@@ -134,7 +134,7 @@ static void granted(struct gw_send *send, void *arg, uint64_t capacity, uint64_t
 }
 
 /* The receiver names what is missing, in the new numbering. */
-static void recut(struct gw_send *send, void *arg, uint64_t now)
+void selective_repeat_send_recut(struct gw_send *send, void *arg, uint64_t now)
 {
 	struct sending *s = gw_send_state(send);
 
@@ -145,7 +145,7 @@ static void recut(struct gw_send *send, void *arg, uint64_t now)
 	wait_for_news(send, now);
 }
 
-static void drained(struct gw_send *send, void *arg, uint64_t now)
+void selective_repeat_drained(struct gw_send *send, void *arg, uint64_t now)
 {
 	struct sending *s = gw_send_state(send);
 
@@ -206,7 +206,8 @@ static void keep_spare(struct gw_send *send, const struct gw_nack *nack)
 		s->spare[s->spare_runs++] = nack->runs[i];
 }
 
-static void repeat(struct gw_send *send, void *arg, const struct gw_nack *nack, uint64_t now)
+void selective_repeat_nack(struct gw_send *send, void *arg, const struct gw_nack *nack,
+			   uint64_t now)
 {
 	struct sending *s = gw_send_state(send);
 	struct gw_estimate path;
@@ -261,7 +262,7 @@ static void put_spare(struct gw_send *send)
 }
 
 /* Everything was sent, and nothing was heard. Where the next message follows its packets prove as much, at first. */
-static void ask(struct gw_send *send, void *arg, uint64_t now)
+void selective_repeat_send_timer(struct gw_send *send, void *arg, uint64_t now)
 {
 	struct sending *s = gw_send_state(send);
 	uint8_t tail_probe[TAIL_PROBE_SIZE] = { TAIL_PROBE };
@@ -286,7 +287,8 @@ static void ask(struct gw_send *send, void *arg, uint64_t now)
 	wait_for_news(send, now);
 }
 
-static void result(struct gw_send *send, void *arg, const struct gw_result *outcome, uint64_t now)
+void selective_repeat_result(struct gw_send *send, void *arg, const struct gw_result *outcome,
+			     uint64_t now)
 {
 	(void)arg;
 	(void)now;
@@ -297,13 +299,13 @@ const struct gw_scheme gw_selective_repeat = {
 	.name = "selective-repeat",
 	.id = SCHEME_ID,
 	.send = {
-		.granted = granted,
-		.drained = drained,
-		.nack = repeat,
-		.timer = ask,
-		.result = result,
+		.granted = selective_repeat_granted,
+		.drained = selective_repeat_drained,
+		.nack = selective_repeat_nack,
+		.timer = selective_repeat_send_timer,
+		.result = selective_repeat_result,
 		.done = gw_transfer_sent,
-		.recut = recut,
+		.recut = selective_repeat_send_recut,
 	},
 	.recv = {
 		.announced = selective_repeat_look,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * selective_repeat_state.h: what both ends of Selective Repeat share: the two things that the sender says, and the
- * receiver's half of the table.
+ * handlers.
  *
  *	TAIL_PROBE  u8 1 | u32 round      everything was sent, and for a while nothing came; `round` is the last one that
  *	                                  was answered, 0 if none was
@@ -22,7 +22,17 @@
 #define ANSWER		2
 #define ANSWER_SIZE	13
 
-/* selective_repeat_recv.c, for the table */
+/* selective_repeat.c, for the tables of this scheme and of the automatic choice */
+void selective_repeat_granted(struct gw_send *send, void *arg, uint64_t capacity, uint64_t now);
+void selective_repeat_drained(struct gw_send *send, void *arg, uint64_t now);
+void selective_repeat_nack(struct gw_send *send, void *arg, const struct gw_nack *nack,
+			   uint64_t now);
+void selective_repeat_send_timer(struct gw_send *send, void *arg, uint64_t now);
+void selective_repeat_result(struct gw_send *send, void *arg, const struct gw_result *outcome,
+			     uint64_t now);
+void selective_repeat_send_recut(struct gw_send *send, void *arg, uint64_t now);
+
+/* selective_repeat_recv.c, likewise */
 void selective_repeat_look(struct gw_recv *recv, void *arg, uint64_t now);
 void selective_repeat_told(struct gw_recv *recv, void *arg, const void *data, size_t length,
 			   uint64_t now);
