@@ -323,6 +323,9 @@ static int show_progress(struct gw_context *ctx)
 
 		list_del(item);
 		shown++;
+		/* More may be granted as data lands. */
+		if (recv->qp && !recv->qp->size.peer_settled)
+			recv_place(recv->qp);
 		if (recv->handler && recv->handler->progress) {
 			ctx->shown = recv;
 			recv->handler->progress(recv, recv->arg, ctx->now);

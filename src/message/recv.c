@@ -106,25 +106,29 @@ static void grant_placed(struct gw_qp *qp)
 		advance_completed(qp);
 }
 
-/* Bytes of receives that the peer was granted and has not announced a message for. */
+/* Bytes of open receives that have not landed. */
 static uint64_t granted_ahead(struct gw_qp *qp)
 {
 	uint64_t bytes = 0;
 
-	for (uint32_t msn = qp->rx.announced; msn != qp->rx.placed; msn++) {
+	for (uint32_t msn = qp->rx.results_acked; msn != qp->rx.placed; msn++) {
 		const struct gw_recv *recv = recv_find(qp, msn);
+		uint64_t landed, length;
 
-		bytes += recv ? recv->capacity : 0;
+		if (!recv || recv_is_completed(recv))
+			continue;
+		landed = (uint64_t)recv->landed * recv->payload;
+		length = recv->is_announced ? recv->length : recv->capacity;
+		bytes += length > landed ? length - landed : 0;
 	}
 	return bytes;
 }
 
-/* While larger packets are being tried few receives are granted ahead, for their packets' size is fixed with the grant. A
- * sender that has just begun does not get further in a round trip. */
+/* While larger packets are being tried few bytes are granted ahead, for their packets' size is fixed with the grant. The
+ * search for a size ends by itself, so that nobody waits for ever who needs the next grant before the last one is filled. */
 static bool may_grant(struct gw_qp *qp)
 {
-	return qp->size.peer_settled || qp->rx.announced == qp->rx.placed ||
-	       granted_ahead(qp) < GRANTED_AHEAD;
+	return qp->size.peer_settled || granted_ahead(qp) < GRANTED_AHEAD;
 }
 
 static uint32_t choose_payload(const struct gw_qp *qp, const struct gw_recv *recv)
