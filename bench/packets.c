@@ -14,11 +14,13 @@
 #define PAYLOAD	       1024
 #define MESSAGE	       (256 * PAYLOAD)
 #define MESSAGES_AHEAD 4
+#define LIMIT_NS       UINT64_C(60000000000)
 
 static struct gw_qp *qps[2];
 static struct gw_mr *mrs[2];
 static uint8_t memory[2][MESSAGE];
 static unsigned posted[2], ended[2], messages;
+static uint64_t wake_ns;
 
 static void post(int end);
 
@@ -57,6 +59,20 @@ static void post(int end)
 	}
 }
 
+/* Hosts look at what came meanwhile, as one that polls does: packets come in batches. */
+static bool step(struct world *world)
+{
+	uint64_t at = world_next_ns(world);
+
+	if (!wake_ns)
+		return world_step(world, LIMIT_NS);
+	if (at > LIMIT_NS)
+		return false;
+	sim_run_until(world->sim, at + wake_ns);
+	world_settle(world);
+	return true;
+}
+
 int main(int argc, char **argv)
 {
 	struct sim_attr sim = { .seed = 1, .payload = PAYLOAD };
@@ -68,9 +84,10 @@ int main(int argc, char **argv)
 	struct gw_context_attr ctx = { 0 };
 	struct world world;
 
-	messages = argc == 2 ? (unsigned)strtoul(argv[1], NULL, 10) : 0;
-	if (!messages) {
-		fputs("usage: packets MESSAGES\n", stderr);
+	messages = argc > 1 ? (unsigned)strtoul(argv[1], NULL, 10) : 0;
+	wake_ns = argc > 2 ? strtoull(argv[2], NULL, 10) : 0;
+	if (!messages || argc > 3) {
+		fputs("usage: packets MESSAGES [WAKE_NS]\n", stderr);
 		return 2;
 	}
 	memset(memory[0], 0x5a, MESSAGE);
@@ -85,8 +102,7 @@ int main(int argc, char **argv)
 		post(end);
 		world_touch(&world, (uint32_t)end);
 	}
-	while ((ended[0] < messages || ended[1] < messages) &&
-	       world_step(&world, UINT64_C(60000000000)))
+	while ((ended[0] < messages || ended[1] < messages) && step(&world))
 		;
 	if (ended[1] < messages || memcmp(memory[0], memory[1], MESSAGE)) {
 		fputs("packets: not everything arrived\n", stderr);

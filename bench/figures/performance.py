@@ -63,14 +63,18 @@ def qps(kept):
 def instructions(kept):
     """By source file, with what is below two per cent of the whole put together."""
     result, files = kept["result"], {}
-    for name, cost in result["functions"].items():
-        files.setdefault("src/" + name.partition(":")[0], []).append((cost, name.partition(":")[2]))
-    large = {file: each for file, each in files.items() if sum(cost for cost, _ in each) >= 0.02 * result["total"]}
-    rows = [["instructions a packet", "in", "most of them in"]]
-    for file, each in sorted(large.items(), key=lambda item: -sum(cost for cost, _ in item[1])):
-        rows.append([f"{sum(cost for cost, _ in each):.0f}", f"`{file}`", ", ".join(f"`{name}`" for _, name in sorted(each)[:-4:-1])])
-    rest = result["total"] - sum(cost for each in large.values() for cost, _ in each)
-    rows += [[f"{rest:.0f}", f"{len(files) - len(large)} other files", ""], [f"{result['total']:.0f}", "in all", ""]]
+    for way in ("batches", "single"):
+        for name, cost in result[way]["functions"].items():
+            files.setdefault(name.partition(":")[0], {"batches": [], "single": []})[way].append((cost, name.partition(":")[2]))
+    sums = {file: {way: sum(cost for cost, _ in each) for way, each in ways.items()} for file, ways in files.items()}
+    large = [file for file in sums if any(sums[file][way] >= 0.02 * result[way]["total"] for way in sums[file])]
+    rows = [["in batches", "one by one", "in", "most of them in"]]
+    for file in sorted(large, key=lambda file: -sums[file]["batches"]):
+        most = sorted(files[file]["batches"] or files[file]["single"])[:-4:-1]
+        rows.append([f"{sums[file]['batches']:.0f}", f"{sums[file]['single']:.0f}", f"`src/{file}`", ", ".join(f"`{name}`" for _, name in most)])
+    rest = [result[way]["total"] - sum(sums[file][way] for file in large) for way in ("batches", "single")]
+    rows += [[*(f"{each:.0f}" for each in rest), f"{len(files) - len(large)} other files", ""],
+             [*(f"{result[way]['total']:.0f}" for way in ("batches", "single")), "in all", ""]]
     return table(rows)
 
 

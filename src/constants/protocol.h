@@ -28,6 +28,8 @@ static inline uint64_t second_copy_ns(uint64_t rtt_min_ns)
 
 /* Each wait in vain doubles the next one, at most this many times. */
 #define BACKOFF_LIMIT 6
+/* No wait grows beyond this or, where that is longer, beyond what one answer takes, in ns. */
+#define BACKOFF_LIMIT_NS UINT64_C(1000000000)
 
 /* A result waits for others that could share its datagram: 1 / RESULT_WAIT_SHARE of a round trip, at most this long. */
 #define RESULT_WAIT_SHARE  4

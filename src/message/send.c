@@ -353,7 +353,6 @@ void send_result(struct gw_send *send, const struct gw_result *result)
 	if (send_is_answered(send))
 		return;
 	send_set_phase(send, SEND_ANSWERED);
-	send->result_value = *result;
 	feedback_ended(qp, send);
 	/* The receiver takes no more: what waits is not worth sending. */
 	put_drop_all(send);

@@ -113,7 +113,6 @@ struct gw_send {
 	uint32_t imm;
 	uint32_t flags;
 	uint32_t geometry[2];
-	struct gw_result result_value;
 	/* Number of the scheme, as announced. */
 	uint8_t scheme;
 	/* enum send_phase, enum send_stage */

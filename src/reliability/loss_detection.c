@@ -7,8 +7,7 @@
 #include "constants/protocol.h"
 
 /* How many answers' time the first pass may hold up a clock. */
-#define FLOWS_LIMIT	 8
-#define BACKOFF_LIMIT_NS UINT64_C(1000000000)
+#define FLOWS_LIMIT 8
 /* Holes join the last stretch when that was named less than this part of an answer's time ago. */
 #define JOIN_PART 8
 

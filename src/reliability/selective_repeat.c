@@ -21,9 +21,8 @@
 
 #include "reliability/selective_repeat_state.h"
 
-#define SCHEME_ID	 1
-#define BACKOFF_LIMIT_NS UINT64_C(1000000000)
-#define ROUNDS_SEEN	 64
+#define SCHEME_ID   1
+#define ROUNDS_SEEN 64
 
 struct sending {
 	struct gw_transfer transfer;
