@@ -1,22 +1,27 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """What the hosts of lab_test.py do: one function a role, run as `lab_ranks.py ROLE DIRECTORY [ARGUMENT...]`.
 
-Host 0 sends to host 1. They agree on when to begin by a file in the directory, for any packet would be counted.
+Host 0 sends to host 1. They agree on when to begin and when everything was sent by files in the directory, for any packet
+would be counted. No role relies on being scheduled in time: the tests run beside others, on machines that are busy.
 """
 import json
 import mmap
 import os
+import select
 import socket
 import struct
+import subprocess
 import sys
 import time
 
 RANK = int(os.environ["RANK"])
 PORT = 7000
 PACKET = 200
+PROGRESS = struct.Struct("!II")
 AHEAD = 40  # and a batch: a small packet may take a page of the socket's buffer
-PATIENCE_S = 0.2  # by then what did not come was lost
-IDLE_S = 1.0
+POLL_S = 0.1
+QUIET_POLLS = 10  # without a packet, after everything was sent: no more will come
+LOST_POLLS = 2  # without a packet, after a send: what did not come was lost
 UDP_SEGMENT = 103
 IP_RECVTOS = 13
 
@@ -29,16 +34,33 @@ def udp(ipv6=False):
     return socket.socket(socket.AF_INET6 if ipv6 else socket.AF_INET, socket.SOCK_DGRAM)
 
 
-def say_ready(directory):
-    with open(os.path.join(directory, f"ready-{RANK}"), "w", encoding="ascii"):
+def say(directory, what):
+    with open(os.path.join(directory, f"{what}-{RANK}"), "w", encoding="ascii"):
         pass
 
 
+def was_said(directory, what, rank):
+    return os.path.exists(os.path.join(directory, f"{what}-{rank}"))
+
+
+def say_ready(directory):
+    say(directory, "ready")
+
+
 def await_ready(directory, rank=1):
-    path = os.path.join(directory, f"ready-{rank}")
     deadline = time.monotonic() + 20
-    while not os.path.exists(path) and time.monotonic() < deadline:
+    while not was_said(directory, "ready", rank) and time.monotonic() < deadline:
         time.sleep(0.01)
+
+
+def arrivals(sock, directory):
+    """Yields True when a packet can be read, False when none came for POLL_S; ends some time after everything was sent."""
+    quiet = 0
+    while quiet < QUIET_POLLS:
+        sent = was_said(directory, "sent", 0)
+        readable = bool(select.select([sock], [], [], POLL_S)[0])
+        quiet = quiet + 1 if sent and not readable else 0
+        yield readable
 
 
 def tell(value):
@@ -65,93 +87,105 @@ def echo(directory, family="4", count="40"):
 
 
 def open_progress(directory):
-    """The highest number that came: the sender stays near it, for what overflows a socket was not lost by the lab."""
+    """Two numbers that host 1 writes: the highest that came, and how often it found nothing to read. The sender stays near
+    the first, for what overflows a socket was not lost by the lab."""
     with open(os.path.join(directory, "progress"), "a+b") as file:
-        file.truncate(4)
-        return mmap.mmap(file.fileno(), 4)
+        file.truncate(PROGRESS.size)
+        return mmap.mmap(file.fileno(), PROGRESS.size)
+
+
+def stay_near(progress, number):
+    """Waits until packet `number` came, or until host 1 has read everything that is going to come. Returns whether it
+    was the second."""
+    polls = PROGRESS.unpack(progress[:])[1]
+    while True:
+        highest, now = PROGRESS.unpack(progress[:])
+        if highest >= number or now >= polls + LOST_POLLS:
+            return highest < number
+        time.sleep(0.0005)
 
 
 def numbered(directory, count, batch="1", family="4"):
     """Numbered packets, `batch` of them in one send; host 1 tells their numbers as they came."""
     count, batch, sock = int(count), int(batch), udp(family == "6")
+    progress = open_progress(directory)
     if RANK == 1:
-        sock.bind(("", PORT))
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 20)
-        progress = open_progress(directory)
+        sock.bind(("", PORT))
         say_ready(directory)
-        seen = []
-        try:
-            sock.settimeout(20)
-            while True:
+        seen, highest, polls = [], 0, 0
+        for readable in arrivals(sock, directory):
+            if readable:
                 data = sock.recv(2048)
                 seen.append(struct.unpack_from("!I", data)[0])
-                progress[:4] = struct.pack("!I", max(seen[-1], struct.unpack("!I", progress[:4])[0]))
+                highest = max(highest, seen[-1])
                 if len(data) != PACKET or data[4:] != bytes(PACKET - 4):
                     tell("damaged")
-                sock.settimeout(IDLE_S)
-        except TimeoutError:
-            tell(seen)
+            else:
+                polls += 1
+            progress[:] = PROGRESS.pack(highest, polls)
+        tell(seen)
         return
     await_ready(directory)
-    progress = open_progress(directory)
     if batch > 1:
         sock.setsockopt(socket.IPPROTO_UDP, UDP_SEGMENT, PACKET)
     floor = 0
     for first in range(0, count, batch):
         data = b"".join(struct.pack("!I", i) + bytes(PACKET - 4) for i in range(first, min(first + batch, count)))
         sock.sendto(data, (address(family == "6"), PORT))
-        patience = time.monotonic() + PATIENCE_S
-        while max(floor, struct.unpack("!I", progress[:4])[0]) + AHEAD < first:
-            if time.monotonic() > patience:
-                floor = first
-            time.sleep(0.0005)
+        if floor + AHEAD < first and stay_near(progress, first - AHEAD):
+            floor = first
+    say(directory, "sent")
 
 
 def ports(directory, flows, count):
-    """Packets from several source ports in turn; host 1 tells how many came from each, in the order of the sender's."""
+    """Packets from several source ports in turn; host 1 tells how many came from each, in the order of the sender's. The
+    first flow must lose none."""
     flows, count = int(flows), int(count)
+    progress = open_progress(directory)
     if RANK == 1:
         sock, seen = udp(), [0] * flows
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 20)
         sock.bind(("", PORT))
         say_ready(directory)
-        try:
-            sock.settimeout(20)
-            while True:
+        for readable in arrivals(sock, directory):
+            if readable:
                 seen[sock.recv(2048)[0]] += 1
-                sock.settimeout(IDLE_S)
-        except TimeoutError:
-            tell(seen)
+                progress[:] = PROGRESS.pack(seen[0] * flows, 0)
+        tell(seen)
         return
     await_ready(directory)
     socks = [udp() for _ in range(flows)]
-    for _ in range(count):
+    for turn in range(count):
         for number, sock in enumerate(socks):
             sock.sendto(bytes([number]) * PACKET, (address(False), PORT))
         time.sleep(0.001)
+        stay_near(progress, turn * flows - AHEAD)
+    say(directory, "sent")
 
 
 def marks(directory, count):
-    """Packets that understand marks, sent at once; host 1 tells how many were marked of how many."""
+    """Packets that understand marks, all in one send; host 0 tells how many microseconds that took, host 1 how many of
+    how many packets were marked."""
     sock = udp()
     if RANK == 1:
         sock.setsockopt(socket.IPPROTO_IP, IP_RECVTOS, 1)
         sock.bind(("", PORT))
         say_ready(directory)
         seen, marked = 0, 0
-        try:
-            sock.settimeout(20)
-            while True:
-                control = sock.recvmsg(2048, 64)[1]
+        for readable in arrivals(sock, directory):
+            if readable:
                 seen += 1
-                marked += control[0][2][0] & 3 == 3
-                sock.settimeout(IDLE_S)
-        except TimeoutError:
-            tell([marked, seen])
+                marked += sock.recvmsg(2048, 64)[1][0][2][0] & 3 == 3
+        tell([marked, seen])
         return
     await_ready(directory)
     sock.setsockopt(socket.IPPROTO_IP, socket.IP_TOS, 2)
-    for _ in range(int(count)):
-        sock.sendto(bytes(PACKET), (address(False), PORT))
+    sock.setsockopt(socket.IPPROTO_UDP, UDP_SEGMENT, PACKET)
+    start = time.perf_counter()
+    sock.sendto(bytes(PACKET * int(count)), (address(False), PORT))
+    tell((time.perf_counter() - start) * 1e6)
+    say(directory, "sent")
 
 
 def group(directory):
@@ -190,11 +224,24 @@ def stream(directory, size):
         sock.sendall((block * (size // len(block) + 1))[:size])
 
 
+def listens():
+    """Whether a process of this host listens for TCP connections."""
+    for table in ("/proc/self/net/tcp", "/proc/self/net/tcp6"):
+        with open(table, encoding="ascii") as lines:
+            if any(line.split()[3] == "0A" for line in lines):
+                return True
+    return False
+
+
 def transfer(directory, godwit, *options):
     """A file by godwit itself."""
     if RANK == 1:
-        os.execv(godwit, [godwit, "recv", os.path.join(directory, "target"), "--quiet", *options])
-    time.sleep(0.3)
+        with subprocess.Popen([godwit, "recv", os.path.join(directory, "target"), "--quiet", *options]) as receiver:
+            while not listens() and receiver.poll() is None:
+                time.sleep(0.01)
+            say_ready(directory)
+        sys.exit(receiver.returncode)
+    await_ready(directory)
     os.execv(godwit, [godwit, "send", os.path.join(directory, "source"), address(False), "--quiet", *options])
 
 

@@ -56,20 +56,19 @@ def link(report, host, direction):
     return {"dropped": {}}
 
 
-def median(told, rank=0):
-    """Of a host's sorted times; some absurd one when it told none."""
-    times = (told.get(rank) or [[1e9]])[0]
-    return times[len(times) // 2]
+def fastest(*options, family="4"):
+    """The shortest of 40 round trips in milliseconds: a busy machine makes them longer, but hardly all of them, and none
+    shorter. Some absurd one when none was told."""
+    return (run(options, "echo", family)[2].get(0) or [[1e9]])[0][0]
 
 
 def test_round_trip():
     for family in ("4", "6"):
-        # The machine may be busy: the median of a run counts, and the better of three runs.
-        best = min((median(run(["--rtt", "25ms"], "echo", family)[2]) for _ in range(3)), key=lambda ms: abs(ms - 25))
-        print(f"IPv{family}: median round trip {best:.3f} ms of 25")
+        best = fastest("--rtt", "25ms", family=family)
+        print(f"IPv{family}: shortest round trip {best:.3f} ms of 25")
         check(24.99 <= best <= 26.25, f"a round trip of 25 ms was {best:.3f} over IPv{family}")
-    times = run(["--rtt", "4ms", "--link", "1:down:delay=11ms"], "echo")[2]
-    check(13.99 <= median(times) <= 16, f"one link 10 ms longer: {median(times):.3f} ms")
+    best = fastest("--rtt", "4ms", "--link", "1:down:delay=11ms")
+    check(13.99 <= best <= 16, f"one link 10 ms longer: {best:.3f} ms")
 
 
 def arrived(*options, batch=1, family="4"):
@@ -110,13 +109,13 @@ def test_other_faults():
           f"{len(numbers)} packets came: {down}")
     check(down.get("reordered", 0) > PACKETS / 20 and numbers != sorted(numbers), f"reordered: {down}")
 
-    # 300 packets at once into a megabit: of a queue of 20 KB the part above 5 KB is marked.
-    _, report, told = run(["--link", "1:down:rate=4M,ecn=5K,queue=20K"], "marks", 300)
+    # 60 packets of 228 bytes at once: a queue of 10 KB has room for 44 of them, and those above 5 KB are marked.
+    _, report, told = run(["--link", "1:down:rate=800k,ecn=5K,queue=10K"], "marks", 60)
     marked, seen = (told.get(1) or [[0, 0]])[0]
     down = link(report, 1, "down")
-    check(0 < marked < seen < 300, f"{marked} of {seen} marked: {down}")
+    check(0 < marked < seen < 60, f"{marked} of {seen} marked: {down}")
     check((marked, seen) == (down.get("marked"), down.get("forwarded")), f"{marked} of {seen} marked: {down}")
-    check(seen + down["dropped"].get("queue", 0) == 300, f"{seen} came: {down}")
+    check(seen + down["dropped"].get("queue", 0) == 60, f"{seen} came: {down}")
 
 
 def test_paths():
@@ -135,24 +134,30 @@ def test_paths():
 
 
 def test_samples_and_waiting():
-    """At 8 Mbit/s the last of 100 packets of 228 bytes waits for 99 of them, 0.228 ms each."""
+    """At 800 kbit/s the last of 60 packets of 228 bytes waits for 59 of them, 2.28 ms each."""
+    total, rate_bps, sample_us = 60 * 228, 800e3, 5000
     with Directory() as directory:
         path = os.path.join(directory, "samples.csv")
-        _, report, _ = run(["--link", "1:down:rate=8M", "--samples", f"5ms:{path}"], "marks", 100)
+        _, report, told = run(["--link", f"1:down:rate={rate_bps:.0f}", "--samples", f"{sample_us}us:{path}"], "marks", 60)
         with open(path, encoding="ascii") as file:
             rows = list(csv.DictReader(file))
-    waited = link(report, 1, "down").get("waited", {})
-    check(18000 < waited.get("max_us", 0) <= 99 * 228, f"the last one waited: {waited}")
+    # They enter the link at one moment if the kernel hands them over in one piece, else no later than they were sent.
+    waited, sending_us = link(report, 1, "down").get("waited", {}), (told.get(0) or [0])[0]
+    longest_us = (total - 228) * 8e6 / rate_bps
+    check(longest_us - sending_us - 5000 <= waited.get("max_us", 0) <= longest_us,
+          f"the last one waited: {waited}, sent in {sending_us} us")
     check(link(report, 0, "up")["waited"]["max_us"] == 0, "nobody waits for a link without a rate")
     down = [row for row in rows if row["host"] == "1" and row["direction"] == "down"]
     check([float(row["seconds"]) for row in down[:3]] == [0, 0.005, 0.01], f"every 5 ms: {down[:3]}")
     check(len(rows) == 4 * len(down), f"each time every link: {len(rows)} rows, {len(down)} of them of one")
-    carried = [int(row["bytes"]) for row in down]
-    check(carried == sorted(carried) and carried[-1] == 100 * 228, f"what was carried only grows: {carried[-1]}")
-    busy = [row for row in down if 0 < int(row["bytes"]) < 100 * 228]
-    check(3 <= len(busy) <= 6, f"23 ms of sending are {len(busy)} samples")
-    check(all(int(row["bytes"]) + int(row["waiting_bytes"]) <= 100 * 228 + 1500 for row in busy), f"waiting: {busy}")
-    check(any(int(row["waiting_bytes"]) > 5000 for row in busy), f"much waited at first: {busy}")
+    carried, waiting = [int(row["bytes"]) for row in down], [int(row["waiting_bytes"]) for row in down]
+    check(carried == sorted(carried) and carried[-1] == total, f"what was carried only grows: {carried[-1]}")
+    check(any(0 < n < total for n in carried), f"137 ms of sending were seen: {carried}")
+    check(all(a + b <= total + 1500 for a, b in zip(carried, waiting)), f"carried {carried}, waiting {waiting}")
+    # What waits follows from the plan, not from the time at which the switch gets to run.
+    step = rate_bps / 8 * sample_us / 1e6
+    steady = sum(b > 0 and abs(a - b - step) <= 1 for a, b in zip(waiting, waiting[1:]))
+    check(20 <= steady <= 27, f"{step} bytes every 5 ms, {steady} times: {waiting}")
 
 
 def test_groups():
@@ -179,10 +184,11 @@ def transfer(options, size, *arguments):
 def test_transfers():
     report = transfer(["--rtt", "25ms", "--loss", "1%", "--rate", "1G", "--seed", 5], 5 << 20)
     check(link(report, 1, "down")["dropped"].get("loss", 0) > 10, f"some were lost: {report}")
-    report = transfer(["--rtt", "5ms", "--rate", "40M", "--at", "800ms:1:down", "--at", "1800ms:1:up"], 5 << 20)
+    report = transfer(["--rtt", "5ms", "--rate", "20M", "--at", "800ms:1:down", "--at", "2800ms:1:up"], 5 << 20)
     check(link(report, 1, "up")["dropped"].get("down", 0) + link(report, 1, "down")["dropped"].get("down", 0) > 0,
           f"an outage that nobody noticed: {report}")
-    check(report.get("seconds", 0) > 1.8, f"5 MiB at 40 Mbit/s and an outage took {report.get('seconds')} s")
+    # 5 MiB take 2.1 s at least, so that the outage comes before the end; it ends long after the hosts have started.
+    check(report.get("seconds", 0) > 2.8, f"5 MiB at 20 Mbit/s and an outage took {report.get('seconds')} s")
 
 
 def test_statuses_and_lines():
@@ -196,8 +202,8 @@ def test_statuses_and_lines():
     check(command.status == 137 and "[0] 10.200.0.1 29500 10.200.0.2" in command.stdout, f"killed: {command}")
     command = Command("lab", "--", "sh", "-c", "test $RANK = 0 && exit 4; sleep 1; echo done; exit 5").wait(20)
     check(command.status == 4 and command.stdout == "[1] done\n", f"the others go on: {command}")
-    command = Command("lab", "--kill-on-failure", "--", "sh", "-c", "test $RANK = 0 && exit 4; sleep 30").wait(20)
-    check(command.status == 4 and command.seconds < 5, f"--kill-on-failure: {command}")
+    command = Command("lab", "--kill-on-failure", "--", "sh", "-c", "test $RANK = 0 && exit 4; sleep 60").wait(50)
+    check(command.status == 4 and not command.timed_out, f"--kill-on-failure: {command}")
     command = Command("lab", "--", "/nonexistent/command").wait(20)
     check(command.status == 127 and "cannot run /nonexistent/command" in command.stderr, f"no such command: {command}")
 
@@ -237,14 +243,19 @@ def supervisor_of(pid):
         return [int(child) for child in children.read().split()]
 
 
+def interfaces():
+    """Interfaces of this namespace that may be a lab's; other tests may make their own meanwhile."""
+    with open("/proc/net/dev", encoding="ascii") as lines:
+        return [line.split(":")[0].strip() for line in lines if line.strip().startswith("lab")]
+
+
 # A child that left its parent, its session and its signals behind must go too.
 STUBBORN = "readlink /proc/self/ns/net > $0/$RANK.new; mv $0/$RANK.new $0/$RANK; trap '' HUP INT TERM; " \
            "setsid sleep 300 & sleep 300"
 
 
 def test_nothing_stays():
-    with open("/proc/net/dev", encoding="ascii") as interfaces:
-        before = len(interfaces.readlines())
+    before = interfaces()
     for name, blow in (("SIGTERM", lambda lab: lab.signal(signal.SIGTERM)),
                        ("SIGINT", lambda lab: lab.signal(signal.SIGINT)),
                        ("SIGKILL", lambda lab: lab.signal(signal.SIGKILL)),
@@ -253,19 +264,19 @@ def test_nothing_stays():
             os.chmod(directory, 0o777)
             lab = Command("lab", "--", "sh", "-c", STUBBORN, directory)
             files = [os.path.join(directory, str(i)) for i in range(2)]
-            check(wait_until(lambda: all(map(os.path.exists, files))), f"{name}: the hosts started")
+            check(wait_until(lambda: all(map(os.path.exists, files)), 30), f"{name}: the hosts started")
             networks = [open(path, encoding="ascii").read().strip() for path in files]
-            check(wait_until(lambda: all(len(processes_in(network)) >= 2 for network in networks)), f"{name}: all run")
+            check(wait_until(lambda: all(len(processes_in(network)) >= 2 for network in networks), 30),
+                  f"{name}: all run")
             blow(lab)
-            lab.wait(10)
+            lab.wait(30)
             check(not lab.timed_out, f"{name}: it ended: {lab}")
-            check(wait_until(lambda: not any(processes_in(network) for network in networks), 5),
+            check(wait_until(lambda: not any(processes_in(network) for network in networks), 30),
                   f"{name}: left behind {[processes_in(network) for network in networks]}")
             expected = {"SIGTERM": 143, "SIGINT": 130, "SIGKILL": -9}.get(name, 1)
             check(lab.status == expected, f"{name}: {lab}")
             kill(lab)
-    with open("/proc/net/dev", encoding="ascii") as interfaces:
-        check(len(interfaces.readlines()) == before, "an interface stayed")
+    check(interfaces() == before, f"an interface stayed: {interfaces()}, {before} before")
 
 
 def test_capture():
