@@ -105,8 +105,8 @@ static bool take_grant(struct gw_qp *qp, const struct control_message *message)
 		if (!list_empty(&qp->tx.waiting) || (qp->handler && qp->handler->granted))
 			qp_schedule(qp); /* qp_run() will match it */
 	}
-	if (qp->state == QP_CONNECTED && qp->size.state == SIZE_CUTTING && !resize_waits(qp))
-		size_cut_done(qp);
+	if (qp->state == QP_CONNECTED)
+		size_cut_check(qp);
 	return true;
 }
 

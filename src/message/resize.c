@@ -57,7 +57,7 @@ static void forget_grants(struct gw_qp *qp)
 	qp->tx.grants_seen = first;
 }
 
-bool resize_hold(struct gw_qp *qp)
+void resize_hold(struct gw_qp *qp)
 {
 	for (uint32_t i = 0; qp->tx.sends && i <= qp->tx.mask; i++) {
 		struct gw_send *send =
@@ -67,7 +67,6 @@ bool resize_hold(struct gw_qp *qp)
 			hold(send);
 	}
 	forget_grants(qp);
-	return resize_waits(qp);
 }
 
 static struct gw_send *first_held(struct gw_qp *qp)

@@ -16,7 +16,8 @@
  *	DOUBTED   -> SETTLED    something landed, or a large probe arrived
  *	DOUBTED   -> CUTTING    CUT_ROUNDS rounds brought small answers only: the path has shrunk. At the floor there is
  *	                        nothing smaller: after LOST_ROUNDS the queue pair ends with -EMSGSIZE
- *	CUTTING   -> PROBING    every open message has a grant at the floor: later ones may be larger
+ *	CUTTING   -> PROBING    the peer follows the new epoch, and every open message has a grant at the floor: later
+ *	                        ones may be larger
  *
  * A cut: the sender raises its epoch and asks for grants at the floor until it has them. The receiver gives each open
  * receive with larger packets a new key, so that nothing of the old size lands, and translates its bitmap: what landed
@@ -218,13 +219,13 @@ static void cut(struct gw_qp *qp)
 		s->proven, peer, s->floor);
 	count(qp->ctx, COUNT_PAYLOAD_CUTS);
 	s->epoch++;
+	s->cut_known = false;
 	s->proven = s->floor;
 	for (unsigned i = 0; i < FABRIC_LANES_MAX; i++)
 		s->lane_proven[i] = s->floor;
 	feedback_stalled(qp);
 	start(qp, SIZE_CUTTING);
-	if (!resize_hold(qp))
-		size_cut_done(qp);
+	resize_hold(qp);
 }
 
 /* A search goes on when nothing is asked of the queue pair, as long as the peer answers; all else waits until then. */
@@ -252,10 +253,8 @@ void size_timer(struct gw_qp *qp)
 		s->backoff++;
 	}
 	s->answered = false;
-	if (s->state == SIZE_CUTTING && !resize_waits(qp)) {
-		size_cut_done(qp);
+	if (size_cut_check(qp))
 		return;
-	}
 	if (s->state == SIZE_PROBING && s->rounds >= PROBE_ROUNDS) {
 		retire_small_lanes(qp);
 		update(qp);
@@ -319,6 +318,9 @@ void size_header(struct gw_qp *qp, const struct control_header *header)
 	if (!s->heard && s->state == SIZE_PROBING)
 		start(qp, SIZE_PROBING);
 	s->heard = true;
+	if (header->epoch_applied == s->epoch)
+		s->cut_known = true;
+	size_cut_check(qp);
 	if (header->epoch != s->applied)
 		return;
 	if (size > s->named)
@@ -377,8 +379,12 @@ bool size_message(struct gw_qp *qp, const struct control_header *header,
 	return false;
 }
 
-void size_cut_done(struct gw_qp *qp)
+bool size_cut_check(struct gw_qp *qp)
 {
-	if (qp->size.state == SIZE_CUTTING)
-		start(qp, SIZE_PROBING);
+	struct size *s = &qp->size;
+
+	if (s->state != SIZE_CUTTING || !s->cut_known || resize_waits(qp))
+		return false;
+	start(qp, SIZE_PROBING);
+	return true;
 }

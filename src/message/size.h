@@ -51,6 +51,8 @@ struct size {
 	bool answered;
 	/* Times that the path was found to have shrunk; wraps. */
 	uint8_t epoch;
+	/* The peer's grants follow the latest epoch. */
+	bool cut_known;
 	/* Searches that ended below the ceiling, in a row. */
 	uint8_t searches;
 	/* Payload of the largest packets known to arrive on every lane in use, bytes. */
@@ -94,8 +96,8 @@ void size_header(struct gw_qp *qp, const struct control_header *header);
 /* Takes in a SIZE message. False when no honest peer sends it. */
 bool size_message(struct gw_qp *qp, const struct control_header *header,
 		  const struct control_size *size);
-/* The last send that waited for a smaller grant has it. */
-void size_cut_done(struct gw_qp *qp);
+/* Ends a cut if the peer follows it and no send waits for a smaller grant. True: it ended. */
+bool size_cut_check(struct gw_qp *qp);
 /* The payloads to probe on a lane in this round, largest first; returns how many. */
 unsigned size_probes(const struct gw_qp *qp, uint32_t lane, uint32_t payloads[FABRIC_RUNGS + 1]);
 /* Whether a lane carries data. */

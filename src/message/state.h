@@ -314,8 +314,8 @@ void control_set_repeat(struct gw_qp *qp);
 void control_send_close(struct gw_qp *qp);
 
 /* resize.c */
-/* Holds back what is in packets larger than the floor. Returns whether anything waits for a smaller grant now. */
-bool resize_hold(struct gw_qp *qp);
+/* Holds back what is in packets larger than the floor. */
+void resize_hold(struct gw_qp *qp);
 bool resize_waits(struct gw_qp *qp);
 /* Returns the number of the first message that waits. */
 uint32_t resize_first(struct gw_qp *qp);

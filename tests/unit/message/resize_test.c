@@ -460,9 +460,43 @@ static void one_shot_leaves_nothing_out(void **state)
 	duo_close(&duo);
 }
 
+/* The message that was caught is given up before the peer has heard of the cut. The peer has to hear of it all the same: it
+ * would go on granting large packets, and what it says of sizes would be of another epoch for ever. */
+static void a_cut_that_nobody_waits_for(void **state)
+{
+	struct duo_attr attr = path();
+	struct gw_send *stream;
+	struct gw_recv *recv;
+	struct duo duo;
+
+	(void)state;
+	open_tapped(&duo, &attr);
+	recv = duo_recv(&duo, LENGTH);
+	stream = duo_stream(&duo, LENGTH);
+	duo_run(&duo, 50 * MS);
+	duo_put(&duo, stream, 70);
+	sim_path_payload(duo.world.sim, SHRUNK);
+	tap.types[0] = 1u << CONTROL_SIZE;
+	duo_until(&duo, LIMIT, duo.qp[0]->size.state == SIZE_DOUBTED);
+	tap.types[0] = 0;
+	duo_until(&duo, LIMIT, duo.qp[0]->size.state == SIZE_CUTTING);
+	tap.types[0] = 1u << CONTROL_SIZE;
+	gw_stream_abort(stream);
+	gw_send_close(stream);
+	gw_recv_complete(recv);
+	world_touch(&duo.world, 0);
+	world_touch(&duo.world, 1);
+	duo_run(&duo, S);
+	tap.types[0] = 0;
+	carry(&duo, LENGTH);
+	assert_int_equal(duo.qp[1]->size.applied, duo.qp[0]->size.epoch);
+	duo_close(&duo);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_cut_that_nobody_waits_for),
 		cmocka_unit_test(old_control_is_ignored),
 		cmocka_unit_test(sizes_that_cannot_be),
 		cmocka_unit_test(opens_after_the_cut),
