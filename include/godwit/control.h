@@ -16,8 +16,10 @@ extern "C" {
 
 /* An acknowledgement: cumulative up to `below` except for the runs. */
 struct gw_nack {
-	uint32_t round; /* the receiver's own numbering */
-	uint32_t below; /* packets below this and in no run have landed */
+	/* Number of the request, in the receiver's own numbering. */
+	uint32_t round;
+	/* Packets below this and in no run have landed. */
+	uint32_t below;
 	const struct gw_run *runs;
 	uint32_t count;
 	uint32_t reserved;
@@ -85,19 +87,32 @@ GW_API uint64_t gw_qp_now_ns(const struct gw_qp *qp);
 
 /* What is known of the path to the peer. */
 struct gw_estimate {
-	uint64_t rtt_ns;     /* smoothed; 0 until measured */
-	uint64_t rtt_var_ns; /* mean deviation */
+	/* Round-trip time, smoothed, in ns; 0 until measured. */
+	uint64_t rtt_ns;
+	/* Mean deviation of the round-trip time, in ns. */
+	uint64_t rtt_var_ns;
+	/* Shortest round-trip time, in ns. */
 	uint64_t rtt_min_ns;
-	double loss;		/* of packets sent, smoothed over some hundreds */
-	uint32_t window;	/* packets the receiver can buffer */
-	uint32_t in_flight;	/* packets sent and not yet accounted for */
-	uint64_t sent;		/* data packets handed to the fabric */
-	uint64_t retransmitted; /* of which again */
-	uint32_t marked;	/* of which the peer saw marked as having met congestion; wraps */
-	uint32_t cnps;		/* congestion notifications from the peer; wraps */
-	double loss_mean;	/* of packets sent, over some dozens of losses: for what is rare */
-	double burst; /* packets lost in a row, on average; 1: losses are independent, or unknown */
-	uint64_t rate_bps; /* at which data landed while it flowed; 0 until measured */
+	/* Share of packets lost, smoothed over some hundreds. */
+	double loss;
+	/* Packets the receiver can buffer. */
+	uint32_t window;
+	/* Packets sent and not yet accounted for. */
+	uint32_t in_flight;
+	/* Data packets handed to the fabric. */
+	uint64_t sent;
+	/* Of those, the ones sent before. */
+	uint64_t retransmitted;
+	/* Data packets that the peer saw marked as having met congestion; wraps. */
+	uint32_t marked;
+	/* Congestion notifications from the peer; wraps. */
+	uint32_t cnps;
+	/* Share of packets lost, over some dozens of losses: for what is rare. */
+	double loss_mean;
+	/* Packets lost in a row, on average; 1: losses are independent, or unknown. */
+	double burst;
+	/* Rate at which data landed while it flowed, in bit/s; 0 until measured. */
+	uint64_t rate_bps;
 	/* Bytes of data in a full packet: of the latest message that this end was granted, and of the next that it grants. */
 	uint32_t payload_send;
 	uint32_t payload_recv;
@@ -112,12 +127,18 @@ GW_API int gw_qp_estimate(const struct gw_qp *qp, struct gw_estimate *out);
 
 /* What is known of one of several lanes to the peer. */
 struct gw_lane {
-	uint32_t sent;	  /* packets; these three wrap */
-	uint32_t landed;  /* of which, as the peer last said */
-	uint32_t marked;  /* and how many of them as having met congestion */
-	uint32_t retired; /* 1: it lost too much, and is out of use but for a try now and then */
-	uint64_t rtt_ns;  /* smoothed; 0 until measured */
-	double loss;	  /* of some hundreds of packets */
+	/* Packets sent; this and the next two wrap. */
+	uint32_t sent;
+	/* Packets landed, as the peer last reported. */
+	uint32_t landed;
+	/* Landed packets that were marked as having met congestion. */
+	uint32_t marked;
+	/* 1: the lane lost too much, and is out of use but for a try now and then. */
+	uint32_t retired;
+	/* Round-trip time, smoothed, in ns; 0 until measured. */
+	uint64_t rtt_ns;
+	/* Share of packets lost, of some hundreds. */
+	double loss;
 	uint64_t reserved[2];
 };
 /* -ERANGE past the last one; there are none where there is one way only. */
@@ -126,14 +147,17 @@ GW_API int gw_qp_lane(const struct gw_qp *qp, uint32_t index, struct gw_lane *ou
 /* What became known of this end's packets since the last such report. */
 struct gw_path_report {
 	uint64_t delivered_packets;
-	uint64_t
-		lost_packets; /* sent before one that landed, and not landed; one out of order is taken back later */
-	uint64_t marked_packets; /* of those delivered, by a queue on the way */
-	uint64_t
-		rtt_ns; /* of the latest that landed, without the time it waited to be told; 0: none */
+	/* Packets sent before one that landed, and not landed; one that was only late is taken back. */
+	uint64_t lost_packets;
+	/* Delivered packets that a queue on the way marked. */
+	uint64_t marked_packets;
+	/* Round-trip time of the latest packet that landed, without the receiver's delay, in ns; 0: none. */
+	uint64_t rtt_ns;
 	uint64_t in_flight_packets;
-	uint32_t payload; /* bytes of data in a full packet */
-	uint32_t idle;	  /* 1: for some of the time there was nothing to send */
+	/* Bytes of data in a full packet. */
+	uint32_t payload;
+	/* 1: for some of the time there was nothing to send. */
+	uint32_t idle;
 	uint64_t reserved[2];
 };
 

@@ -35,9 +35,12 @@ GW_API const char *gw_version(void);
 /* Faults made on purpose at the edge of the fabric, on what this context sends. The same seed and the same traffic
  * give the same faults. */
 struct gw_faults {
-	double drop;	  /* probability that a packet is lost */
-	double duplicate; /* that it is sent twice */
-	double reorder;	  /* that it is held back behind the next few */
+	/* Probability that a packet is lost. */
+	double drop;
+	/* Probability that it is sent twice. */
+	double duplicate;
+	/* Probability that it is held back behind the next few. */
+	double reorder;
 	uint64_t seed;
 };
 
@@ -52,15 +55,20 @@ struct gw_context_attr {
 	 * (bits a second, with K, M or G) holds datagrams to less than the port's rate. Faults cannot be asked for.
 	 * "auto": verbs where a device is ready, else user space; the log says which and why. */
 	const char *fabric;
-	uint32_t max_qps;   /* queue pairs open at once; default 16384 */
-	uint32_t max_sends; /* sends open at once over all queue pairs; default 4096 */
-	uint32_t max_recvs; /* receives likewise; default 4096 */
+	/* Queue pairs open at once; default 16384. */
+	uint32_t max_qps;
+	/* Sends open at once over all queue pairs; default 4096. */
+	uint32_t max_sends;
+	/* Receives open at once over all queue pairs; default 4096. */
+	uint32_t max_recvs;
 	uint32_t flags;
-	uint64_t
-		bitmap_bytes; /* memory for bitmaps and send logs; default 16 MiB, touched as used */
+	/* Memory for bitmaps and send logs, in bytes; default 16 MiB, touched as used. */
+	uint64_t bitmap_bytes;
 	const struct gw_faults *faults;
-	uint32_t lanes; /* source ports that data to one peer is spread over, up to 8; default 1 */
-	uint8_t traffic_class; /* of packets sent: DSCP in the high six bits, the low two are ECN's and must be 0 */
+	/* Source ports that data to one peer is spread over, up to 8; default 1. */
+	uint32_t lanes;
+	/* Traffic class of packets sent: DSCP in the high six bits; the low two are ECN's and must be 0. */
+	uint8_t traffic_class;
 	uint8_t reserved8[3];
 	uint64_t reserved[7];
 };

@@ -43,19 +43,21 @@ struct gw_qp_handler {
 struct gw_qp_attr {
 	/* Bytes in a packet at the most, a multiple of 4; default: the largest the path carries. */
 	uint32_t payload;
-	uint32_t
-		chunk_packets; /* packets a bit of the chunk bitmap stands for: 1 to 64, a power of two; default 16 */
-	uint32_t slots; /* receives granted at once: a power of two up to 2^slot_bits; default 64 */
-	uint8_t slot_bits; /* how the immediate is split; 10 + 18 + 4 unless all three are given, sum 32 */
+	/* Packets that one bit of the chunk bitmap stands for: 1 to 64, a power of two; default 16. */
+	uint32_t chunk_packets;
+	/* Receives granted at once: a power of two up to 2^slot_bits; default 64. */
+	uint32_t slots;
+	/* Split of the immediate, in bits: 10 + 18 + 4 unless all three are given, with the sum 32. */
+	uint8_t slot_bits;
 	uint8_t packet_bits;
 	uint8_t user_bits;
 	uint8_t reserved8;
 	/* Every packet size divides this number of bytes; 0: any size will do. */
 	uint32_t payload_divides;
-	uint64_t
-		peer_timeout_ns; /* silence after which the peer is given up, while anything is open; default 10 s */
-	uint64_t
-		packet_lifetime_ns; /* how long a slot rests before reuse; default: what the fabric needs */
+	/* Silence after which the peer is given up while anything is open, in ns; default 10 s. */
+	uint64_t peer_timeout_ns;
+	/* Time for which a slot rests before reuse, in ns; default: what the fabric needs. */
+	uint64_t packet_lifetime_ns;
 	const struct gw_qp_handler *handler;
 	void *arg;
 	/* The first receive takes at least so much, and is posted with the connect, before any progress is made: then the
@@ -96,8 +98,8 @@ GW_API int gw_qp_peer(const struct gw_qp *qp, char *text, size_t size);
 
 /* What became of a message at the receiver. */
 struct gw_result {
-	uint32_t
-		missing; /* packets that had not arrived when it completed; 0: whole. GW_MISSING_UNKNOWN: never announced */
+	/* Packets that had not arrived when it completed; 0: whole. GW_MISSING_UNKNOWN: never announced. */
+	uint32_t missing;
 	uint32_t reserved;
 };
 #define GW_MISSING_UNKNOWN UINT32_MAX
@@ -130,12 +132,15 @@ struct gw_send_handler {
 #define GW_SEND_FILL 2u
 
 struct gw_send_attr {
-	const void *addr; /* one-shot sends only; streams name memory in each put */
-	uint64_t length;  /* of the whole message; at most 2^packet_bits of the smallest packets */
+	/* Memory of a one-shot send; streams name memory in each put. */
+	const void *addr;
+	/* Bytes of the whole message; at most 2^packet_bits of the smallest packets. */
+	uint64_t length;
 	struct gw_mr *mr;
 	uint32_t flags;
 	uint32_t imm;
-	uint8_t scheme; /* told to the receiver in the announcement, with the geometry */
+	/* Number of the scheme, told to the receiver in the announcement with the geometry. */
+	uint8_t scheme;
 	uint8_t reserved8[3];
 	uint32_t reserved32;
 	uint32_t geometry[2];
@@ -196,7 +201,8 @@ GW_API int gw_send_close(struct gw_send *send);
 /* The peer's buffer that the next send posted will get. */
 struct gw_grant {
 	uint64_t capacity;
-	uint32_t tag; /* as the receiver chose it */
+	/* Number that the receiver chose. */
+	uint32_t tag;
 	uint32_t reserved;
 };
 
@@ -230,7 +236,8 @@ struct gw_recv_attr {
 	struct gw_mr *mr;
 	const struct gw_recv_handler *handler;
 	void *arg;
-	uint32_t tag; /* told to the sender with the grant; the library gives it no meaning */
+	/* Number told to the sender with the grant; the library gives it no meaning. */
+	uint32_t tag;
 	uint32_t flags;
 	uint64_t reserved[3];
 };
@@ -254,10 +261,14 @@ GW_API int gw_recv_post(struct gw_qp *qp, const struct gw_recv_attr *attr, struc
 
 struct gw_recv_status {
 	uint32_t flags;
-	uint32_t packets; /* of the announced length; 0 until announced */
-	uint64_t length;  /* announced */
-	uint32_t landed;  /* different packets that have landed */
-	uint32_t highest; /* one past the highest of them */
+	/* Packets of the announced length; 0 until announced. */
+	uint32_t packets;
+	/* Announced length, in bytes. */
+	uint64_t length;
+	/* Different packets that have landed. */
+	uint32_t landed;
+	/* One past the highest of them. */
+	uint32_t highest;
 	uint8_t scheme;
 	uint8_t reserved8[3];
 	uint32_t geometry[2];

@@ -21,25 +21,32 @@ struct gw_scheme;
 
 /* What a transfer came to. */
 struct gw_transfer_result {
-	int status;	  /* 0, or why it failed */
-	uint32_t missing; /* packets that did not arrive, when that is known */
-	uint64_t length;  /* of the message */
+	/* 0, or why it failed. */
+	int status;
+	/* Packets that did not arrive, when that is known. */
+	uint32_t missing;
+	/* Bytes of the message. */
+	uint64_t length;
 };
 
 typedef void gw_transfer_fn(void *arg, const struct gw_transfer_result *result, uint64_t now);
 
 struct gw_transfer_attr {
-	void *addr; /* not written to when sending */
+	/* Memory of the message; not written to when sending. */
+	void *addr;
 	uint64_t length;
 	struct gw_mr *mr;
-	uint32_t flags; /* GW_SEND_IMM */
+	/* GW_SEND_IMM or 0. */
+	uint32_t flags;
 	uint32_t imm;
-	gw_transfer_fn *done; /* called once, when the memory is the caller's again */
+	/* Called once, when the memory is the caller's again. */
+	gw_transfer_fn *done;
 	void *arg;
-	uint32_t tag; /* of a receive, as in struct gw_recv_attr */
+	/* Tag of a receive, as in struct gw_recv_attr. */
+	uint32_t tag;
 	uint32_t reserved32;
-	const void
-		*options; /* the scheme's own, read before the call returns; null: its defaults */
+	/* The scheme's own options, read before the call returns; null: its defaults. */
+	const void *options;
 	uint64_t reserved[3];
 };
 
@@ -53,14 +60,16 @@ struct gw_transfer {
 	void *arg;
 	struct gw_transfer_result result;
 	int finished;
-	uint32_t tag; /* of a receive */
+	/* Tag of a receive. */
+	uint32_t tag;
 	/* For `begin`. Afterwards it points at something only where the scheme has its callers keep it. */
 	const void *options;
 };
 
 struct gw_scheme {
 	const char *name;
-	uint8_t id; /* on the wire; 1 to 127 are the library's, 128 to 255 a user's */
+	/* Number on the wire; 1 to 127 are the library's, 128 to 255 a user's. */
+	uint8_t id;
 	/* Called before there is a request, at either end: whether the options make sense (0 or -errno), and the
 	 * geometry that a sender announces. A scheme without it takes no options. */
 	int (*prepare)(struct gw_qp *qp, const struct gw_transfer_attr *attr, uint32_t geometry[2]);

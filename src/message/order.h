@@ -18,34 +18,53 @@ struct gw_send;
 /* How far the first pass of the peer's packets has come on one lane; order.c. Positions count packets, with the message in
  * the high 32 bits. */
 struct lane_order {
-	uint64_t front;	 /* one past the furthest that landed */
-	uint64_t recent; /* the same a while ago */
-	uint64_t old;	 /* and a while before that */
+	/* Position after the furthest packet that landed. */
+	uint64_t front;
+	/* The same an eighth of a round trip or more ago. */
+	uint64_t recent;
+	/* The same one such step earlier. */
+	uint64_t old;
 };
 
 /* Only where the peer has several lanes. */
 struct order_lanes {
 	uint32_t count;
-	uint32_t alive; /* a bit a lane that proves something */
+	/* One bit for each lane that proves something. */
+	uint32_t alive;
+	/* Time of the last arrival on any lane, in ns. */
 	uint64_t landed_ns;
-	uint64_t resumed_ns; /* when packets came again after a pause */
-	uint64_t grace_ns;   /* that lanes were seen to need before they are called silent */
+	/* Time at which packets came again after a pause, in ns. */
+	uint64_t resumed_ns;
+	/* Silence that a living lane was seen to keep, and a quarter, in ns. */
+	uint64_t grace_ns;
+	/* Time of the last arrival on each lane, in ns. */
 	uint64_t heard_ns[FABRIC_LANES_MAX];
-	uint32_t heard_at[FABRIC_LANES_MAX]; /* packets landed until then, on all */
-	uint32_t landed[FABRIC_LANES_MAX];   /* as reported; repeats included */
+	/* Packets landed on all lanes until then. */
+	uint32_t heard_at[FABRIC_LANES_MAX];
+	/* Packets landed on each lane, repeats included, as reported. */
+	uint32_t landed[FABRIC_LANES_MAX];
+	/* Of those, packets marked as having met congestion. */
 	uint32_t ce[FABRIC_LANES_MAX];
 	struct lane_order lane[FABRIC_LANES_MAX];
 };
 
 struct order {
-	struct lane_order one; /* where there is one lane */
+	/* The only lane, where there is one. */
+	struct lane_order one;
+	/* Null where there is one lane. */
 	struct order_lanes *lanes;
+	/* Time of the last step of `recent` and `old`, in ns. */
 	uint64_t turned_ns;
-	struct list watchers; /* receives that wait for the first pass to get somewhere */
-	uint64_t watch;	      /* the nearest of those places */
-	uint32_t looked_at;   /* packets landed when slack was last looked at */
+	/* Receives that wait for the first pass to get somewhere. */
+	struct list watchers;
+	/* The nearest position that one of them waits for. */
+	uint64_t watch;
+	/* Packets landed when `slack` was last reconsidered. */
+	uint32_t looked_at;
+	/* Packets by which a packet may be overtaken before it counts as lost. */
 	uint16_t slack;
-	uint16_t seen; /* the farthest a packet was overtaken since */
+	/* Largest number of packets that overtook one since then. */
+	uint16_t seen;
 };
 
 /* order.c */

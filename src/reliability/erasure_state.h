@@ -37,41 +37,62 @@
 #define ERASURE_ROWS_LIMIT 254u /* a byte counts them, and says one more */
 
 struct erasure_sending {
-	struct gw_send *data; /* null: no transfer */
+	/* The data's request; null: no transfer. */
+	struct gw_send *data;
 	struct gw_send *parity;
-	uint32_t stripe; /* the next to be encoded */
-	uint32_t round;	 /* the last one answered */
-	uint32_t silent; /* tail probes in a row without an answer */
-	int status;	 /* of the data's end */
+	/* The stripe to be encoded next. */
+	uint32_t stripe;
+	/* The last round that was answered. */
+	uint32_t round;
+	/* Tail probes in a row without an answer. */
+	uint32_t silent;
+	/* Status with which the data ended. */
+	int status;
 	bool asked;
-	bool cut;	     /* the layout is known */
-	bool codes;	     /* parity of packets as large as these can be made */
-	bool open;	     /* parity may be put */
-	bool data_waiting;   /* puts wait to be sent */
-	bool parity_waiting; /* likewise */
-	bool ended;	     /* the data's */
-	bool repeats;	     /* auto: by Selective Repeat, and the parity message is empty */
+	/* The layout is known. */
+	bool cut;
+	/* Parity of packets as large as these can be made. */
+	bool codes;
+	/* Parity may be put. */
+	bool open;
+	/* Puts of data wait to be sent. */
+	bool data_waiting;
+	/* Puts of parity wait to be sent. */
+	bool parity_waiting;
+	/* The data has ended. */
+	bool ended;
+	/* Under gw_auto: Selective Repeat was chosen, and the parity message is empty. */
+	bool repeats;
 };
 
 struct erasure_receiving {
 	struct gw_recv *data;
 	struct gw_recv *parity;
-	uint32_t stripe; /* all below are whole */
-	uint32_t
-		passed; /* parity packets below this were sent, or never will be, in the first pass */
-	uint32_t provable; /* stripes below this will not mend by themselves */
-	uint32_t landed;   /* when last looked at */
+	/* Stripes below this are whole. */
+	uint32_t stripe;
+	/* Parity packets below this were sent, or never will be, in the first pass. */
+	uint32_t passed;
+	/* Stripes below this will not mend by themselves. */
+	uint32_t provable;
+	/* Packets landed when last looked at. */
+	uint32_t landed;
 	uint32_t round;
-	uint32_t quiet;	      /* rounds in a row that brought nothing */
-	uint32_t entries_max; /* that a request may have */
+	/* Rounds in a row that brought nothing. */
+	uint32_t quiet;
+	/* Entries that a request may have. */
+	uint32_t entries_max;
 	int status;
-	uint64_t asked_ns; /* when something was last asked for */
+	/* Time at which something was last asked for, in ns. */
+	uint64_t asked_ns;
 	bool cut;
-	bool codes; /* both ends code alike */
-	bool recut; /* packets became smaller under way: nothing is decoded */
+	/* Both ends code alike. */
+	bool codes;
+	/* Packets became smaller under way: nothing is decoded. */
+	bool recut;
 	bool tail;
 	bool ended;
-	bool repeats; /* as at the sender, which announced it */
+	/* As at the sender, which announced it. */
+	bool repeats;
 };
 
 /* What was chosen for messages of about one size, and on what sort of path. */
@@ -83,7 +104,8 @@ struct erasure_choice {
 	double burst;
 	uint64_t at;
 	bool made;
-	bool repeat; /* Selective Repeat was among what there was to choose from */
+	/* Selective Repeat was among what there was to choose from. */
+	bool repeat;
 };
 #define ERASURE_CHOICES 32 /* by the number of packets, in powers of two */
 
@@ -93,13 +115,17 @@ struct gw_erasure {
 	uint8_t *scratch;
 	uint64_t scratch_bytes;
 	struct gw_erasure_attr attr;
-	uint32_t k_max; /* of the coder */
+	/* Largest k and m of the coder. */
+	uint32_t k_max;
 	uint32_t m_max;
 	struct erasure_choice choices[ERASURE_CHOICES];
-	uint32_t latest;       /* of them */
-	struct plan_path path; /* that the latest was made for */
+	/* Index of the latest choice. */
+	uint32_t latest;
+	/* Path and message size that the latest choice was made for. */
+	struct plan_path path;
 	uint64_t path_size;
-	struct erasure_layout layout; /* m = 0: Selective Repeat */
+	/* Layout of the message that is sent; m = 0: Selective Repeat. */
+	struct erasure_layout layout;
 	struct erasure_sending sending;
 	struct erasure_receiving receiving;
 	uint32_t groups_max;

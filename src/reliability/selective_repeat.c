@@ -26,17 +26,27 @@
 
 struct sending {
 	struct gw_transfer transfer;
-	uint64_t seen;	 /* of the last 64 rounds, those answered; bit 0 is `round` */
-	uint32_t round;	 /* the last one answered */
-	uint32_t below;	 /* holes up to here were asked for */
-	uint32_t silent; /* tail probes in a row without an answer */
-	uint32_t spared; /* packets sent once more unasked */
-	uint32_t cnps;	 /* congestion met before the first round: these two count on */
+	/* One bit for each of the last 64 rounds that was answered; bit 0 is `round`. */
+	uint64_t seen;
+	/* The last round that was answered. */
+	uint32_t round;
+	/* Holes up to here were asked for. */
+	uint32_t below;
+	/* Tail probes in a row without an answer. */
+	uint32_t silent;
+	/* Packets sent once more unasked. */
+	uint32_t spared;
+	/* Congestion notifications, and marks, before the first round. */
+	uint32_t cnps;
 	uint32_t marked;
-	uint8_t waiting;		 /* puts wait to be sent */
-	uint8_t early;			 /* the next question does not wait for an answer's time */
-	uint8_t spare_runs;		 /* of `spare` */
-	struct gw_run spare[SPARE_RUNS]; /* repeats of repeats that will leave once more */
+	/* Puts wait to be sent. */
+	uint8_t waiting;
+	/* The next question does not wait for an answer's time. */
+	uint8_t early;
+	/* Number of runs in `spare`. */
+	uint8_t spare_runs;
+	/* Packets that were asked for a second time and leave once more. */
+	struct gw_run spare[SPARE_RUNS];
 };
 
 _Static_assert(sizeof(struct sending) <= GW_STATE_BYTES, "a request's own memory");

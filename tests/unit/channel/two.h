@@ -28,12 +28,14 @@
 struct two_attr {
 	struct link_attr link;
 	struct sim_host_attr host;
-	const struct link_attr
-		*lanes; /* what befalls packets on each of host.lanes; null: nothing */
+	/* What befalls packets on each of host.lanes; null: nothing. */
+	const struct link_attr *lanes;
 	struct gw_channel_attr channel[2];
 	uint64_t seed;
-	uint32_t path_payload; /* as in struct sim_attr */
-	uint32_t max_recvs;    /* of each context */
+	/* As in struct sim_attr. */
+	uint32_t path_payload;
+	/* Of each context. */
+	uint32_t max_recvs;
 };
 
 struct two {
@@ -55,7 +57,8 @@ struct act {
 	struct gw_mr *mr;
 	unsigned ended;
 	struct gw_op_result result;
-	uint64_t at; /* it ended */
+	/* It ended. */
+	uint64_t at;
 	void (*then)(struct act *act);
 };
 

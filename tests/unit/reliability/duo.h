@@ -60,30 +60,38 @@ struct duo {
 	duo_fate_hook *fate;
 	/* Swapped datagram or packet of each end that waits for the next one; null: none. */
 	struct duo_held *held[2];
-	const uint8_t *writing; /* the bytes of the data packet that is shown */
+	/* The bytes of the data packet that is shown. */
+	const uint8_t *writing;
 	void (*each_step)(struct duo *duo);
 	void *arg;
-	const struct gw_scheme *scheme; /* of transfers; null: Selective Repeat */
-	const void *options[2];		/* of each end's */
-	uint64_t data_lost;		/* by the links */
+	/* Of transfers; null: Selective Repeat. */
+	const struct gw_scheme *scheme;
+	/* Of each end's. */
+	const void *options[2];
+	/* By the links. */
+	uint64_t data_lost;
 	unsigned gone[2];
 	int gone_status[2];
 	uint64_t gone_at[2];
-	struct fabric_ops ops; /* the simulator's, with the hooks before them */
+	/* The simulator's, with the hooks before them. */
+	struct fabric_ops ops;
 	const struct fabric_ops *real;
 };
 
 /* Zero is the default everywhere. */
 struct duo_attr {
-	struct link_attr link; /* both ways */
+	/* Both ways. */
+	struct link_attr link;
 	struct sim_host_attr host;
-	const struct link_attr
-		*lanes; /* what befalls packets on each of host.lanes; null: nothing */
+	/* What befalls packets on each of host.lanes; null: nothing. */
+	const struct link_attr *lanes;
 	struct gw_qp_attr qp;
-	uint32_t path_payload; /* as in struct sim_attr */
+	/* As in struct sim_attr. */
+	uint32_t path_payload;
 	uint32_t rungs[FABRIC_RUNGS];
 	uint64_t seed;
-	size_t memory_bytes; /* of each end; 1 MB */
+	/* Of each end; 1 MB. */
+	size_t memory_bytes;
 	/* As in struct gw_context_attr. */
 	uint64_t bitmap_bytes;
 };
@@ -128,7 +136,8 @@ struct duo_transfer {
 	struct gw_send *send;
 	struct gw_recv *recv;
 	uint64_t length;
-	unsigned sent, received; /* times the end was told */
+	/* Times the end was told. */
+	unsigned sent, received;
 	int sent_status, received_status;
 	uint64_t sent_at, received_at;
 };
