@@ -78,6 +78,9 @@ struct lab_config {
 	bool kill_on_failure;
 	/* print a JSON report */
 	bool json;
+	/* print a table of drops, and whether the user said so */
+	bool summary;
+	bool summary_given;
 	/* pcap file to write; NULL: none */
 	const char *capture;
 	/* CSV file of samples to write, NULL: none, and the time between samples */

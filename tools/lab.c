@@ -5,6 +5,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "command.h"
 #include "lab/lab.h"
@@ -19,12 +20,14 @@ enum option_id {
 	OPTION_LINK,
 	OPTION_MTU,
 	OPTION_NO_OFFLOAD,
+	OPTION_NO_SUMMARY,
 	OPTION_PATH,
 	OPTION_PATHS,
 	OPTION_PCAP,
 	OPTION_RTT,
 	OPTION_SAMPLES,
 	OPTION_SEED,
+	OPTION_SUMMARY,
 };
 
 static const struct option long_options[] = {
@@ -40,6 +43,7 @@ static const struct option long_options[] = {
 	{ "loss", required_argument, NULL, OPTION_LINK_KEY },
 	{ "mtu", required_argument, NULL, OPTION_MTU },
 	{ "no-offload", no_argument, NULL, OPTION_NO_OFFLOAD },
+	{ "no-summary", no_argument, NULL, OPTION_NO_SUMMARY },
 	{ "path", required_argument, NULL, OPTION_PATH },
 	{ "paths", required_argument, NULL, OPTION_PATHS },
 	{ "pcap", required_argument, NULL, OPTION_PCAP },
@@ -49,6 +53,7 @@ static const struct option long_options[] = {
 	{ "rtt", required_argument, NULL, OPTION_RTT },
 	{ "samples", required_argument, NULL, OPTION_SAMPLES },
 	{ "seed", required_argument, NULL, OPTION_SEED },
+	{ "summary", no_argument, NULL, OPTION_SUMMARY },
 	{ NULL, 0, NULL, 0 },
 };
 
@@ -108,6 +113,11 @@ static int read_option(int id, const char *name, char **argv, struct lab_config 
 	case OPTION_NO_OFFLOAD:
 		config->no_offload = true;
 		return 0;
+	case OPTION_SUMMARY:
+	case OPTION_NO_SUMMARY:
+		config->summary = id == OPTION_SUMMARY;
+		config->summary_given = true;
+		return 0;
 	case OPTION_PATHS:
 		rc = read_number(name, 1, LAB_PATHS_MAX, &value);
 		config->path_count = (unsigned)value;
@@ -162,6 +172,8 @@ static int read_config(int argc, char **argv, struct lab_config *config)
 		return -EINVAL;
 	config_queues(config);
 	config->command = argv + optind;
+	if (!config->summary_given)
+		config->summary = isatty(STDERR_FILENO) && !config->json;
 	return 0;
 }
 
@@ -204,6 +216,8 @@ static int lab_main(int argc, char **argv)
 	failed = outcome.result->first_failed;
 	if (outcome.result->finished) {
 		warn(&config, outcome.result);
+		if (config.summary)
+			lab_print_summary(&config, &outcome, stderr);
 		if (config.json && lab_print_json(&config, &outcome, stdout))
 			status = EXIT_FAILED;
 	}
@@ -255,6 +269,8 @@ const struct command command_lab = {
 		"  --no-offload        no segmentation offload: hosts send single packets\n"
 		"  --kill-on-failure   end the other commands when one fails\n"
 		"  --json              print counts of every link; the commands' output goes to stderr\n"
+		"  --summary           print a table of what each link forwarded and dropped, as on a terminal\n"
+		"  --no-summary        print none\n"
 		"  --pcap FILE         record the packets that cross the switch\n"
 		"  --samples T:FILE    every time T, what each link has carried and what waits for it\n",
 	.run = lab_main,

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""The hosts of a laboratory as their commands see them: names and identities, environment. All of it as root and as an ordinary user."""
+"""The hosts of a laboratory as their commands see them: names and identities, environment; and the summary for
+people. All of it as root and as an ordinary user."""
 import os
 import re
 import socket
@@ -76,6 +77,33 @@ def test_no_identity(popen):
         return
     check(lab.returncode == 0 and sorted(lab.stdout.splitlines()) == ["[0] host0", "[1] host1"], f"{lab}")
     check(re.fullmatch(r"\[0\] godwit lab: warning: [^\n]*mount namespace[^\n]*\n", lab.stderr), f"{lab}")
+
+
+def test_summary(popen):
+    """One line a link that had packets, with the numbers of the report."""
+    godwit = popen.get("executable", os.path.abspath(GODWIT))
+    client = 'until "$0" perf host0 --quiet --count 100 --size 20000 2>/dev/null; do sleep 0.1; done'
+    arguments = ["--loss", "2%", "--rate", "100M", "--paths", 2, "sh", "-c",
+                 f'case $RANK in 0) exec "$0" perf --quiet;; 1) {client};; esac', godwit]
+    command = Command("lab", "--hosts", 3, "--summary", "--json", *arguments, **popen).wait(60)
+    report, rows = command.json() or {"links": []}, {}
+    for line in command.stderr.splitlines():
+        if match := re.match(r"(\d+ up|\d+ down|path \d+) +(.*)", line):
+            rows[match[1]] = match[2].split()
+    check(command.status == 0 and {"0 up", "0 down", "1 up", "1 down", "path 0"} <= set(rows), f"{command}")
+    for entry in report["links"]:
+        values = rows.get(f"{entry['host']} {entry['direction']}")
+        drops = [entry["dropped"][cause] for cause in ("loss", "queue", "down", "refused", "overrun")]
+        if values is None:
+            check(entry["forwarded"] + sum(drops) == 0, f"a link without its line: {entry}")
+            continue
+        check([int(value) for value in values[:6]] == [entry["forwarded"], *drops], f"{values}: {entry}")
+        waited = [entry["waited"][key] / 1e3 for key in ("p50_us", "p99_us", "max_us")]
+        check(all(abs(float(a) - b) <= 0.001 for a, b in zip(values[6:], waited)), f"{values}: {entry}")
+    check(any(int(values[1]) for values in rows.values()), f"some were lost: {rows}")
+    for options in ([], ["--no-summary"], ["--json"]):
+        command = Command("lab", *options, "true", **popen).wait(30)
+        check(command.status == 0 and not command.stderr, f"a summary that nobody asked for: {command}")
 
 
 def main():
