@@ -65,6 +65,16 @@ static void complain(const char *what, const char *why)
 	fprintf(stderr, "godwit lab: %s: %s\n", what, why);
 }
 
+/* True for the first host that has a command. */
+static bool is_first(const struct lab_config *config, unsigned index)
+{
+	unsigned first = 0;
+
+	while (!config->commands[first])
+		first++;
+	return index == first;
+}
+
 static int enter_host(const struct lab_config *config, const struct host *host, unsigned index)
 {
 	char error[LAB_ERROR_SIZE] = "";
@@ -74,7 +84,7 @@ static int enter_host(const struct lab_config *config, const struct host *host, 
 		return -EPERM;
 	}
 	/* The network works without it. It fails on all hosts or on none, so that one of them says so. */
-	if (identity_take(config, index, error) && index == 0)
+	if (identity_take(config, index, error) && is_first(config, index))
 		complain("warning: programs may take all hosts for one machine", error);
 	return 0;
 }
@@ -82,7 +92,7 @@ static int enter_host(const struct lab_config *config, const struct host *host, 
 void process_run(const struct lab_config *config, const struct supervisor_pipes *pipes,
 		 const struct host *host, unsigned index)
 {
-	char **command = config->command;
+	char **command = config->commands[index];
 	sigset_t none;
 
 	/* In a session of its own, so that a terminal's signals go to the lab alone, which forwards them. */

@@ -49,6 +49,8 @@ static int start_commands(struct supervisor *supervisor)
 {
 	fflush(NULL);
 	for (unsigned i = 0; i < supervisor->config->hosts; i++) {
+		if (!supervisor->config->commands[i])
+			continue;
 		supervisor->pids[i] = fork();
 		if (supervisor->pids[i] == 0)
 			process_run(supervisor->config, supervisor->pipes, &supervisor->hosts[i],

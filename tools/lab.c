@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "command.h"
+#include "lab/commands.h"
 #include "lab/lab.h"
 #include "lab/units.h"
 
@@ -28,6 +29,7 @@ enum option_id {
 	OPTION_SAMPLES,
 	OPTION_SEED,
 	OPTION_SUMMARY,
+	OPTION_COUNT = 'n',
 };
 
 static const struct option long_options[] = {
@@ -74,13 +76,16 @@ static int complain(const char *format, ...)
 static int read_number(const char *option, uint64_t min, uint64_t max, uint64_t *out)
 {
 	if (units_count(optarg, min, max, out)) {
-		return complain("--%s \"%s\" is not a whole number from %llu to %llu", option,
-				optarg, (unsigned long long)min, (unsigned long long)max);
+		return complain("%s%s \"%s\" is not a whole number from %llu to %llu",
+				option[1] ? "--" : "-", option, optarg, (unsigned long long)min,
+				(unsigned long long)max);
 	}
 	return 0;
 }
 
-static int read_option(int id, const char *name, char **argv, struct lab_config *config)
+/* Reads one option. *count is the number of hosts that run the first command. */
+static int read_option(int id, const char *name, char **argv, struct lab_config *config,
+		       unsigned *count)
 {
 	char error[LAB_ERROR_SIZE];
 	uint64_t value = 0;
@@ -93,6 +98,11 @@ static int read_option(int id, const char *name, char **argv, struct lab_config 
 	case OPTION_HOSTS:
 		rc = read_number(name, 1, LAB_HOSTS_MAX, &value);
 		config->hosts = (unsigned)value;
+		config->hosts_given = true;
+		return rc;
+	case OPTION_COUNT:
+		rc = read_number("n", 1, LAB_HOSTS_MAX, &value);
+		*count = (unsigned)value;
 		return rc;
 	case OPTION_MTU:
 		rc = read_number(name, LAB_MTU_MIN, LAB_MTU_MAX, &value);
@@ -140,16 +150,17 @@ static int read_option(int id, const char *name, char **argv, struct lab_config 
 }
 
 /* Reads all options (first) or those about single hosts (second time). */
-static int read_options(int argc, char **argv, bool single, struct lab_config *config)
+static int read_options(int argc, char **argv, bool single, struct lab_config *config,
+			unsigned *count)
 {
 	char error[LAB_ERROR_SIZE];
 	int id, index = 0, rc = 0;
 
 	optind = 0;
 	/* '+': the command's own options are not ours. ':' tells a missing value from an unknown option. */
-	while (!rc && (id = getopt_long(argc, argv, "+:", long_options, &index)) != -1) {
+	while (!rc && (id = getopt_long(argc, argv, "+:n:", long_options, &index)) != -1) {
 		if (!single)
-			rc = read_option(id, long_options[index].name, argv, config);
+			rc = read_option(id, long_options[index].name, argv, config, count);
 		else if (id == OPTION_LINK && config_override(config, optarg, error))
 			rc = complain("--link \"%s\": %s", optarg, error);
 		else if (id == OPTION_PATH && config_path(config, optarg, error))
@@ -162,16 +173,20 @@ static int read_options(int argc, char **argv, bool single, struct lab_config *c
 
 static int read_config(int argc, char **argv, struct lab_config *config)
 {
+	char error[LAB_ERROR_SIZE];
+	unsigned count = 0;
+
 	config_init(config);
-	if (read_options(argc, argv, false, config))
+	if (read_options(argc, argv, false, config, &count))
 		return -EINVAL;
 	if (optind >= argc)
 		return complain("which command?");
+	if (commands_read(config, count, argv + optind, error))
+		return complain("%s", error);
 	config_links(config);
-	if (read_options(argc, argv, true, config))
+	if (read_options(argc, argv, true, config, &count))
 		return -EINVAL;
 	config_queues(config);
-	config->command = argv + optind;
 	if (!config->summary_given)
 		config->summary = isatty(STDERR_FILENO) && !config->json;
 	return 0;
@@ -237,7 +252,7 @@ const struct command command_lab = {
 	.name = "lab",
 	.summary = "run a command on several hosts joined by an emulated network",
 	.usage =
-		"usage: godwit lab [OPTION ...] [--] COMMAND [ARGUMENT ...]\n"
+		"usage: godwit lab [OPTION ...] [-n COUNT] [--] COMMAND [ARGUMENT ...] [: [-n COUNT] COMMAND ...]\n"
 		"\n"
 		"Runs COMMAND in each of several network namespaces, joined by a switch that delays, limits\n"
 		"and loses packets. Everything is gone when it ends. Needs root, or user namespaces.\n"
@@ -247,7 +262,9 @@ const struct command command_lab = {
 		"GODWIT_HOST_0, GODWIT_HOST_1, ... in its environment.\n"
 		"\n"
 		"options:\n"
-		"  --hosts N           how many (default 2)\n"
+		"  -n COUNT            hosts that run the command that follows; without it one, and the last\n"
+		"                      command on all that are left. \":\" separates commands\n"
+		"  --hosts N           how many (default: as the commands need; 2 for one without -n)\n"
 		"  --rtt T             round trip without queues: 25ms, 200us (default 0)\n"
 		"  --rate R            of every link: 10G, 200M (default: no limit)\n"
 		"  --queue SIZE        of every link: 64K (default: rate times round trip, at least 64K)\n"

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""The hosts of a laboratory as their commands see them: names and identities, environment; and the summary for
+"""The hosts of a laboratory as their commands see them: names and identities, environment, a command for each; and the summary for
 people. All of it as root and as an ordinary user."""
 import os
 import re
@@ -9,7 +9,7 @@ import subprocess
 import sys
 import time
 
-from harness import GODWIT, Command, Directory, check, finish
+from harness import GODWIT, Command, Directory, check, finish, one_line
 from labs import probe, users
 
 FILES = ("/etc/machine-id", "/proc/sys/kernel/random/boot_id")
@@ -79,13 +79,33 @@ def test_no_identity(popen):
     check(re.fullmatch(r"\[0\] godwit lab: warning: [^\n]*mount namespace[^\n]*\n", lab.stderr), f"{lab}")
 
 
+def test_commands(popen):
+    for arguments, expected in (
+            (["echo", "a", ":", "echo", "b", ":", "echo", "c"], ["a", "b", "c"]),
+            (["--hosts", 4, "--", "echo", "a", ":", "echo", "b"], ["a", "b", "b", "b"]),
+            (["-n", 1, "echo", "a", ":", "-n", 2, "echo", "b"], ["a", "b", "b"]),
+            (["-n", 1, "echo", "a"], ["a"]), (["-n", 3, "echo", "a"], ["a"] * 3),
+            (["--hosts", 3, "--", "-n", 2, "echo", "a", ":", "--", "echo", "b"], ["a", "a", "b"]),
+            (["echo", "a"], ["a", "a"]), (["echo", "a", "x:y", "::"], ["a x:y ::"] * 2)):
+        command = Command("lab", *arguments, **popen).wait(30)
+        check(command.status == 0 and lines_of(command) == {i: [line] for i, line in enumerate(expected)}, f"{command}")
+    command = Command("lab", "--json", "true", ":", "sh", "-c", "exit 7", **popen).wait(30)
+    check(command.status == 7 and command.json() and command.json()["statuses"] == [0, 7], f"{command}")
+    for arguments, words in ((["--hosts", 2, "a", ":", "b", ":", "c"], ("c", "host 2", "2 hosts")),
+                             (["--hosts", 3, "-n", 2, "a"], ("host 2", "no command")), (["sh", "-c", ":"], ('":"',)),
+                             ([":", "a"], ('":"',)), (["a", ":", "-n", "x", "b"], ("-n",)), (["-n", "0", "a"], ("-n",)),
+                             (["-n", 250, "a", ":", "b"], ("host 250",))):
+        command = Command("lab", *arguments, **popen).wait(30)
+        check(command.status == 2, f"a usage error: {command}")
+        one_line(command, *words)
+
+
 def test_summary(popen):
     """One line a link that had packets, with the numbers of the report."""
     godwit = popen.get("executable", os.path.abspath(GODWIT))
-    client = 'until "$0" perf host0 --quiet --count 100 --size 20000 2>/dev/null; do sleep 0.1; done'
-    arguments = ["--loss", "2%", "--rate", "100M", "--paths", 2, "sh", "-c",
-                 f'case $RANK in 0) exec "$0" perf --quiet;; 1) {client};; esac', godwit]
-    command = Command("lab", "--hosts", 3, "--summary", "--json", *arguments, **popen).wait(60)
+    arguments = ["--loss", "2%", "--rate", "100M", "--paths", 2, godwit, "perf", "--quiet", ":",
+                 "sh", "-c", 'until "$0" perf host0 --quiet --count 100 --size 20000 2>/dev/null; do sleep 0.1; done', godwit]
+    command = Command("lab", "--hosts", 3, "--summary", "--json", *arguments, ":", "true", **popen).wait(60)
     report, rows = command.json() or {"links": []}, {}
     for line in command.stderr.splitlines():
         if match := re.match(r"(\d+ up|\d+ down|path \d+) +(.*)", line):
