@@ -49,6 +49,12 @@ static void set_environment(const struct lab_config *config, unsigned index)
 	setenv("HOSTNAME", name, 1);
 }
 
+/* The standard streams of a host's shell are the lab's own, except that with --json only the report goes to standard output. */
+static int keep_streams(const struct lab_config *config)
+{
+	return config->json && dup2(STDERR_FILENO, STDOUT_FILENO) < 0 ? -errno : 0;
+}
+
 static int open_streams(const int output[2])
 {
 	int null = open("/dev/null", O_RDONLY | O_CLOEXEC);
@@ -93,15 +99,21 @@ void process_run(const struct lab_config *config, const struct supervisor_pipes 
 		 const struct host *host, unsigned index)
 {
 	char **command = config->commands[index];
+	bool shell = (int)index == config->shell;
 	sigset_t none;
 
-	/* In a session of its own, so that a terminal's signals go to the lab alone, which forwards them. */
-	setsid();
+	/* A terminal's signals go to the shell if there is one, else to the lab, which forwards them to these sessions. */
+	if (shell)
+		terminal_take(&pipes->terminal);
+	else
+		setsid();
 	sigemptyset(&none);
 	sigprocmask(SIG_SETMASK, &none, NULL);
 	signal(SIGPIPE, SIG_DFL);
 	setrlimit(RLIMIT_NOFILE, &pipes->files);
-	if (open_streams(pipes->output[index]) || enter_host(config, host, index))
+	if (shell ? keep_streams(config) : open_streams(pipes->output[index]))
+		_exit(NOT_FOUND);
+	if (enter_host(config, host, index))
 		_exit(NOT_FOUND);
 	set_environment(config, index);
 	execvp(command[0], command);

@@ -98,6 +98,9 @@ static void signal_commands(const struct supervisor *supervisor, int number)
 		/* A process that was just forked may not have its session yet. */
 		if (kill(-pid, number))
 			kill(pid, number);
+		/* Interactive shells ignore SIGTERM; a hangup they pass on to their jobs. */
+		if ((int)i == supervisor->config->shell && number == SIGTERM)
+			kill(pid, SIGHUP);
 	}
 }
 
@@ -115,11 +118,11 @@ static void note_end(struct supervisor *supervisor, unsigned host, int status)
 
 	supervisor->result->status[host] = code;
 	supervisor->running--;
-	if (code == 0)
-		return;
-	if (supervisor->result->first_failed == LAB_RUNNING)
+	/* What fails because the lab ends it did not fail by itself. */
+	if (code && supervisor->kill_at_ns == UINT64_MAX &&
+	    supervisor->result->first_failed == LAB_RUNNING)
 		supervisor->result->first_failed = (int)host;
-	if (supervisor->config->kill_on_failure)
+	if ((int)host == supervisor->config->shell || (code && supervisor->config->kill_on_failure))
 		end_early(supervisor);
 }
 

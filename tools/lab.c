@@ -28,6 +28,7 @@ enum option_id {
 	OPTION_RTT,
 	OPTION_SAMPLES,
 	OPTION_SEED,
+	OPTION_SHELL,
 	OPTION_SUMMARY,
 	OPTION_COUNT = 'n',
 };
@@ -55,6 +56,7 @@ static const struct option long_options[] = {
 	{ "rtt", required_argument, NULL, OPTION_RTT },
 	{ "samples", required_argument, NULL, OPTION_SAMPLES },
 	{ "seed", required_argument, NULL, OPTION_SEED },
+	{ "shell", optional_argument, NULL, OPTION_SHELL },
 	{ "summary", no_argument, NULL, OPTION_SUMMARY },
 	{ NULL, 0, NULL, 0 },
 };
@@ -80,6 +82,19 @@ static int read_number(const char *option, uint64_t min, uint64_t max, uint64_t 
 				option[1] ? "--" : "-", option, optarg, (unsigned long long)min,
 				(unsigned long long)max);
 	}
+	return 0;
+}
+
+/* --shell, --shell=HOST or --shell HOST: no command is named by a number. */
+static int read_shell(char **argv, struct lab_config *config)
+{
+	uint64_t host = 0;
+
+	if (!optarg && argv[optind] && argv[optind][strspn(argv[optind], "0123456789")] == '\0')
+		optarg = argv[optind++];
+	if (optarg && units_count(optarg, 0, LAB_HOSTS_MAX - 1, &host))
+		return complain("--shell \"%s\" is not the number of a host", optarg);
+	config->shell = (int)host;
 	return 0;
 }
 
@@ -123,6 +138,8 @@ static int read_option(int id, const char *name, char **argv, struct lab_config 
 	case OPTION_NO_OFFLOAD:
 		config->no_offload = true;
 		return 0;
+	case OPTION_SHELL:
+		return read_shell(argv, config);
 	case OPTION_SUMMARY:
 	case OPTION_NO_SUMMARY:
 		config->summary = id == OPTION_SUMMARY;
@@ -161,6 +178,8 @@ static int read_options(int argc, char **argv, bool single, struct lab_config *c
 	while (!rc && (id = getopt_long(argc, argv, "+:n:", long_options, &index)) != -1) {
 		if (!single)
 			rc = read_option(id, long_options[index].name, argv, config, count);
+		else if (id == OPTION_SHELL) /* again, because it may take the next word */
+			rc = read_shell(argv, config);
 		else if (id == OPTION_LINK && config_override(config, optarg, error))
 			rc = complain("--link \"%s\": %s", optarg, error);
 		else if (id == OPTION_PATH && config_path(config, optarg, error))
@@ -179,7 +198,7 @@ static int read_config(int argc, char **argv, struct lab_config *config)
 	config_init(config);
 	if (read_options(argc, argv, false, config, &count))
 		return -EINVAL;
-	if (optind >= argc)
+	if (optind >= argc && config->shell < 0)
 		return complain("which command?");
 	if (commands_read(config, count, argv + optind, error))
 		return complain("%s", error);
@@ -283,6 +302,8 @@ const struct command command_lab = {
 		"  --at T:H:CHANGE     after time T: down, up, rate=R or loss=P; H may be pathK\n"
 		"  --mtu N             1280 to 65535 (default 1500)\n"
 		"  --seed N            where chance begins: the same seed loses the same packets (default 0)\n"
+		"  --shell[=HOST]      run a shell on this host (default 0); the commands run on the others and\n"
+		"                      end with it\n"
 		"  --no-offload        no segmentation offload: hosts send single packets\n"
 		"  --kill-on-failure   end the other commands when one fails\n"
 		"  --json              print counts of every link; the commands' output goes to stderr\n"

@@ -1,18 +1,25 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""The hosts of a laboratory as their commands see them: names and identities, environment, a command for each; and the summary for
-people. All of it as root and as an ordinary user."""
+"""The hosts of a laboratory as their commands see them: names and identities, environment, a command for each, a shell on
+the terminal; and the summary for people. All of it as root and as an ordinary user."""
+import fcntl
+import json
 import os
+import pty
 import re
+import select
+import shutil
+import signal
 import socket
 import subprocess
 import sys
 import time
 
-from harness import GODWIT, Command, Directory, check, finish, one_line
-from labs import probe, users
+from harness import GODWIT, Command, Directory, check, default_hangup, finish, one_line, wait_until
+from labs import probe, processes_in, users
 
 FILES = ("/etc/machine-id", "/proc/sys/kernel/random/boot_id")
+INTERRUPT, SUSPEND = b"\x03", b"\x1a"
 
 # Prints what a host takes itself for: its name, its environment, both files, and the addresses of host 1.
 DESCRIBE = """uname -n; echo $RANK $WORLD_SIZE $LOCAL_RANK $LOCAL_WORLD_SIZE $HOSTNAME
@@ -94,10 +101,133 @@ def test_commands(popen):
     for arguments, words in ((["--hosts", 2, "a", ":", "b", ":", "c"], ("c", "host 2", "2 hosts")),
                              (["--hosts", 3, "-n", 2, "a"], ("host 2", "no command")), (["sh", "-c", ":"], ('":"',)),
                              ([":", "a"], ('":"',)), (["a", ":", "-n", "x", "b"], ("-n",)), (["-n", "0", "a"], ("-n",)),
-                             (["-n", 250, "a", ":", "b"], ("host 250",))):
+                             (["-n", 250, "a", ":", "b"], ("host 250",)), (["--hosts", 2, "--shell", 2], ("--shell", "host 2")),
+                             (["--shell=x"], ("--shell", "x"))):
         command = Command("lab", *arguments, **popen).wait(30)
         check(command.status == 2, f"a usage error: {command}")
         one_line(command, *words)
+
+
+class Terminal:
+    """A terminal, and a shell script on it that runs a lab. What was printed before a text that was expected is forgotten."""
+
+    def __init__(self, script, arguments, popen):
+        self.master, slave = pty.openpty()
+        self.seen = b""
+        self.group = 0
+
+        def own():
+            os.setsid()
+            fcntl.ioctl(slave, 0x540E, 0)  # TIOCSCTTY
+            default_hangup()
+
+        shell = shutil.which("bash") or "/bin/sh"
+        environment = {**os.environ, "SHELL": shell, "HOME": "/nonexistent", "PS1": "$ ", "TERM": "dumb", "HISTFILE": ""}
+        popen = dict(popen)
+        godwit = popen.pop("executable", os.path.abspath(GODWIT))
+        self.process = subprocess.Popen(["sh", "-c", script, godwit, "lab", *map(str, arguments)], stdin=slave, stdout=slave,
+                                        stderr=slave, env=environment, preexec_fn=own, **popen)
+        os.close(slave)
+
+    def expect(self, text, timeout=30):
+        """Whether a text is printed in time. What is typed is printed too, so the text should not be in it."""
+        deadline = time.monotonic() + timeout
+        while text.encode() not in self.seen and time.monotonic() < deadline:
+            if not select.select([self.master], [], [], 0.1)[0]:
+                continue
+            try:
+                self.seen += os.read(self.master, 65536)
+            except OSError:
+                break
+        before, found, self.seen = self.seen.partition(text.encode())
+        if not check(found, f"{text!r} expected on the terminal: {before.decode(errors='replace')!r}"):
+            self.seen = before
+        return before.decode(errors="replace")
+
+    def type(self, text):
+        os.write(self.master, text if isinstance(text, bytes) else text.encode() + b"\n")
+
+    def interrupt_a_command(self, key):
+        """Starts a command that would run for long, and types a key when it is known to run."""
+        self.type("sh -c 'echo begun-$((40+2)); exec sleep 1000'")
+        self.expect("begun-42")
+        self.group = os.tcgetpgrp(self.master)
+        self.type(key)
+
+    def close(self):
+        os.close(self.master)
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.wait()
+
+
+SCRIPT = '"$0" "$@"; echo ended-$?; read line; echo read-$line'
+
+
+def test_shell(popen):
+    """Job control in the shell is the shell's; the lab and the other hosts do not notice."""
+    terminal = Terminal(SCRIPT, ["--hosts", 3, "--shell", 1, "sh", "-c", "echo other $RANK; sleep 1000"], popen)
+    terminal.expect("[0] other 0\r\n")
+    terminal.type("echo here-$(hostname)-$RANK")
+    terminal.expect("here-host1-1")
+    terminal.type("stty -echo")
+    terminal.interrupt_a_command(INTERRUPT)
+    terminal.type("echo status-$?")
+    terminal.expect("status-130")
+    terminal.interrupt_a_command(SUSPEND)
+    terminal.expect("topped")
+    terminal.type("echo status-$?")
+    terminal.expect("status-148")
+    terminal.type("fg")
+    check(wait_until(lambda: os.tcgetpgrp(terminal.master) == terminal.group, 30), "fg: the job has the terminal again")
+    terminal.type(INTERRUPT)
+    terminal.type("echo again-$?")
+    terminal.expect("again-130")
+    # A job in the background stays there.
+    terminal.type("sleep 1000 & echo started-$((1+1))")
+    terminal.expect("started-2")
+    terminal.type("exit 5")
+    terminal.expect("forwarded")
+    terminal.expect("ended-5")
+    # The terminal is back with whoever started the lab, and echoes again.
+    terminal.type("line")
+    printed = terminal.expect("read-line")
+    check("line\r\n" in printed, f"the terminal's settings are back: {printed!r}")
+    check(terminal.process.wait(30) == 0, "the script after the lab ended well")
+    terminal.close()
+
+
+def test_shell_ends(popen):
+    """A lab that is told to end, or whose terminal goes away, ends with its shell."""
+    for name, blow in (("SIGTERM", lambda terminal, pid: os.kill(pid, signal.SIGTERM)),
+                       ("hangup", lambda terminal, pid: os.close(terminal.master))):
+        terminal = Terminal('echo lab-$$-; exec "$0" "$@"', ["--shell", "--", "sleep", "1000"], popen)
+        terminal.expect("lab-")
+        pid = int(terminal.expect("-"))
+        terminal.type("echo net-$(readlink /proc/self/ns/net)-")
+        terminal.expect("net-net")
+        network = "net" + terminal.expect("-")
+        check(processes_in(network), f"{name}: a shell in {network}")
+        blow(terminal, pid)
+        try:
+            status = terminal.process.wait(30)
+        except subprocess.TimeoutExpired:
+            status = None
+        check(status in {"SIGTERM": (143,), "hangup": (129, -1)}[name], f"{name}: status {status}")
+        check(wait_until(lambda: not processes_in(network), 30), f"{name}: {processes_in(network)} stayed")
+        if name == "hangup":
+            terminal.master = os.open("/dev/null", os.O_RDONLY)
+        terminal.close()
+
+
+def test_shell_without_terminal(popen):
+    """Commands may come from a pipe. The others end with the shell, and only its status counts."""
+    popen = {"executable": GODWIT, **popen, "env": {**os.environ, "SHELL": "/bin/sh"}}
+    for last, status in (("true", 0), ("exit 3", 3)):
+        lab = subprocess.run(["godwit", "lab", "--shell=1", "--json", "sleep", "1000"], input=f"uname -n; echo $RANK; {last}",
+                             capture_output=True, text=True, timeout=60, check=False, **popen)
+        check(lab.returncode == status and lab.stderr == "host1\n1\n", f"{lab}")
+        check(lab.stdout and json.loads(lab.stdout)["statuses"] == [143, status], f"{lab}")
 
 
 def test_summary(popen):
