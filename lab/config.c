@@ -19,7 +19,9 @@
 
 void config_init(struct lab_config *config)
 {
-	*config = (struct lab_config){ .hosts = 2, .mtu = LAB_MTU_DEFAULT, .path_count = 1 };
+	*config = (struct lab_config){
+		.hosts = 2, .mtu = LAB_MTU_DEFAULT, .path_count = 1, .shell = -1
+	};
 	config->every.burst = 1;
 	for (unsigned i = 0; i < LAB_PATHS_MAX; i++)
 		config->paths[i].burst = 1;

@@ -55,8 +55,9 @@ struct lab_event {
 };
 
 struct lab_config {
-	/* number of hosts */
+	/* number of hosts, and whether the user set it */
 	unsigned hosts;
+	bool hosts_given;
 	/* largest IP packet, in bytes */
 	uint32_t mtu;
 	/* seed of all random decisions */
@@ -78,13 +79,18 @@ struct lab_config {
 	bool kill_on_failure;
 	/* print a JSON report */
 	bool json;
+	/* print a table of drops, and whether the user said so */
+	bool summary;
+	bool summary_given;
 	/* pcap file to write; NULL: none */
 	const char *capture;
 	/* CSV file of samples to write, NULL: none, and the time between samples */
 	const char *samples;
 	uint64_t sample_interval_ns;
-	/* the command and its arguments, ending in NULL */
-	char **command;
+	/* for each host: the command and its arguments, ending in NULL; NULL: none */
+	char **commands[LAB_HOSTS_MAX];
+	/* host whose command is a shell that has the lab's terminal; -1: none */
+	int shell;
 };
 
 /* Describes two hosts with links that have no delay, no rate limit and no loss. */

@@ -38,6 +38,11 @@ void host_address(unsigned index, char address[HOST_ADDRESS_SIZE])
 	snprintf(address, HOST_ADDRESS_SIZE, "10.200.0.%u", (index + 1) & 0xff);
 }
 
+void host_address6(unsigned index, char address[HOST_ADDRESS6_SIZE])
+{
+	snprintf(address, HOST_ADDRESS6_SIZE, "fd00:200::%x", index + 1);
+}
+
 /* Writes the reason and the text of errno to error; returns -errno. */
 static int fail(char error[LAB_ERROR_SIZE], const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
@@ -137,12 +142,12 @@ static int set_ipv4(int control, unsigned index)
 static int set_ipv6(unsigned index)
 {
 	struct ipv6_address_request request = { .prefix_length = 64 };
-	char text[INET6_ADDRSTRLEN];
+	char text[HOST_ADDRESS6_SIZE];
 	int control = socket(AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC, 0), rc;
 
 	if (control < 0)
 		return errno == EAFNOSUPPORT ? 0 : -1;
-	snprintf(text, sizeof(text), "fd00:200::%x", index + 1);
+	host_address6(index, text);
 	inet_pton(AF_INET6, text, &request.address);
 	request.index = (int)if_nametoindex(INTERFACE);
 	rc = ioctl(control, SIOCSIFADDR, &request);

@@ -11,7 +11,8 @@
 
 #include "config.h"
 
-#define HOST_ADDRESS_SIZE 16
+#define HOST_ADDRESS_SIZE  16
+#define HOST_ADDRESS6_SIZE 46
 
 /*
  * Moves the calling process into new namespaces, so that it may create others: if it lacks the privilege, first into a user
@@ -37,7 +38,8 @@ int host_open(const struct lab_config *config, unsigned index, struct host *out,
  */
 uint64_t host_overruns(const struct host *host);
 
-/* Writes the host's IPv4 address as text. */
+/* Write the host's IPv4 and its IPv6 address as text. */
 void host_address(unsigned index, char address[HOST_ADDRESS_SIZE]);
+void host_address6(unsigned index, char address[HOST_ADDRESS6_SIZE]);
 
 #endif

@@ -142,6 +142,8 @@ static int open_starter(struct starter *starter)
 	if (rc)
 		return rc;
 	allow_files(starter);
+	if (starter->config->shell >= 0)
+		terminal_lend(&starter->pipes.terminal);
 	rc = open_pipe(ends);
 	if (rc)
 		return rc;
@@ -217,6 +219,7 @@ int lab_run(const struct lab_config *config, struct lab_outcome *out, char error
 	}
 	if (!rc) {
 		watch(starter);
+		terminal_return(&starter->pipes.terminal);
 		rc = judge(starter, result, error);
 	}
 	if (rc)

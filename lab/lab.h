@@ -25,6 +25,11 @@ void lab_forget(struct lab_outcome *outcome);
 /* Prints the result as one JSON object on a line. Returns 0, -ENOMEM or -EIO. */
 int lab_print_json(const struct lab_config *config, const struct lab_outcome *outcome, FILE *to);
 
+/* Prints what each link forwarded and dropped, and how long packets waited for it, as a table with a line for each link that
+ * had packets. */
+void lab_print_summary(const struct lab_config *config, const struct lab_outcome *outcome,
+		       FILE *to);
+
 /* True if packets left so late that what was measured in the lab may be wrong. */
 bool lab_was_late(const struct lab_config *config, const struct switch_counts *counts);
 

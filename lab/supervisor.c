@@ -7,7 +7,6 @@
 #include "supervisor.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
@@ -20,12 +19,10 @@
 
 #include "base/clock.h"
 #include "host.h"
+#include "process.h"
 
-/* The port that PyTorch's launchers use. */
-#define MASTER_PORT "29500"
-#define GRACE_NS    UINT64_C(2000000000)
-/* Exit statuses as in shells: no such command, and this much above the number of the signal that ended it. */
-#define NOT_FOUND 127
+#define GRACE_NS UINT64_C(2000000000)
+/* Exit status as in shells: this much above the number of the signal that ended a command. */
 #define BY_SIGNAL 128
 /* Process number of the first process in a namespace. */
 #define FIRST_PROCESS  1
@@ -48,60 +45,16 @@ struct supervisor {
 	uint64_t kill_at_ns;
 };
 
-static void set_environment(const struct lab_config *config, unsigned index)
-{
-	char name[32], value[32];
-
-	snprintf(value, sizeof(value), "%u", index);
-	setenv("RANK", value, 1);
-	snprintf(value, sizeof(value), "%u", config->hosts);
-	setenv("WORLD_SIZE", value, 1);
-	setenv("MASTER_PORT", MASTER_PORT, 1);
-	for (unsigned i = 0; i < config->hosts; i++) {
-		host_address(i, value);
-		snprintf(name, sizeof(name), "GODWIT_HOST_%u", i);
-		setenv(name, value, 1);
-		if (i == 0)
-			setenv("MASTER_ADDR", value, 1);
-	}
-}
-
-static void run_command(const struct supervisor *supervisor, unsigned index)
-	__attribute__((noreturn));
-
-static void run_command(const struct supervisor *supervisor, unsigned index)
-{
-	char **command = supervisor->config->command;
-	int null = open("/dev/null", O_RDONLY);
-	sigset_t none;
-
-	/* In a session of its own, so that a terminal's signals go to the lab alone, which forwards them. */
-	setsid();
-	sigemptyset(&none);
-	sigprocmask(SIG_SETMASK, &none, NULL);
-	signal(SIGPIPE, SIG_DFL);
-	setrlimit(RLIMIT_NOFILE, &supervisor->pipes->files);
-	if (null < 0 || dup2(null, STDIN_FILENO) < 0 ||
-	    dup2(supervisor->pipes->output[index][0], STDOUT_FILENO) < 0 ||
-	    dup2(supervisor->pipes->output[index][1], STDERR_FILENO) < 0)
-		_exit(NOT_FOUND);
-	if (setns(supervisor->hosts[index].network, CLONE_NEWNET)) {
-		fprintf(stderr, "godwit lab: cannot enter the namespace: %s\n", strerror(errno));
-		_exit(NOT_FOUND);
-	}
-	set_environment(supervisor->config, index);
-	execvp(command[0], command);
-	fprintf(stderr, "godwit lab: cannot run %s: %s\n", command[0], strerror(errno));
-	_exit(errno == ENOENT ? NOT_FOUND : NOT_FOUND - 1);
-}
-
 static int start_commands(struct supervisor *supervisor)
 {
 	fflush(NULL);
 	for (unsigned i = 0; i < supervisor->config->hosts; i++) {
+		if (!supervisor->config->commands[i])
+			continue;
 		supervisor->pids[i] = fork();
 		if (supervisor->pids[i] == 0)
-			run_command(supervisor, i);
+			process_run(supervisor->config, supervisor->pipes, &supervisor->hosts[i],
+				    i);
 		if (supervisor->pids[i] < 0) {
 			snprintf(supervisor->result->error, LAB_ERROR_SIZE,
 				 "cannot start the command of host %u: %s", i, strerror(errno));
@@ -145,6 +98,9 @@ static void signal_commands(const struct supervisor *supervisor, int number)
 		/* A process that was just forked may not have its session yet. */
 		if (kill(-pid, number))
 			kill(pid, number);
+		/* Interactive shells ignore SIGTERM; a hangup they pass on to their jobs. */
+		if ((int)i == supervisor->config->shell && number == SIGTERM)
+			kill(pid, SIGHUP);
 	}
 }
 
@@ -162,11 +118,11 @@ static void note_end(struct supervisor *supervisor, unsigned host, int status)
 
 	supervisor->result->status[host] = code;
 	supervisor->running--;
-	if (code == 0)
-		return;
-	if (supervisor->result->first_failed == LAB_RUNNING)
+	/* What fails because the lab ends it did not fail by itself. */
+	if (code && supervisor->kill_at_ns == UINT64_MAX &&
+	    supervisor->result->first_failed == LAB_RUNNING)
 		supervisor->result->first_failed = (int)host;
-	if (supervisor->config->kill_on_failure)
+	if ((int)host == supervisor->config->shell || (code && supervisor->config->kill_on_failure))
 		end_early(supervisor);
 }
 

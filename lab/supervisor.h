@@ -10,6 +10,7 @@
 
 #include "config.h"
 #include "switch.h"
+#include "terminal.h"
 
 /* In place of an exit status or a host: the command is still running, or none failed. */
 #define LAB_RUNNING (-1)
@@ -38,6 +39,8 @@ struct supervisor_pipes {
 	int lifeline;
 	/* standard output and error of each command */
 	int output[LAB_HOSTS_MAX][2];
+	/* terminal for the shell of config->shell */
+	struct terminal terminal;
 };
 
 /* Runs the lab to its end and exits. SIGTERM, SIGINT and SIGHUP end it early. */

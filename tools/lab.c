@@ -5,8 +5,10 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "command.h"
+#include "lab/commands.h"
 #include "lab/lab.h"
 #include "lab/units.h"
 
@@ -19,12 +21,16 @@ enum option_id {
 	OPTION_LINK,
 	OPTION_MTU,
 	OPTION_NO_OFFLOAD,
+	OPTION_NO_SUMMARY,
 	OPTION_PATH,
 	OPTION_PATHS,
 	OPTION_PCAP,
 	OPTION_RTT,
 	OPTION_SAMPLES,
 	OPTION_SEED,
+	OPTION_SHELL,
+	OPTION_SUMMARY,
+	OPTION_COUNT = 'n',
 };
 
 static const struct option long_options[] = {
@@ -40,6 +46,7 @@ static const struct option long_options[] = {
 	{ "loss", required_argument, NULL, OPTION_LINK_KEY },
 	{ "mtu", required_argument, NULL, OPTION_MTU },
 	{ "no-offload", no_argument, NULL, OPTION_NO_OFFLOAD },
+	{ "no-summary", no_argument, NULL, OPTION_NO_SUMMARY },
 	{ "path", required_argument, NULL, OPTION_PATH },
 	{ "paths", required_argument, NULL, OPTION_PATHS },
 	{ "pcap", required_argument, NULL, OPTION_PCAP },
@@ -49,6 +56,8 @@ static const struct option long_options[] = {
 	{ "rtt", required_argument, NULL, OPTION_RTT },
 	{ "samples", required_argument, NULL, OPTION_SAMPLES },
 	{ "seed", required_argument, NULL, OPTION_SEED },
+	{ "shell", optional_argument, NULL, OPTION_SHELL },
+	{ "summary", no_argument, NULL, OPTION_SUMMARY },
 	{ NULL, 0, NULL, 0 },
 };
 
@@ -69,13 +78,29 @@ static int complain(const char *format, ...)
 static int read_number(const char *option, uint64_t min, uint64_t max, uint64_t *out)
 {
 	if (units_count(optarg, min, max, out)) {
-		return complain("--%s \"%s\" is not a whole number from %llu to %llu", option,
-				optarg, (unsigned long long)min, (unsigned long long)max);
+		return complain("%s%s \"%s\" is not a whole number from %llu to %llu",
+				option[1] ? "--" : "-", option, optarg, (unsigned long long)min,
+				(unsigned long long)max);
 	}
 	return 0;
 }
 
-static int read_option(int id, const char *name, char **argv, struct lab_config *config)
+/* --shell, --shell=HOST or --shell HOST: no command is named by a number. */
+static int read_shell(char **argv, struct lab_config *config)
+{
+	uint64_t host = 0;
+
+	if (!optarg && argv[optind] && argv[optind][strspn(argv[optind], "0123456789")] == '\0')
+		optarg = argv[optind++];
+	if (optarg && units_count(optarg, 0, LAB_HOSTS_MAX - 1, &host))
+		return complain("--shell \"%s\" is not the number of a host", optarg);
+	config->shell = (int)host;
+	return 0;
+}
+
+/* Reads one option. *count is the number of hosts that run the first command. */
+static int read_option(int id, const char *name, char **argv, struct lab_config *config,
+		       unsigned *count)
 {
 	char error[LAB_ERROR_SIZE];
 	uint64_t value = 0;
@@ -88,6 +113,11 @@ static int read_option(int id, const char *name, char **argv, struct lab_config 
 	case OPTION_HOSTS:
 		rc = read_number(name, 1, LAB_HOSTS_MAX, &value);
 		config->hosts = (unsigned)value;
+		config->hosts_given = true;
+		return rc;
+	case OPTION_COUNT:
+		rc = read_number("n", 1, LAB_HOSTS_MAX, &value);
+		*count = (unsigned)value;
 		return rc;
 	case OPTION_MTU:
 		rc = read_number(name, LAB_MTU_MIN, LAB_MTU_MAX, &value);
@@ -107,6 +137,13 @@ static int read_option(int id, const char *name, char **argv, struct lab_config 
 		return 0;
 	case OPTION_NO_OFFLOAD:
 		config->no_offload = true;
+		return 0;
+	case OPTION_SHELL:
+		return read_shell(argv, config);
+	case OPTION_SUMMARY:
+	case OPTION_NO_SUMMARY:
+		config->summary = id == OPTION_SUMMARY;
+		config->summary_given = true;
 		return 0;
 	case OPTION_PATHS:
 		rc = read_number(name, 1, LAB_PATHS_MAX, &value);
@@ -130,16 +167,19 @@ static int read_option(int id, const char *name, char **argv, struct lab_config 
 }
 
 /* Reads all options (first) or those about single hosts (second time). */
-static int read_options(int argc, char **argv, bool single, struct lab_config *config)
+static int read_options(int argc, char **argv, bool single, struct lab_config *config,
+			unsigned *count)
 {
 	char error[LAB_ERROR_SIZE];
 	int id, index = 0, rc = 0;
 
 	optind = 0;
 	/* '+': the command's own options are not ours. ':' tells a missing value from an unknown option. */
-	while (!rc && (id = getopt_long(argc, argv, "+:", long_options, &index)) != -1) {
+	while (!rc && (id = getopt_long(argc, argv, "+:n:", long_options, &index)) != -1) {
 		if (!single)
-			rc = read_option(id, long_options[index].name, argv, config);
+			rc = read_option(id, long_options[index].name, argv, config, count);
+		else if (id == OPTION_SHELL) /* again, because it may take the next word */
+			rc = read_shell(argv, config);
 		else if (id == OPTION_LINK && config_override(config, optarg, error))
 			rc = complain("--link \"%s\": %s", optarg, error);
 		else if (id == OPTION_PATH && config_path(config, optarg, error))
@@ -152,16 +192,22 @@ static int read_options(int argc, char **argv, bool single, struct lab_config *c
 
 static int read_config(int argc, char **argv, struct lab_config *config)
 {
+	char error[LAB_ERROR_SIZE];
+	unsigned count = 0;
+
 	config_init(config);
-	if (read_options(argc, argv, false, config))
+	if (read_options(argc, argv, false, config, &count))
 		return -EINVAL;
-	if (optind >= argc)
+	if (optind >= argc && config->shell < 0)
 		return complain("which command?");
+	if (commands_read(config, count, argv + optind, error))
+		return complain("%s", error);
 	config_links(config);
-	if (read_options(argc, argv, true, config))
+	if (read_options(argc, argv, true, config, &count))
 		return -EINVAL;
 	config_queues(config);
-	config->command = argv + optind;
+	if (!config->summary_given)
+		config->summary = isatty(STDERR_FILENO) && !config->json;
 	return 0;
 }
 
@@ -204,6 +250,8 @@ static int lab_main(int argc, char **argv)
 	failed = outcome.result->first_failed;
 	if (outcome.result->finished) {
 		warn(&config, outcome.result);
+		if (config.summary)
+			lab_print_summary(&config, &outcome, stderr);
 		if (config.json && lab_print_json(&config, &outcome, stdout))
 			status = EXIT_FAILED;
 	}
@@ -223,16 +271,19 @@ const struct command command_lab = {
 	.name = "lab",
 	.summary = "run a command on several hosts joined by an emulated network",
 	.usage =
-		"usage: godwit lab [OPTION ...] [--] COMMAND [ARGUMENT ...]\n"
+		"usage: godwit lab [OPTION ...] [-n COUNT] [--] COMMAND [ARGUMENT ...] [: [-n COUNT] COMMAND ...]\n"
 		"\n"
 		"Runs COMMAND in each of several network namespaces, joined by a switch that delays, limits\n"
 		"and loses packets. Everything is gone when it ends. Needs root, or user namespaces.\n"
 		"\n"
-		"Host i is 10.200.0.(i+1) and fd00:200::(i+1). COMMAND finds RANK, WORLD_SIZE, MASTER_ADDR,\n"
-		"MASTER_PORT and GODWIT_HOST_0, GODWIT_HOST_1, ... in its environment.\n"
+		"Host i is 10.200.0.(i+1) and fd00:200::(i+1); the names are host0, host1, ... COMMAND finds\n"
+		"RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, MASTER_ADDR, MASTER_PORT and\n"
+		"GODWIT_HOST_0, GODWIT_HOST_1, ... in its environment.\n"
 		"\n"
 		"options:\n"
-		"  --hosts N           how many (default 2)\n"
+		"  -n COUNT            hosts that run the command that follows; without it one, and the last\n"
+		"                      command on all that are left. \":\" separates commands\n"
+		"  --hosts N           how many (default: as the commands need; 2 for one without -n)\n"
 		"  --rtt T             round trip without queues: 25ms, 200us (default 0)\n"
 		"  --rate R            of every link: 10G, 200M (default: no limit)\n"
 		"  --queue SIZE        of every link: 64K (default: rate times round trip, at least 64K)\n"
@@ -251,9 +302,13 @@ const struct command command_lab = {
 		"  --at T:H:CHANGE     after time T: down, up, rate=R or loss=P; H may be pathK\n"
 		"  --mtu N             1280 to 65535 (default 1500)\n"
 		"  --seed N            where chance begins: the same seed loses the same packets (default 0)\n"
+		"  --shell[=HOST]      run a shell on this host (default 0); the commands run on the others and\n"
+		"                      end with it\n"
 		"  --no-offload        no segmentation offload: hosts send single packets\n"
 		"  --kill-on-failure   end the other commands when one fails\n"
 		"  --json              print counts of every link; the commands' output goes to stderr\n"
+		"  --summary           print a table of what each link forwarded and dropped, as on a terminal\n"
+		"  --no-summary        print none\n"
 		"  --pcap FILE         record the packets that cross the switch\n"
 		"  --samples T:FILE    every time T, what each link has carried and what waits for it\n",
 	.run = lab_main,

@@ -4,14 +4,15 @@
 import os
 import shutil
 import signal
+import socket
 import subprocess
-import time
 
 import namespace
 import roce
 from harness import Directory, check, finish, same, seed_from_environment, skip, transfer, wait_until, write_random
 
 PROBE_OPCODES = (0xFE, 0xFF)
+MARKER = b"the capture sees this datagram: "
 SIZE = 3 * (1 << 20) + 4321
 FIELDS = ["_ws.malformed", "udp.port", "infiniband.bth.opcode", "infiniband.bth.m", "infiniband.bth.p_key",
           "infiniband.bth.tver", "infiniband.bth.padcnt", "infiniband.reth.dmalen", "infiniband.immdt",
@@ -19,7 +20,8 @@ FIELDS = ["_ws.malformed", "udp.port", "infiniband.bth.opcode", "infiniband.bth.
 
 
 class Capture:
-    """dumpcap on lo, for as long as the `with` lasts; everything sent in it is in the file afterwards."""
+    """dumpcap on lo, for as long as the `with` lasts; everything sent in it is in the file afterwards, and so are
+    datagrams of MARKER, before and behind it."""
 
     def __init__(self, path):
         self.path = path
@@ -31,11 +33,22 @@ class Capture:
             skip("tshark", "dumpcap does not start")
         if self.process.poll() is not None:
             skip("tshark", self.process.stderr.read().decode().strip().splitlines()[-1])
-        time.sleep(0.3)
+        self.mark(b"start")
         return self
 
+    def mark(self, word):
+        """Sends a marker until the file has it: dumpcap has started, or has written everything before it."""
+        marker = MARKER + word
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
+            check(wait_until(lambda: sock.sendto(marker, ("127.0.0.1", roce.PORT)) and self.has(marker), 30, 0.1),
+                  "a datagram that does not appear in the capture")
+
+    def has(self, marker):
+        with open(self.path, "rb") as file:
+            return marker in file.read()
+
     def __exit__(self, *_):
-        time.sleep(0.5)
+        self.mark(b"end")
         self.process.send_signal(signal.SIGINT)
         messages = self.process.communicate(timeout=20)[1].decode()
         check(" 0 dropped" in messages or "dropped" not in messages.lower() or "/0" in messages,
@@ -110,6 +123,7 @@ def capture(directory, host, rng):
         sender, receiver = transfer(source, target, host)
     check(sender.status == 0 and receiver.status == 0 and same(source, target), f"{sender} {receiver}")
     everything = list(zip(dissect(path), roce.read_pcap(path), strict=True))
+    everything = [(row, packet) for row, packet in everything if not packet.payload.startswith(MARKER)]
     rows = [row for row, packet in everything if not is_probe(packet)]
     packets = [packet for _, packet in everything if not is_probe(packet)]
     probes = len(everything) - len(packets)

@@ -152,7 +152,7 @@ def wait_until(condition, timeout=10, step=0.01):
 def start_recv(path, port, *options, **popen):
     """A receiver that is known to listen, or to have ended."""
     command = Command("recv", path, "--port", port, *options, **popen)
-    wait_until(lambda: listening(port) or not command.alive())
+    wait_until(lambda: listening(port) or not command.alive(), 30)
     return command
 
 

@@ -11,21 +11,11 @@ import subprocess
 import sys
 import time
 
-from harness import (GODWIT, Command, Directory, check, finish, kill, one_line, same, skip, wait_until, write_random)
+from harness import GODWIT, Command, Directory, check, finish, kill, one_line, same, wait_until, write_random
+from labs import probe, processes_in
 
 RANKS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "lab_ranks.py")
 PACKETS = 4000
-
-
-def probe():
-    """Skips where a lab cannot be; what fails for any other reason is a failure."""
-    if not os.access("/dev/net/tun", os.R_OK | os.W_OK):
-        skip("lab", "no /dev/net/tun")
-    command = Command("lab", "--hosts", 1, "--", "true").wait(20)
-    words = ("needs root", "cannot make a", "cannot map", "/dev/net/tun")
-    if command.status == 1 and any(word in command.stderr for word in words):
-        skip("lab", command.stderr.strip())
-    check(command.status == 0, f"the smallest lab: {command}")
 
 
 def run(options, role, *arguments, timeout=60, **popen):
@@ -226,18 +216,6 @@ def test_command_lines():
     check(command.status == 0 and "usage: godwit lab" in command.stdout, str(command))
 
 
-def processes_in(network):
-    """Processes in this network namespace."""
-    found = []
-    for pid in filter(str.isdigit, os.listdir("/proc")):
-        try:
-            if os.readlink(f"/proc/{pid}/ns/net") == network:
-                found.append(int(pid))
-        except OSError:
-            pass
-    return found
-
-
 def supervisor_of(pid):
     with open(f"/proc/{pid}/task/{pid}/children", encoding="ascii") as children:
         return [int(child) for child in children.read().split()]
@@ -295,21 +273,6 @@ def test_capture():
             capture_output=True, text=True, check=False)
         lines = shark.stdout.splitlines()
         check(len(lines) == 400 and set(lines) == {"10.200.0.2\t1\t1\t208"}, f"tshark: {set(lines)} {shark.stderr}")
-
-
-def test_ordinary_user():
-    if os.geteuid() != 0:
-        return
-    with Directory() as directory:
-        copy = shutil.copy(GODWIT, os.path.join(directory, "godwit"))
-        os.chmod(copy, 0o755)
-        if subprocess.run(["unshare", "-Urn", "true"], user="nobody", cwd="/", capture_output=True,
-                          check=False).returncode:
-            print("users may not have namespaces here")
-            return
-        lab = subprocess.run([copy, "lab", "--rtt", "2ms", "--", "sh", "-c", "id -u; cat /proc/net/dev"], user="nobody",
-                             cwd="/", capture_output=True, text=True, timeout=20, check=False)
-        check(lab.returncode == 0 and "[0] 0" in lab.stdout and "[1]   lab0:" in lab.stdout, f"as nobody: {lab}")
 
 
 def main():

@@ -15,6 +15,8 @@ MIB = 1 << 20
 SMALLEST_PACKET = 64
 LARGEST_PACKET = 8936
 TIMEOUT = 5
+# Of ends that should not notice a silence: a busy machine may not run one of them for seconds.
+PATIENT = ("--timeout", 30)
 ROUNDS = int(os.environ.get("GODWIT_KILLS") or 8)
 QP_KIND, ACCEPT_KIND = 17, 24
 PLAN = struct.Struct(">IIIIIHBBQQQQ16sQ16s")
@@ -24,7 +26,7 @@ PLAN_VERSION = 2
 def start_server(port, *options, **popen):
     """A server that is known to listen, or to have ended."""
     command = Command("perf", "--port", port, "--udp-port", 0, "--timeout", TIMEOUT, *options, **popen)
-    wait_until(lambda: listening(port) or not command.alive())
+    wait_until(lambda: listening(port) or not command.alive(), 30)
     return command
 
 
@@ -35,8 +37,8 @@ def start_client(host, port, *options, **popen):
 def measure(*options, host="127.0.0.1", server_options=(), timeout=60):
     """Both ends' JSON, after checking that they ended well; or None."""
     port = free_port()
-    server = start_server(port, "--json", *server_options)
-    client = start_client(host, port, "--json", *options).wait(timeout)
+    server = start_server(port, "--json", *PATIENT, *server_options)
+    client = start_client(host, port, "--json", *PATIENT, *options).wait(timeout)
     server.wait(5 if client.status else timeout)
     label = " ".join(str(o) for o in options)
     good = check(client.status == 0 and server.status == 0 and not client.stderr and not server.stderr,
@@ -110,12 +112,13 @@ def channels():
             check(not got or got["channel"] is bool(channel), f"{options}: {got}")
     measure("--channel", "--size", "4,100,5000", "--count", 300, "--verify", "--both")
     for channel in (("--channel", "--congestion", "none"), ()):
-        got = measure("--rate", "80M", *channel, "--size", "100000", "--duration", 1)
+        # Slow, so that a busy machine keeps up; but a cap that is taken for bytes a second is an eighth of it.
+        got = measure("--rate", "8M", *channel, "--size", "10000", "--duration", 1)
         if not got:
             continue
         rate = got["results"][0]["directions"][0]["goodput_gbps"]
-        check(0.05 <= rate <= 0.081, f"a cap of 80 Mbit/s gave {rate} Gbit/s")
-        check((got["congestion"], got["rate_cap_bps"]) == ("none", 80000000), f"{got}")
+        check(0.0015 <= rate <= 0.0085, f"a cap of 8 Mbit/s gave {rate} Gbit/s")
+        check((got["congestion"], got["rate_cap_bps"]) == ("none", 8000000), f"{got}")
     got = measure("--test", "lat", "--channel", "--count", 500, "--verify")
     if got:
         check_latency("lat over a channel", got["results"][0], 490)
@@ -129,9 +132,15 @@ def schemes():
     measure("--scheme", "auto", "--size", "1,64,5000", "--count", 100, "--verify", "--drop", "1%")
     got = measure("--scheme", "bounded", "--count", 200, "--size", "300000", "--depth", 1, "--verify", "--drop", "2%")
     if got:
-        way, client = got["results"][0]["directions"][0], got["results"][0]["client"]
-        check(20 <= way["missing_packets"] <= 2000, f"2 % of the packets were dropped: {way}")
+        row = got["results"][0]
+        way, client = row["directions"][0], row["client"]
+        check(20 <= way["missing_packets"] <= 2000 + late_packets(row["server"]), f"2 % of the packets were dropped: {row}")
         check(client["packets_retransmitted"] == 0, f"bounded without a floor repaired something: {client}")
+
+
+def late_packets(end):
+    """Packets that came after their message was given up, as some do when an end is not scheduled in time."""
+    return end["dropped"].get("slot", 0) + end["counters"].get("late_packets", 0)
 
 
 def check_fairness(label, fairness, qps):
@@ -153,6 +162,11 @@ def check_latency(label, row, at_least):
     check(n * 2 * lat["min_us"] <= row["client"]["seconds"] * 1e6, f"{label}: more time in pings than there was: {row}")
 
 
+def unread_packets(end):
+    """At most so many packets the kernel had no room for; it counts them by the batch."""
+    return 64 * end["dropped"].get("overrun", 0)
+
+
 def bandwidth():
     for scheme in ("sr", "raw"):
         for loss in ((), ("--drop", "2%", "--dup", "1%", "--reorder", "1%", "--seed", 3)):
@@ -167,27 +181,29 @@ def bandwidth():
                 check(client["packets_retransmitted"] >= packets // 200, f"a loss of 2 % was not repaired: {client}")
             if loss and scheme == "raw":
                 # 2 % of 2400 or more: between a fifth and many times of it, wherever the seed leads.
-                check(10 <= way["missing_packets"] <= 500, f"2 % of the packets were dropped: {way}")
+                most = 500 + unread_packets(got["results"][0]["server"])
+                check(10 <= way["missing_packets"] <= most, f"2 % of the packets were dropped: {got['results'][0]}")
                 check(client["packets_retransmitted"] == 0, f"raw repaired something: {client}")
     got = measure("--scheme", "raw", "--count", 300, "--size", "1M")
     if got:
         row = got["results"][0]
-        # The kernel counts what it had no room for by the batch. Apart from that nothing may be given up that still comes.
-        overrun = row["server"]["dropped"].get("overrun", 0)
-        check(row["directions"][0]["missing_packets"] <= 64 * overrun, f"nothing was lost, and yet: {row}")
-        late = row["server"]["dropped"].get("slot", 0) + row["server"]["counters"].get("late_packets", 0)
+        # Apart from what the kernel had no room for nothing may be given up that still comes.
+        unread = unread_packets(row["server"])
+        check(row["directions"][0]["missing_packets"] <= unread, f"nothing was lost, and yet: {row}")
+        late = late_packets(row["server"])
         check(late == 0, f"{late} packets came after they were given up: {row}")
     got = measure("--duration", 0.3, "--size", "256K", "--poll")
     if got:
-        check(0.25 <= got["results"][0]["client"]["seconds"] <= 5, f"0.3 s were asked for: {got}")
+        check(0.25 <= got["results"][0]["client"]["seconds"] <= 20, f"0.3 s were asked for: {got}")
         check(got["poll"] is True and got["count"] is None and got["duration_seconds"] == 0.3, f"{got}")
 
 
 def latency():
     for scheme in ("sr", "raw"):
-        got = measure("--test", "lat", "--scheme", scheme, "--count", 10000, "--sleep", timeout=120)
+        got = measure("--test", "lat", "--scheme", scheme, "--count", 3000, "--sleep", timeout=120)
         if got:
-            check_latency(scheme, got["results"][0], 9900)
+            row = got["results"][0]
+            check_latency(scheme, row, 2970 - late_packets(row["client"]) - late_packets(row["server"]))
         got = measure("--test", "lat", "--scheme", scheme, "--duration", 0.4, "--drop", "2%", "--size", 200, "--verify",
                       "--sleep", server_options=("--drop", "2%"))
         if got:
@@ -395,7 +411,7 @@ def kill_one(number, victim_end, delay, options):
     victim, left = (client, server) if victim_end == "client" else (server, client)
     time.sleep(delay)
     # The server waits for ever for one that never called.
-    wait_until(lambda: not listening(port), 5)
+    wait_until(lambda: not listening(port), 30)
     victim.signal(signal.SIGKILL)
     killed = time.monotonic()
     victim.wait(10)
@@ -403,7 +419,8 @@ def kill_one(number, victim_end, delay, options):
     took = time.monotonic() - killed
     label = f"round {number}: {victim_end} killed after {delay:.3f} s, {options}"
     check(left.status == 1, f"{label}: {left}")
-    check(took <= TIMEOUT + 1.5, f"{label}: took {took:.2f} s: {left}")
+    # It does not wait for the default of 10 s.
+    check(took <= TIMEOUT + 4, f"{label}: took {took:.2f} s: {left}")
     one_line(left, "127.0.0.1")
 
 
@@ -425,6 +442,7 @@ def interrupted():
     port = free_port()
     server = start_server(port)
     client = start_client("127.0.0.1", port, "--duration", 30)
+    wait_until(lambda: not listening(port), 30)
     time.sleep(0.5)
     client.signal(signal.SIGINT)
     client.wait(10)

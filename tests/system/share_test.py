@@ -5,26 +5,27 @@ import os
 import signal
 import time
 
-from harness import (Directory, check, finish, free_port, kill, same, seed_from_environment, start_recv, start_send,
-                     write_random, write_sparse)
+from harness import (Directory, check, finish, free_port, kill, listening, same, seed_from_environment, start_recv,
+                     start_send, wait_until, write_random, write_sparse)
 
 PAIRS = 4
 MIB = 1 << 20
-VICTIM_SIZE = 256 * MIB  # long enough to be caught in the middle
+VICTIM_SIZE = 256 * MIB
+VICTIM_RATE = ("--rate", "50M")  # 43 s: long enough to be caught in the middle
 
 
 class Pair:
-    def __init__(self, directory, number, size, rng, *options):
+    def __init__(self, directory, number, size, rng, *options, send_options=()):
         self.source = os.path.join(directory, f"source-{number}")
         self.target = os.path.join(directory, f"target-{number}")
         if size is None:
             write_sparse(self.source, VICTIM_SIZE)
         else:
             write_random(self.source, size, rng)
-        port = free_port()
+        self.port = free_port()
         host = rng.choice(["127.0.0.1", "::1"])
-        self.receiver = start_recv(self.target, port, "--timeout", 5, *options)
-        self.sender = start_send(self.source, host, port, "--timeout", 5, *options)
+        self.receiver = start_recv(self.target, self.port, "--timeout", 5, *options)
+        self.sender = start_send(self.source, host, self.port, "--timeout", 5, *options, *send_options)
 
     def check_equal(self, what):
         self.sender.wait(60)
@@ -41,8 +42,10 @@ def all_at_once(directory, rng):
 
 
 def one_dies(directory, rng, victim_end):
-    victim = Pair(directory, f"victim-{victim_end}", None, rng, "--drop", "20%")
+    victim = Pair(directory, f"victim-{victim_end}", None, rng, "--drop", "20%", send_options=VICTIM_RATE)
     others = [Pair(directory, f"{victim_end}-{i}", rng.randrange(4 * MIB, 16 * MIB), rng) for i in range(PAIRS - 1)]
+    # A receiver that nobody has called yet would wait for ever.
+    wait_until(lambda: not listening(victim.port), 30)
     time.sleep(0.1)
     doomed, left = ((victim.sender, victim.receiver) if victim_end == "sender" else (victim.receiver, victim.sender))
     caught = doomed.alive()
