@@ -12,6 +12,8 @@
 
 #include <godwit/godwit.h>
 
+#include "lab/units.h"
+
 struct report;
 
 /* Bounds of --block. The receiver holds a sender to them too, for its ring is made of such blocks. */
@@ -106,6 +108,10 @@ int options_read(int id, char **argv, struct report *report, struct options *opt
 /* "--option "value" is not ...": a usage error about the option being read. */
 int options_bad_value(struct report *report, const char *option, const char *expected);
 
+/* Reads the option's value, which must lie between the bounds; `expected` names them: "a size from 4K to 16M". */
+int options_quantity(struct report *report, const char *option, enum units_kind kind,
+		     const char *expected, uint64_t min, uint64_t max, uint64_t *out);
+
 /* --congestion: the name of a controller, copied out. */
 int options_read_congestion(struct report *report, char *out, size_t size);
 /* --rate: bits a second, not 0. */
@@ -129,7 +135,7 @@ int options_parse(int argc, char **argv, bool sending, struct report *report, st
 	"  --port P        TCP port of the rendezvous (default 4791)\n"                                  \
 	"  --secret-file F refuse an end that does not hold the secret in file F; see `godwit secret`\n" \
 	"  --udp-port P    UDP port for this end's packets, 0 for any (default 4791)\n"                  \
-	"  --timeout S     give up when the other end is silent for S seconds (default 10)\n"            \
+	"  --timeout T     give up when the other end is silent for T: 10s (default), 500ms\n"           \
 	"  --json          print one JSON object instead of the final line, also on failure\n"           \
 	"  --quiet         print nothing but errors\n"                                                   \
 	"  --drop P        lose this share of the packets sent, 0.05 or 5%\n"                            \

@@ -325,7 +325,7 @@ const struct command command_send = {
 		"  --bind ADDR     send from this address of this host\n"
 		"  --block SIZE    bytes in a message, 4K to 16M (default 1M)\n"
 		"  --congestion C  controller: default, long-haul, swift, or none for a private link\n"
-		"  --rate RATE     no faster than RATE, such as 800M\n" OPTIONS_USAGE_WIRE
+		"  --rate RATE     no faster than RATE: 800M, 1Gbit\n" OPTIONS_USAGE_WIRE
 			OPTIONS_USAGE_ICRC OPTIONS_USAGE,
 	.run = send_run,
 };

@@ -1,0 +1,81 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""Mistakes that people make with more than one command: units, addresses, ends that do not belong together, blocked ports.
+
+Each quantity is read alike by every command, and each mistake is answered with one line.
+"""
+from harness import Command, check, finish, one_line, seed_from_environment
+
+POINT = ["--rtt", "25ms", "--rate", "1G", "--loss", "1e-3", "--size", "1M"]
+
+
+def run(*arguments, **popen):
+    return Command(*arguments, **popen).wait(30)
+
+
+def refused(command, *words):
+    check(command.status == 2 and not command.stdout, f"a usage error expected: {command}")
+    one_line(command, *words)
+
+
+# Where each command takes a quantity of a kind: the arguments before the value, and those after it.
+PLACES = {
+    "seconds": [(["send", "f", "h", "--timeout"], []), (["recv", "f", "--timeout"], []), (["perf", "h", "--timeout"], []),
+                (["perf", "h", "--duration"], []), (["qualify", "h", "--timeout"], [])],
+    "time": [(["plan", *POINT, "--rtt"], []), (["plan", *POINT, "--deadline"], []), (["lab", "--rtt"], ["true"]),
+             (["lab", "--jitter"], ["true"])],
+    "rate": [(["send", "f", "h", "--rate"], []), (["perf", "h", "--rate"], []), (["plan", *POINT, "--rate"], []),
+             (["lab", "--rate"], ["true"])],
+    "size": [(["send", "f", "h", "--block"], []), (["perf", "h", "--size"], []), (["perf", "h", "--working-set"], []),
+             (["perf", "--memory"], []), (["plan", *POINT, "--size"], []), (["lab", "--queue"], ["true"]),
+             (["lab", "--ecn"], ["true"])],
+    "share": [(["send", "f", "h", "--drop"], []), (["recv", "f", "--dup"], []), (["perf", "h", "--reorder"], []),
+              (["qualify", "h", "--drop"], []), (["plan", *POINT, "--loss"], []), (["lab", "--loss"], ["true"]),
+              (["lab", "--dup"], ["true"]), (["lab", "--reorder"], ["true"])],
+}
+# Values that no command takes, and what each says about them.
+WRONG = {
+    "seconds": [("5m", "may be minutes or milliseconds"), ("soon", "write 10s, 500ms or 2min")],
+    "time": [("25", "has no unit: write 25s, 25ms or 25us"), ("5m", "may be minutes or milliseconds"), ("x", "write 25ms")],
+    "rate": [("1GB", "is in bytes"), ("1GB/s", "is in bytes"), ("fast", "write 800M, 1Gbit or 400Gbps")],
+    "size": [("1Mb", "is in bits"), ("big", "write 1500, 64K, 1MiB or 128MB"), ("1.5", "whole number of bytes")],
+    "share": [("3", "write 0.03 or 3%"), ("-1%", "write 0.03 or 3%")],
+}
+
+
+def units():
+    for kind, places in PLACES.items():
+        for before, after in places:
+            for value, words in WRONG[kind]:
+                refused(run(*before[:-1], f"{before[-1]}={value}", *after), before[-1], f'"{value}"', words)
+    # Inside the lab's specifications, too: the whole is quoted, and the part that is wrong.
+    for option, text, part, words in (
+            ("--link", "0:up:rate=1GB", "1GB", "is in bytes"), ("--link", "0:down:delay=5", "5", "has no unit"),
+            ("--link", "all:up:queue=64Kb", "64Kb", "is in bits"), ("--path", "0:loss=3", "3", "write 0.03 or 3%"),
+            ("--at", "2:0:down", "2", "has no unit"), ("--at", "2s:0:rate=1GBps", "1GBps", "is in bytes"),
+            ("--at", "2s:0:loss=3", "3", "0.03 or 3%"), ("--samples", "5:file", "5", "has no unit"),
+            ("--reorder", "1%:3", "3", "has no unit"), ("--burst", "8:1", "1", "has no unit")):
+        refused(run("lab", option, text, "true"), option, f'"{part}"', words)
+    refused(run("plan", *POINT[:4], *POINT[6:], "--sweep", "loss=1e-3..3"), "--sweep", '"3"', "0.03 or 3%")
+
+
+def understood():
+    """The same quantity in other words gives the same result."""
+    plans = [run("plan", "--rtt", rtt, "--rate", rate, "--loss", loss, "--size", size, "--payload", payload, "--json").stdout
+             for rtt, rate, loss, size, payload in (
+                 ("25ms", "400G", "0.03", "128MiB", "4096"), ("25000us", "400Gbps", "3%", "128M", "4K"),
+                 ("0.025s", "0.4 Tbit/s", "3e-2", "134217728", "4KiB"), ("25 ms", "400Gbit", "3 %", "131072K", "4096B"))]
+    check(plans[0] and len(set(plans)) == 1, f"the same plan in other words: {plans}")
+    lab = run("lab", "--rtt", "10 ms", "--rate", "100Mbit", "--queue", "64KiB", "--loss", "0%", "--link",
+              "0:up:rate=50Mbps,delay=2.5ms,queue=128MB", "--at", "1h:0:rate=1Gbit/s", "--json", "true")
+    check(lab.status != 2, f"the lab's units: {lab}")
+
+
+def main():
+    seed_from_environment()
+    units()
+    understood()
+    finish()
+
+
+main()
