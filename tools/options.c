@@ -9,6 +9,7 @@
 
 #include <godwit/flow.h>
 
+#include "address.h"
 #include "report.h"
 
 #define PORT_DEFAULT	4791
@@ -164,6 +165,7 @@ int options_read(int id, char **argv, struct report *report, struct options *opt
 	case OPTION_LANES:
 		return read_lanes(report, options);
 	case OPTION_PORT:
+		options->port_given = true;
 		return read_port(report, "--port", 1, &options->port);
 	case OPTION_QUIET:
 		options->quiet = true;
@@ -227,6 +229,64 @@ void options_begin(int argc, char **argv, struct report *report, struct options 
 		report->json |= strcmp(argv[i], "--json") == 0;
 }
 
+static int read_address(struct report *report, const char *what, char *text, char **host,
+			uint16_t *port)
+{
+	int rc = address_split(text, host, port);
+
+	if (rc == -ERANGE)
+		return report_usage(
+			report, "%s\"%s\" does not end in a port from 1 to 65535 after its colon",
+			what, text);
+	if (rc)
+		return report_usage(
+			report, "%s\"%s\" is not an address: write HOST, HOST:PORT or [IPV6]:PORT",
+			what, text);
+	return 0;
+}
+
+static int take_port(struct report *report, struct options *options, const char *host,
+		     uint16_t port)
+{
+	if (!port)
+		return 0;
+	if (options->port_given && options->port != port)
+		return report_usage(report, "port %u of %s and --port %u differ", port, host,
+				    options->port);
+	options->port = port;
+	options->port_given = true;
+	return 0;
+}
+
+int options_place(struct report *report, struct options *options, char *host)
+{
+	uint16_t port = 0;
+	char *bind = NULL;
+	int rc = 0;
+
+	options->host = NULL;
+	if (host && host[0] == '\0')
+		return report_usage(report, "the name of the host is empty");
+	if (host) {
+		rc = read_address(report, "", host, &host, &port);
+		if (rc == 0)
+			rc = take_port(report, options, host, port);
+		options->host = host;
+	}
+	if (rc || !options->bind)
+		return rc;
+	rc = read_address(report, "--bind ", options->bind, &bind, &port);
+	if (rc)
+		return rc;
+	if (port && host)
+		return report_usage(
+			report,
+			"--bind %s takes no port here: --udp-port chooses this end's, --port the other's",
+			bind);
+	options->bind = bind;
+	return take_port(report, options, bind, port);
+}
+
 int options_parse(int argc, char **argv, bool sending, struct report *report, struct options *out)
 {
 	struct options options;
@@ -250,11 +310,11 @@ int options_parse(int argc, char **argv, bool sending, struct report *report, st
 		return report_usage(report, "\"%s\" is one argument too many",
 				    argv[optind + wanted]);
 	options.file = argv[optind];
-	options.host = sending ? argv[optind + 1] : NULL;
 	if (options.file[0] == '\0')
 		return report_usage(report, "the name of the file is empty");
-	if (sending && options.host[0] == '\0')
-		return report_usage(report, "the name of the host is empty");
+	rc = options_place(report, &options, sending ? argv[optind + 1] : NULL);
+	if (rc)
+		return rc;
 	report->json = options.json;
 	report->quiet = options.quiet;
 	report->file = options.file;

@@ -4,7 +4,10 @@
 
 Each quantity is read alike by every command, and each mistake is answered with one line.
 """
-from harness import Command, check, finish, one_line, seed_from_environment
+import os
+
+from harness import (Command, Directory, check, finish, free_port, listening, one_line, same, seed_from_environment,
+                     wait_until, write_random)
 
 POINT = ["--rtt", "25ms", "--rate", "1G", "--loss", "1e-3", "--size", "1M"]
 
@@ -71,10 +74,45 @@ def understood():
     check(lab.status != 2, f"the lab's units: {lab}")
 
 
+def addresses(directory, rng):
+    """A port may follow a host, or the address that a waiting end binds."""
+    source, target = os.path.join(directory, "source"), os.path.join(directory, "target")
+    write_random(source, 100001, rng)
+    for address, bound in (("127.0.0.1:{}", "127.0.0.1:{}"), ("[::1]:{}", "[::1]:{}"), ("localhost:{}", None)):
+        port = free_port()
+        receiver = Command("recv", target, *(["--bind", bound.format(port)] if bound else ["--port", port]))
+        wait_until(lambda: listening(port) or not receiver.alive())
+        sender = run("send", source, address.format(port))
+        receiver.wait(20)
+        check(sender.status == 0 and receiver.status == 0 and same(source, target), f"{address}: {sender} {receiver}")
+        check(f" to {address.split(':{}')[0].strip('[]')} in" in sender.stdout, f"the host without its port: {sender}")
+        os.unlink(target)
+    port = free_port()
+    server = Command("perf", "--bind", f"127.0.0.1:{port}")
+    wait_until(lambda: listening(port) or not server.alive())
+    client = run("perf", f"127.0.0.1:{port}", "--count", 4, "--size", "4KiB", "--port", port)
+    check(client.status == 0 and server.wait(20).status == 0, f"perf: {client} {server}")
+    for command in (["send", source], ["perf"], ["qualify"]):
+        expect = run(*command, f"[::1]:{free_port()}")
+        check(expect.status == 1, str(expect))
+        one_line(expect, "cannot reach [::1]:", "refused")
+        for text, words in (("host:", "does not end in a port"), ("host:65536", "a port from 1 to 65535"),
+                            ("host:/tmp/file", "does not end in a port"), ("[::1", "write HOST, HOST:PORT or [IPV6]:PORT"),
+                            (":5000", "is not an address")):
+            refused(run(*command, text), f'"{text}"', words)
+        refused(run(*command, "host:5000", "--port", 5001), "port 5000 of host and --port 5001 differ")
+        refused(run(*command, "host", "--bind", "127.0.0.1:5000"), "--bind 127.0.0.1 takes no port here")
+    for command in (["recv", target], ["perf"], ["qualify"]):
+        refused(run(*command, "--bind", "[::1]:x"), "--bind", '"[::1]:x"', "does not end in a port")
+        refused(run(*command, "--bind", "::1", "--bind", "[::1]:5000", "--port", 5001), "differ")
+
+
 def main():
-    seed_from_environment()
+    rng = seed_from_environment()
     units()
     understood()
+    with Directory() as directory:
+        addresses(directory, rng)
     finish()
 
 

@@ -279,8 +279,6 @@ static int check_client(struct parser *parser)
 	struct perf_options *options = &parser->options;
 	char why[PERF_WHY];
 
-	if (options->common.host[0] == '\0')
-		return report_usage(parser->report, "the name of the host is empty");
 	if (options->keep)
 		return report_usage(parser->report, "--keep is for the end that waits");
 	if (parser->poll && parser->sleep)
@@ -319,7 +317,9 @@ int perf_options_parse(int argc, char **argv, struct report *report, struct perf
 	}
 	if (argc - optind > 1)
 		return report_usage(report, "\"%s\" is one argument too many", argv[optind + 1]);
-	common->host = argc > optind ? argv[optind] : NULL;
+	rc = options_place(report, common, argc > optind ? argv[optind] : NULL);
+	if (rc)
+		return rc;
 	if (!common->host && parser.clients)
 		return report_usage(report, "--%s is the client's to choose; to which host?",
 				    parser.clients);
