@@ -1,13 +1,16 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Mistakes that people make with more than one command: units, addresses, ends that do not belong together, blocked ports.
+"""Mistakes that people make with more than one command: units, addresses, ends that do not belong together, NAT.
 
 Each quantity is read alike by every command, and each mistake is answered with one line.
 """
+import contextlib
 import os
+import socket
+import threading
 
-from harness import (Command, Directory, check, finish, free_port, listening, one_line, same, seed_from_environment,
-                     wait_until, write_random)
+from harness import (Command, Directory, check, finish, free_port, kill, listening, one_line, same,
+                     seed_from_environment, start_recv, wait_until, write_random)
 
 POINT = ["--rtt", "25ms", "--rate", "1G", "--loss", "1e-3", "--size", "1M"]
 
@@ -107,12 +110,60 @@ def addresses(directory, rng):
         refused(run(*command, "--bind", "::1", "--bind", "[::1]:5000", "--port", 5001), "differ")
 
 
+def wrong_partners(directory):
+    """Each command against each that it does not belong to: both ends say which two met, in one line."""
+    source = os.path.join(directory, "source")
+    for waiting, wanted in ((["recv", os.path.join(directory, "target")], "send"), (["perf"], "perf"), (["qualify"], "qualify")):
+        port = free_port()
+        waiter = Command(*waiting, "--port", port)
+        wait_until(lambda: listening(port) or not waiter.alive())
+        callers = [c for c in (["send", source], ["perf"], ["qualify"]) if c[0] != wanted]
+        for caller in callers:
+            command = run(*caller, f"127.0.0.1:{port}")
+            check(command.status == 1, str(command))
+            one_line(command, f"`godwit {waiting[0]}` waits here for `godwit {wanted}`, and the caller is `godwit {caller[0]}`")
+        kill(waiter)
+        lines = waiter.stderr.splitlines()
+        check(len(lines) == 2 and all(f"it is `godwit {c[0]}`, not `godwit {wanted}`" in line
+                                      for line, c in zip(lines, callers)), f"a warning for each: {waiter}")
+
+
+def pump(source, target, change):
+    """Carries bytes from one connection to the other until the first is closed."""
+    with contextlib.suppress(OSError):
+        while data := source.recv(65536):
+            target.sendall(change(data))
+        target.shutdown(socket.SHUT_WR)
+
+
+def translated(directory):
+    """Between the ends the sender's address is translated, as NAT does: its packets come from another than it named."""
+    source, target = os.path.join(directory, "source"), os.path.join(directory, "target")
+    port = free_port()
+    receiver = start_recv(target, port, "--timeout", "1s", "--bind", "127.0.0.1", "--udp-port", 0)
+    with socket.create_server(("127.0.0.2", 0)) as server:
+        sender = Command("send", source, f"127.0.0.2:{server.getsockname()[1]}", "--bind", "127.0.0.3", "--timeout", "1s",
+                         "--udp-port", 0)
+        inside, _ = server.accept()
+        with inside, socket.create_connection(("127.0.0.1", port)) as outside:
+            back = threading.Thread(target=pump, args=(outside, inside, lambda data: data))
+            back.start()
+            pump(inside, outside, lambda data: data.replace(bytes((127, 0, 0, 3)), bytes((127, 0, 0, 9))))
+            back.join()
+    sender.wait(20)
+    receiver.wait(20)
+    check(sender.status == 1 and receiver.status == 1, f"{sender} {receiver}")
+    one_line(receiver, "UDP packets of 127.0.0.1 come from another address than the one it named (is there NAT in between?)")
+
+
 def main():
     rng = seed_from_environment()
     units()
     understood()
     with Directory() as directory:
         addresses(directory, rng)
+        wrong_partners(directory)
+        translated(directory)
     finish()
 
 

@@ -202,12 +202,12 @@ static int explain_loss(struct sender *sender, int error)
 {
 	struct piece *trailer = &sender->end.trailer;
 	bool whole = trailer->state == PIECE_ENDED && trailer->status == 0;
-	char share[2 * TEXT_SIZE], reason[128];
+	char share[2 * TEXT_SIZE], reason[SESSION_LOSS_SIZE];
 
 	if (error == -EINTR)
 		return error;
-	session_describe_loss(reason, sizeof(reason), sender->options.host, error, &sender->options,
-			      sender->end.ctx);
+	session_describe_loss(reason, &sender->report, sender->options.host, error,
+			      &sender->options, sender->end.ctx);
 	if (whole)
 		return report_fail(&sender->report, error,
 				   "%s; everything was delivered, but not whether it was written",
