@@ -93,7 +93,8 @@ static void connect_channel(struct pingpong *p, int decides)
 
 	snprintf(fabric, sizeof(fabric), "roce:%s", gw_rendezvous_local(p->rendezvous));
 	context.fabric = fabric;
-	check(gw_context_open(&context, &p->ctx), "cannot open the fabric");
+	if (gw_context_open(&context, &p->ctx))
+		die("cannot open the fabric", gw_context_error(NULL));
 	check(gw_channel_create(p->ctx, NULL, &p->channel), "cannot make a channel");
 	check(gw_channel_info(p->channel, &mine.channel), "cannot describe the channel");
 

@@ -58,6 +58,15 @@ void config_loss(struct lab_link_config *link, double mean)
 		attr->burst_enter = 1;
 }
 
+/* Refuses a value for what units_problem() says about it, or about a part of it. */
+static int fail_units(char error[LAB_ERROR_SIZE], const char *key, const char *value,
+		      enum units_kind kind)
+{
+	char why[UNITS_PROBLEM_SIZE];
+
+	return fail(error, "%s \"%s\" %s", key, value, units_problem(kind, value, why));
+}
+
 static int set_reorder(struct link_attr *attr, const char *value, char error[LAB_ERROR_SIZE])
 {
 	const char *colon = strchr(value, ':');
@@ -66,9 +75,10 @@ static int set_reorder(struct link_attr *attr, const char *value, char error[LAB
 	uint64_t held_ns = REORDER_NS;
 
 	snprintf(share, sizeof(share), "%.*s", colon ? (int)(colon - value) : 31, value);
-	if (units_share(share, &reorder) || (colon && units_time_ns(colon + 1, &held_ns)))
-		return fail(error, "reorder \"%s\" is not a share, or share:time, such as 1%%:2ms",
-			    value);
+	if (units_share(share, &reorder))
+		return fail_units(error, "reorder", share, UNITS_SHARE);
+	if (colon && units_time_ns(colon + 1, &held_ns))
+		return fail_units(error, "reorder's time", colon + 1, UNITS_TIME);
 	attr->reorder = reorder;
 	attr->reorder_ns = held_ns;
 	return 0;
@@ -81,12 +91,13 @@ static int set_burst(struct lab_link_config *link, const char *value, char error
 	char count[32];
 
 	snprintf(count, sizeof(count), "%.*s", colon ? (int)(colon - value) : 31, value);
-	if (units_count(count, 1, (uint64_t)BURST_MAX, &packets) ||
-	    (colon && units_time_ns(colon + 1, &most_ns)))
+	if (units_count(count, 1, (uint64_t)BURST_MAX, &packets))
 		return fail(
 			error,
 			"burst \"%s\" is not a number of packets, or packets:time, such as 8:1ms",
 			value);
+	if (colon && units_time_ns(colon + 1, &most_ns))
+		return fail_units(error, "burst's time", colon + 1, UNITS_TIME);
 	link->burst = (double)packets;
 	link->attr.burst_max_ns = most_ns;
 	config_loss(link, link->mean_loss);
@@ -99,8 +110,7 @@ static int set_share(struct lab_link_config *link, const char *key, const char *
 	double share;
 
 	if (units_share(value, &share))
-		return fail(error, "%s \"%s\" is not a share from 0 to 1, or 0%% to 100%%", key,
-			    value);
+		return fail_units(error, key, value, UNITS_SHARE);
 	if (strcmp(key, "loss") == 0)
 		config_loss(link, share);
 	else
@@ -114,7 +124,7 @@ static int set_size(struct lab_link_config *link, const char *key, const char *v
 	uint64_t bytes;
 
 	if (units_size_bytes(value, &bytes))
-		return fail(error, "%s \"%s\" is not a size such as 64K", key, value);
+		return fail_units(error, key, value, UNITS_SIZE);
 	if (strcmp(key, "ecn") == 0) {
 		link->attr.ecn_bytes = bytes;
 		return 0;
@@ -130,7 +140,7 @@ static int set_time(struct lab_link_config *link, const char *key, const char *v
 	uint64_t time_ns;
 
 	if (units_time_ns(value, &time_ns))
-		return fail(error, "%s \"%s\" is not a time such as 25ms or 200us", key, value);
+		return fail_units(error, key, value, UNITS_TIME);
 	if (strcmp(key, "delay") == 0)
 		link->attr.delay_ns = time_ns;
 	else
@@ -143,7 +153,7 @@ int config_set(struct lab_link_config *link, const char *key, const char *value,
 {
 	if (strcmp(key, "rate") == 0) {
 		if (units_rate_bps(value, &link->attr.rate_bps))
-			return fail(error, "rate \"%s\" is not a rate such as 10G or 200M", value);
+			return fail_units(error, key, value, UNITS_RATE);
 		return 0;
 	}
 	if (strcmp(key, "loss") == 0 || strcmp(key, "dup") == 0)
@@ -282,8 +292,9 @@ int config_samples(struct lab_config *config, const char *text, char error[LAB_E
 	char time[32];
 
 	snprintf(time, sizeof(time), "%.*s", colon ? (int)(colon - text) : 0, text);
-	if (!colon || !colon[1] || units_time_ns(time, &config->sample_interval_ns) ||
-	    !config->sample_interval_ns)
+	if (colon && units_time_ns(time, &config->sample_interval_ns))
+		return fail_units(error, "time", time, UNITS_TIME);
+	if (!colon || !colon[1] || !config->sample_interval_ns)
 		return fail(error, "it should read TIME:FILE, such as 5ms:samples.csv");
 	config->samples = colon + 1;
 	return 0;
@@ -306,13 +317,13 @@ static int read_change(char *text, struct lab_event *event, char error[LAB_ERROR
 		event->change = LAB_LINK_RATE;
 		if (!units_rate_bps(value, &event->rate_bps))
 			return 0;
-		return fail(error, "rate \"%s\" is not a rate such as 10G or 200M", value);
+		return fail_units(error, key, value, UNITS_RATE);
 	}
 	if (key && strcmp(key, "loss") == 0) {
 		event->change = LAB_LINK_LOSS;
 		if (!units_share(value, &event->loss))
 			return 0;
-		return fail(error, "loss \"%s\" is not a share from 0 to 1", value);
+		return fail_units(error, key, value, UNITS_SHARE);
 	}
 	return fail(error, "\"%s\" is none of down, up, rate=R and loss=P", text);
 }
@@ -332,7 +343,7 @@ int config_event(struct lab_config *config, const char *text, char error[LAB_ERR
 	if (!host)
 		return fail(error, "it should read TIME:HOST:down|up|rate=R|loss=P");
 	if (units_time_ns(when, &event.at_ns))
-		return fail(error, "\"%s\" is not a time such as 2s or 500ms", when);
+		return fail_units(error, "time", when, UNITS_TIME);
 	event.of_path = strncmp(host, "path", 4) == 0;
 	if (event.of_path ? read_path(config, host + 4, &event.first, error)
 			  : read_hosts(config, host, &event.first, &event.last, error))

@@ -105,7 +105,7 @@ int control_poll(struct control *control)
 int control_explain_loss(struct control *control, int error)
 {
 	uint64_t deadline = session_now() + LAST_WORD_NS;
-	char reason[256];
+	char reason[SESSION_LOSS_SIZE];
 	int rc;
 
 	if (error == -EINTR)
@@ -118,7 +118,7 @@ int control_explain_loss(struct control *control, int error)
 		gw_wait(control->ctx, NAP_NS);
 	}
 	control->lost = true;
-	session_describe_loss(reason, sizeof(reason), control->report->peer, error,
+	session_describe_loss(reason, control->report, control->report->peer, error,
 			      control->options, control->ctx);
 	return report_fail(control->report, error, "%s", reason);
 }

@@ -102,7 +102,7 @@ static int read_shell(char **argv, struct lab_config *config)
 static int read_option(int id, const char *name, char **argv, struct lab_config *config,
 		       unsigned *count)
 {
-	char error[LAB_ERROR_SIZE];
+	char error[LAB_ERROR_SIZE], why[UNITS_PROBLEM_SIZE];
 	uint64_t value = 0;
 	int rc = 0;
 
@@ -127,7 +127,8 @@ static int read_option(int id, const char *name, char **argv, struct lab_config 
 		return read_number(name, 0, UINT64_MAX, &config->seed);
 	case OPTION_RTT:
 		if (units_time_ns(optarg, &config->rtt_ns))
-			return complain("--rtt \"%s\" is not a time such as 25ms or 200us", optarg);
+			return complain("--rtt \"%s\" %s", optarg,
+					units_problem(UNITS_TIME, optarg, why));
 		return 0;
 	case OPTION_JSON:
 		config->json = true;
@@ -285,7 +286,7 @@ const struct command command_lab = {
 		"                      command on all that are left. \":\" separates commands\n"
 		"  --hosts N           how many (default: as the commands need; 2 for one without -n)\n"
 		"  --rtt T             round trip without queues: 25ms, 200us (default 0)\n"
-		"  --rate R            of every link: 10G, 200M (default: no limit)\n"
+		"  --rate R            of every link: 10G, 200Mbit (default: no limit)\n"
 		"  --queue SIZE        of every link: 64K (default: rate times round trip, at least 64K)\n"
 		"  --ecn SIZE          mark packets that find more than this waiting\n"
 		"  --loss P            lose this share on the way from host to host: 1e-3 or 0.1%\n"

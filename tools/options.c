@@ -9,15 +9,15 @@
 
 #include <godwit/flow.h>
 
-#include "lab/units.h"
+#include "address.h"
 #include "report.h"
 
-#define PORT_DEFAULT	  4791
-#define TIMEOUT_DEFAULT_S 10
-#define TIMEOUT_MIN_S	  0.1
-#define TIMEOUT_MAX_S	  86400
-#define NS_PER_SECOND	  1e9
-#define DSCP_MAX	  63
+#define PORT_DEFAULT	4791
+#define NS_PER_MS	UINT64_C(1000000)
+#define TIMEOUT_DEFAULT (10000 * NS_PER_MS)
+#define TIMEOUT_MIN	(100 * NS_PER_MS)
+#define TIMEOUT_MAX	(86400000 * NS_PER_MS)
+#define DSCP_MAX	63
 
 enum { OPTION_BLOCK = OPTION_OWN, OPTION_CONGESTION, OPTION_RATE };
 
@@ -34,6 +34,18 @@ int options_bad_value(struct report *report, const char *option, const char *exp
 	return report_usage(report, "%s \"%s\" is not %s", option, optarg, expected);
 }
 
+int options_quantity(struct report *report, const char *option, enum units_kind kind,
+		     const char *expected, uint64_t min, uint64_t max, uint64_t *out)
+{
+	int rc = units_read(kind, optarg, min, max, out);
+	char why[UNITS_PROBLEM_SIZE];
+
+	if (rc == -EINVAL)
+		return report_usage(report, "%s \"%s\" %s", option, optarg,
+				    units_problem(kind, optarg, why));
+	return rc ? options_bad_value(report, option, expected) : 0;
+}
+
 static int read_port(struct report *report, const char *option, uint64_t min, uint16_t *out)
 {
 	uint64_t value;
@@ -48,20 +60,12 @@ static int read_port(struct report *report, const char *option, uint64_t min, ui
 static int read_probability(struct report *report, const char *option, struct options *options,
 			    double *out)
 {
+	char why[UNITS_PROBLEM_SIZE];
+
 	if (units_share(optarg, out))
-		return options_bad_value(report, option, "a share from 0 to 1, or 0% to 100%");
+		return report_usage(report, "%s \"%s\" %s", option, optarg,
+				    units_problem(UNITS_SHARE, optarg, why));
 	options->faulty = true;
-	return 0;
-}
-
-static int read_timeout(struct report *report, struct options *options)
-{
-	double seconds;
-
-	if (units_decimal(optarg, TIMEOUT_MIN_S, TIMEOUT_MAX_S, &seconds))
-		return options_bad_value(report, "--timeout",
-					 "a number of seconds from 0.1 to 86400");
-	options->timeout_ns = (uint64_t)(seconds * NS_PER_SECOND);
 	return 0;
 }
 
@@ -137,9 +141,8 @@ int options_read_congestion(struct report *report, char *out, size_t size)
 
 int options_read_rate(struct report *report, uint64_t *out)
 {
-	if (units_rate_bps(optarg, out) || !*out)
-		return options_bad_value(report, "--rate", "a rate such as 800M");
-	return 0;
+	return options_quantity(report, "--rate", UNITS_RATE, "a rate from 1 bit/s to 9000T", 1,
+				UINT64_MAX, out);
 }
 
 int options_read(int id, char **argv, struct report *report, struct options *options)
@@ -162,6 +165,7 @@ int options_read(int id, char **argv, struct report *report, struct options *opt
 	case OPTION_LANES:
 		return read_lanes(report, options);
 	case OPTION_PORT:
+		options->port_given = true;
 		return read_port(report, "--port", 1, &options->port);
 	case OPTION_QUIET:
 		options->quiet = true;
@@ -176,7 +180,9 @@ int options_read(int id, char **argv, struct report *report, struct options *opt
 			return options_bad_value(report, "--seed", "a whole number");
 		return 0;
 	case OPTION_TIMEOUT:
-		return read_timeout(report, options);
+		return options_quantity(report, "--timeout", UNITS_SECONDS,
+					"a time from 100ms to 24h", TIMEOUT_MIN, TIMEOUT_MAX,
+					&options->timeout_ns);
 	case OPTION_TRAFFIC_CLASS:
 		return read_traffic_class(report, options);
 	case OPTION_UDP_PORT:
@@ -193,7 +199,8 @@ int options_read(int id, char **argv, struct report *report, struct options *opt
 static int read_senders(int id, const char *name, bool sending, struct report *report,
 			struct options *options)
 {
-	uint64_t value;
+	uint64_t value = 0;
+	int rc;
 
 	if (!sending)
 		return report_usage(report, "--%s is the sender's to choose", name);
@@ -202,10 +209,10 @@ static int read_senders(int id, const char *name, bool sending, struct report *r
 					       sizeof(options->congestion));
 	if (id == OPTION_RATE)
 		return options_read_rate(report, &options->rate_bps);
-	if (units_size_between(optarg, BLOCK_MIN, BLOCK_MAX, &value))
-		return options_bad_value(report, "--block", "a size from 4K to 16M");
+	rc = options_quantity(report, "--block", UNITS_SIZE, "a size from 4K to 16M", BLOCK_MIN,
+			      BLOCK_MAX, &value);
 	options->block = (uint32_t)value;
-	return 0;
+	return rc;
 }
 
 void options_begin(int argc, char **argv, struct report *report, struct options *out)
@@ -214,12 +221,70 @@ void options_begin(int argc, char **argv, struct report *report, struct options 
 
 	*out = (struct options){
 		.port = PORT_DEFAULT,
-		.timeout_ns = (uint64_t)(TIMEOUT_DEFAULT_S * NS_PER_SECOND),
+		.timeout_ns = TIMEOUT_DEFAULT,
 		.secret_file = secret_file && secret_file[0] ? secret_file : NULL,
 	};
 	/* Even a command line that cannot be read is answered in JSON if it asked for that. */
 	for (int i = 1; i < argc && strcmp(argv[i], "--") != 0; i++)
 		report->json |= strcmp(argv[i], "--json") == 0;
+}
+
+static int read_address(struct report *report, const char *what, char *text, char **host,
+			uint16_t *port)
+{
+	int rc = address_split(text, host, port);
+
+	if (rc == -ERANGE)
+		return report_usage(
+			report, "%s\"%s\" does not end in a port from 1 to 65535 after its colon",
+			what, text);
+	if (rc)
+		return report_usage(
+			report, "%s\"%s\" is not an address: write HOST, HOST:PORT or [IPV6]:PORT",
+			what, text);
+	return 0;
+}
+
+static int take_port(struct report *report, struct options *options, const char *host,
+		     uint16_t port)
+{
+	if (!port)
+		return 0;
+	if (options->port_given && options->port != port)
+		return report_usage(report, "port %u of %s and --port %u differ", port, host,
+				    options->port);
+	options->port = port;
+	options->port_given = true;
+	return 0;
+}
+
+int options_place(struct report *report, struct options *options, char *host)
+{
+	uint16_t port = 0;
+	char *bind = NULL;
+	int rc = 0;
+
+	options->host = NULL;
+	if (host && host[0] == '\0')
+		return report_usage(report, "the name of the host is empty");
+	if (host) {
+		rc = read_address(report, "", host, &host, &port);
+		if (rc == 0)
+			rc = take_port(report, options, host, port);
+		options->host = host;
+	}
+	if (rc || !options->bind)
+		return rc;
+	rc = read_address(report, "--bind ", options->bind, &bind, &port);
+	if (rc)
+		return rc;
+	if (port && host)
+		return report_usage(
+			report,
+			"--bind %s takes no port here: --udp-port chooses this end's, --port the other's",
+			bind);
+	options->bind = bind;
+	return take_port(report, options, bind, port);
 }
 
 int options_parse(int argc, char **argv, bool sending, struct report *report, struct options *out)
@@ -245,11 +310,11 @@ int options_parse(int argc, char **argv, bool sending, struct report *report, st
 		return report_usage(report, "\"%s\" is one argument too many",
 				    argv[optind + wanted]);
 	options.file = argv[optind];
-	options.host = sending ? argv[optind + 1] : NULL;
 	if (options.file[0] == '\0')
 		return report_usage(report, "the name of the file is empty");
-	if (sending && options.host[0] == '\0')
-		return report_usage(report, "the name of the host is empty");
+	rc = options_place(report, &options, sending ? argv[optind + 1] : NULL);
+	if (rc)
+		return rc;
 	report->json = options.json;
 	report->quiet = options.quiet;
 	report->file = options.file;

@@ -12,6 +12,8 @@
 
 #include <godwit/godwit.h>
 
+#include "lab/units.h"
+
 struct report;
 
 /* Bounds of --block. The receiver holds a sender to them too, for its ring is made of such blocks. */
@@ -33,8 +35,10 @@ struct options {
 	/* host to connect to; null at the end that waits */
 	const char *host;
 	/* address of this host to use; null: any */
-	const char *bind;
+	char *bind;
+	/* TCP port of the rendezvous */
 	uint16_t port;
+	bool port_given;
 	uint16_t udp_port;
 	bool udp_port_given;
 	uint64_t timeout_ns;
@@ -106,12 +110,22 @@ int options_read(int id, char **argv, struct report *report, struct options *opt
 /* "--option "value" is not ...": a usage error about the option being read. */
 int options_bad_value(struct report *report, const char *option, const char *expected);
 
+/* Reads the option's value, which must lie between the bounds; `expected` names them: "a size from 4K to 16M". */
+int options_quantity(struct report *report, const char *option, enum units_kind kind,
+		     const char *expected, uint64_t min, uint64_t max, uint64_t *out);
+
 /* --congestion: the name of a controller, copied out. */
 int options_read_congestion(struct report *report, char *out, size_t size);
 /* --rate: bits a second, not 0. */
 int options_read_rate(struct report *report, uint64_t *out);
 /* -ENOENT: there is none of that name. */
 int options_find_congestion(const char *name);
+
+/*
+ * Puts the host that was given, null at an end that waits, and --bind into the options, and a port that comes with either
+ * into options->port. Reports a usage error where a text is not an address or two ports differ.
+ */
+int options_place(struct report *report, struct options *options, char *host);
 
 /* Reads them. What is wrong goes into the report, as a usage error, and -EINVAL comes back. */
 int options_parse(int argc, char **argv, bool sending, struct report *report, struct options *out);
@@ -126,10 +140,10 @@ int options_parse(int argc, char **argv, bool sending, struct report *report, st
 	"  --icrc on|off   off: no ICRC in the packets, if the other end says so too (default on)\n"
 
 #define OPTIONS_USAGE                                                                                    \
-	"  --port P        TCP port of the rendezvous (default 4791)\n"                                  \
+	"  --port P        TCP port of the rendezvous (default 4791); also HOST:P, [IPV6]:P\n"           \
 	"  --secret-file F refuse an end that does not hold the secret in file F; see `godwit secret`\n" \
 	"  --udp-port P    UDP port for this end's packets, 0 for any (default 4791)\n"                  \
-	"  --timeout S     give up when the other end is silent for S seconds (default 10)\n"            \
+	"  --timeout T     give up when the other end is silent for T: 10s (default), 500ms\n"           \
 	"  --json          print one JSON object instead of the final line, also on failure\n"           \
 	"  --quiet         print nothing but errors\n"                                                   \
 	"  --drop P        lose this share of the packets sent, 0.05 or 5%\n"                            \

@@ -36,6 +36,8 @@ struct report {
 	/* data packets sent, or landed */
 	uint64_t packets;
 	char peer[256];
+	/* address of this host that packets use; "" until it is known */
+	char local[64];
 	/* final line without the name of the command; "" when there is none */
 	char outcome[512];
 	/* why it failed; "" as long as it has not */

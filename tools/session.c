@@ -15,6 +15,8 @@
 /* Bytes of a fabric string: an IPv6 address with a scope, a prefix and a port. */
 #define FABRIC_TEXT 128
 
+#define UDP_PORT_DEFAULT 4791
+
 uint64_t session_blocks(uint64_t size, uint32_t block)
 {
 	return size / block + (size % block != 0);
@@ -61,10 +63,15 @@ int session_prepare(struct report *report)
 	return rc ? report_fail(report, rc, "cannot handle signals: %s", strerror(-rc)) : 0;
 }
 
+static unsigned udp_port(const struct options *options)
+{
+	return options->udp_port_given ? options->udp_port : UDP_PORT_DEFAULT;
+}
+
 static int explain_context(struct report *report, const struct options *options, const char *local,
 			   int error)
 {
-	unsigned port = options->udp_port_given ? options->udp_port : 4791;
+	unsigned port = udp_port(options);
 
 	if (error == -EADDRINUSE)
 		return report_fail(
@@ -82,6 +89,7 @@ int session_open_context(struct report *report, const struct options *options, c
 	char fabric[FABRIC_TEXT];
 	int rc;
 
+	snprintf(report->local, sizeof(report->local), "%s", local);
 	if (options->udp_port_given)
 		snprintf(fabric, sizeof(fabric), "roce:%s@%u", local, options->udp_port);
 	else
@@ -96,16 +104,21 @@ int session_open_context(struct report *report, const struct options *options, c
 	return rc ? explain_context(report, options, local, rc) : 0;
 }
 
+static uint64_t read_counter(const struct gw_context *ctx, const char *name)
+{
+	uint64_t value = 0;
+	const char *known;
+
+	for (unsigned i = 0; (known = gw_counter_name(i)); i++) {
+		if (strcmp(known, name) == 0)
+			gw_counter_read(ctx, i, &value);
+	}
+	return value;
+}
+
 bool session_icrc(const struct gw_context *ctx)
 {
-	uint64_t without = 0;
-	const char *name;
-
-	for (unsigned i = 0; (name = gw_counter_name(i)); i++) {
-		if (strcmp(name, "qps_without_icrc") == 0)
-			gw_counter_read(ctx, i, &without);
-	}
-	return without == 0;
+	return read_counter(ctx, "qps_without_icrc") == 0;
 }
 
 int session_explain_connect(struct report *report, const char *peer, int error)
@@ -123,24 +136,55 @@ int session_explain_connect(struct report *report, const char *peer, int error)
 	}
 }
 
-void session_describe_loss(char *out, size_t size, const char *peer, int error,
-			   const struct options *options, const struct gw_context *ctx)
+enum session_heard session_heard(const struct gw_context *ctx)
+{
+	if (read_counter(ctx, "control_heard") || read_counter(ctx, "landed_packets"))
+		return SESSION_HEARD_PEER;
+	return read_counter(ctx, "drop_stranger") ? SESSION_HEARD_STRANGERS : SESSION_HEARD_NOTHING;
+}
+
+static void describe_silence(char out[SESSION_LOSS_SIZE], const struct report *report,
+			     const char *peer, const struct options *options,
+			     const struct gw_context *ctx)
+{
+	double seconds = session_seconds(options->timeout_ns);
+	enum session_heard heard = ctx ? session_heard(ctx) : SESSION_HEARD_PEER;
+	char port[32] = "a free port";
+
+	if (!options->udp_port_given || options->udp_port)
+		snprintf(port, sizeof(port), "port %u", udp_port(options));
+	if (heard == SESSION_HEARD_PEER)
+		snprintf(out, SESSION_LOSS_SIZE, "%s went silent for %g s", peer, seconds);
+	else if (heard == SESSION_HEARD_STRANGERS)
+		snprintf(
+			out, SESSION_LOSS_SIZE,
+			"UDP packets of %.64s come from another address than the one it named (is there NAT in between?)",
+			peer);
+	else
+		snprintf(
+			out, SESSION_LOSS_SIZE,
+			"no UDP packet from %.64s reached %s of %s in %g s although TCP works (does a firewall or NAT block UDP?)",
+			peer, port, report->local, seconds);
+}
+
+void session_describe_loss(char out[SESSION_LOSS_SIZE], const struct report *report,
+			   const char *peer, int error, const struct options *options,
+			   const struct gw_context *ctx)
 {
 	const char *why = ctx ? gw_context_error(ctx) : "";
 
 	if (error == -ETIMEDOUT)
-		snprintf(out, size, "%s went silent for %g s", peer,
-			 session_seconds(options->timeout_ns));
+		describe_silence(out, report, peer, options, ctx);
 	else if (error == -ECONNRESET)
-		snprintf(out, size, "%s gave up", peer);
+		snprintf(out, SESSION_LOSS_SIZE, "%s gave up", peer);
 	else if (error == -EMSGSIZE)
 		snprintf(
-			out, size,
+			out, SESSION_LOSS_SIZE,
 			"large packets do not reach %s, though small ones do: the MTU of the path seems to have shrunk",
 			peer);
 	else
-		snprintf(out, size, "the transfer with %s failed: %s%s%s", peer, strerror(-error),
-			 why[0] ? ": " : "", why);
+		snprintf(out, SESSION_LOSS_SIZE, "the transfer with %s failed: %s%s%s", peer,
+			 strerror(-error), why[0] ? ": " : "", why);
 }
 
 void session_explain_signal(struct report *report, int error)

@@ -35,9 +35,26 @@ bool session_icrc(const struct gw_context *ctx);
 /* Reports why gw_qp_connect() failed. */
 int session_explain_connect(struct report *report, const char *peer, int error);
 
-/* "HOST went silent for 10 s", "HOST gave up", or what else ended the queue pair. */
-void session_describe_loss(char *out, size_t size, const char *peer, int error,
-			   const struct options *options, const struct gw_context *ctx);
+enum session_heard {
+	SESSION_HEARD_NOTHING,
+	/* packets of the peer's from an address that is not the one it named, and no others */
+	SESSION_HEARD_STRANGERS,
+	SESSION_HEARD_PEER,
+};
+
+/* Says what this context has ever received. */
+enum session_heard session_heard(const struct gw_context *ctx);
+
+/* Room for the longest text of session_describe_loss(). */
+#define SESSION_LOSS_SIZE 256
+
+/*
+ * "HOST went silent for 10 s", "HOST gave up", or what else ended the queue pair. Of a peer that was never heard it says
+ * what to look at, with this end's UDP port and address.
+ */
+void session_describe_loss(char out[SESSION_LOSS_SIZE], const struct report *report,
+			   const char *peer, int error, const struct options *options,
+			   const struct gw_context *ctx);
 
 /* Reports a signal if `error`, with which the command ended, is its doing. */
 void session_explain_signal(struct report *report, int error);

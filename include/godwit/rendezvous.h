@@ -19,10 +19,10 @@
  * Diffie-Hellman exchange), so that an end without the secret is refused, and nobody on the path reads or changes what is
  * said. Packets of the fabric are not protected by it.
  *
- * Every call exists in two forms. The plain one blocks, for the attribute's timeout_ns at most. The other (start, step,
- * try_...) never blocks: poll gw_rendezvous_fd() or gw_rendezvous_listener_fd() for reading and call it again when that is
- * readable. The one exception is a host or bind address that is a name and not a number: it is looked up by
- * gw_rendezvous_start() and gw_rendezvous_listen(), which may take time.
+ * Every call but gw_rendezvous_refuse() exists in two forms. The plain one blocks, for the attribute's timeout_ns at most.
+ * The other (start, step, try_...) never blocks: poll gw_rendezvous_fd() or gw_rendezvous_listener_fd() for reading and call
+ * it again when that is readable. The one exception is a host or bind address that is a name and not a number: it is looked
+ * up by gw_rendezvous_start() and gw_rendezvous_listen(), which may take time.
  *
  * A handle belongs to one thread at a time. Nothing here raises SIGPIPE.
  */
@@ -200,7 +200,11 @@ GW_API int gw_rendezvous_try_recv(struct gw_rendezvous *r, struct gw_rendezvous_
 GW_API int gw_rendezvous_exchange(struct gw_rendezvous *r, const void *mine, size_t length,
 				  void *theirs, size_t size);
 
-/* Tells the other end why it is turned away, gives the sentence half a second to arrive, and closes. */
+/*
+ * Tells the other end why it is turned away, waits until it hangs up, and closes. This may block, for half a second or
+ * timeout_ns at most, whichever is less: a connection that is closed with bytes unread is reset, and the reset may overtake
+ * the sentence. An end that must not block sends its reason as a message of its own and waits for the other end to close.
+ */
 GW_API void gw_rendezvous_refuse(struct gw_rendezvous *r, const char *why);
 
 /* Closes the connection. What is queued and not sent is lost. Null is allowed. */

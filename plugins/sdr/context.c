@@ -37,8 +37,9 @@ static int open_fabric(struct sdr_context *ctx, const char *dev_name,
 		attr.faults = &faults;
 	error = gw_context_open(&attr, &ctx->gw);
 	if (error)
-		complain("sdr_context_create: cannot open %s: %s; $SDR_FABRIC names another",
-			 fabric, strerror(-error));
+		complain(
+			"sdr_context_create: cannot open the fabric: %s; $SDR_FABRIC names another",
+			gw_context_error(NULL));
 	return error;
 }
 

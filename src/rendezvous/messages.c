@@ -145,12 +145,14 @@ int gw_rendezvous_exchange(struct gw_rendezvous *r, const void *mine, size_t len
 
 void gw_rendezvous_refuse(struct gw_rendezvous *r, const char *why)
 {
-	uint64_t deadline = watch_now() + FAREWELL_NS;
 	size_t length = why ? strlen(why) : 0;
 	struct gw_rendezvous_message ignored;
+	uint64_t deadline;
 
 	if (!r)
 		return;
+	deadline = watch_now() +
+		   (r->identity.timeout_ns < FAREWELL_NS ? r->identity.timeout_ns : FAREWELL_NS);
 	if (length > FRAME_TEXT)
 		length = FRAME_TEXT;
 	if (r->state == OPEN && connection_queue(r, FRAME_KIND_REFUSE, why, length) == 0 &&

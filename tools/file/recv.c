@@ -134,11 +134,11 @@ static int check_trailer(struct receiver *receiver)
 
 static int explain_loss(struct receiver *receiver, int error)
 {
-	char share[2 * TEXT_SIZE], reason[128];
+	char share[2 * TEXT_SIZE], reason[SESSION_LOSS_SIZE];
 
 	if (error == -EINTR)
 		return error;
-	session_describe_loss(reason, sizeof(reason), receiver->report.peer, error,
+	session_describe_loss(reason, &receiver->report, receiver->report.peer, error,
 			      &receiver->options, receiver->end.ctx);
 	return report_fail(&receiver->report, error, "%s; %s had arrived; %s was not written",
 			   reason, text_share(receiver->arrived, receiver->hello.size, share),

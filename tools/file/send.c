@@ -202,12 +202,12 @@ static int explain_loss(struct sender *sender, int error)
 {
 	struct piece *trailer = &sender->end.trailer;
 	bool whole = trailer->state == PIECE_ENDED && trailer->status == 0;
-	char share[2 * TEXT_SIZE], reason[128];
+	char share[2 * TEXT_SIZE], reason[SESSION_LOSS_SIZE];
 
 	if (error == -EINTR)
 		return error;
-	session_describe_loss(reason, sizeof(reason), sender->options.host, error, &sender->options,
-			      sender->end.ctx);
+	session_describe_loss(reason, &sender->report, sender->options.host, error,
+			      &sender->options, sender->end.ctx);
 	if (whole)
 		return report_fail(&sender->report, error,
 				   "%s; everything was delivered, but not whether it was written",
@@ -325,7 +325,7 @@ const struct command command_send = {
 		"  --bind ADDR     send from this address of this host\n"
 		"  --block SIZE    bytes in a message, 4K to 16M (default 1M)\n"
 		"  --congestion C  controller: default, long-haul, swift, or none for a private link\n"
-		"  --rate RATE     no faster than RATE, such as 800M\n" OPTIONS_USAGE_WIRE
+		"  --rate RATE     no faster than RATE: 800M, 1Gbit\n" OPTIONS_USAGE_WIRE
 			OPTIONS_USAGE_ICRC OPTIONS_USAGE,
 	.run = send_run,
 };

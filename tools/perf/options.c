@@ -12,10 +12,9 @@
 
 #include "scheme.h"
 #include "tools/report.h"
-#include "lab/units.h"
 
-#define NS_PER_SECOND	 1e9
-#define DURATION_MIN_S	 0.01
+#define NS_PER_SECOND	 UINT64_C(1000000000)
+#define DURATION_MIN	 (NS_PER_SECOND / 100)
 #define DURATION_DEFAULT UINT64_C(2000000000) /* ns */
 #define PINGS_DEFAULT	 10000
 #define DEPTH_DEFAULT	 16
@@ -75,11 +74,20 @@ struct parser {
 	bool sleep;
 };
 
-static int bad_size(struct parser *parser)
+/* Reads one of the sizes that the option lists. */
+static int read_one_size(struct parser *parser, const char *text, uint64_t min, uint64_t *out)
 {
-	return options_bad_value(
-		parser->report, "--size",
-		"a size from 1 to 1G, a sweep such as 64..1M or a list such as 64,4K,1M");
+	int rc = units_read(UNITS_SIZE, text, min, PERF_SIZE_MAX, out);
+	char why[UNITS_PROBLEM_SIZE];
+
+	if (rc == -EINVAL)
+		return report_usage(parser->report,
+				    "--size \"%s\": \"%s\" %s; 64..1M sweeps, 64,4K,1M lists",
+				    optarg, text, units_problem(UNITS_SIZE, text, why));
+	return rc ? options_bad_value(
+			    parser->report, "--size",
+			    "a size from 1 to 1G, a sweep such as 64..1M or a list such as 64,4K,1M")
+		  : 0;
 }
 
 static int add_size(struct parser *parser, uint64_t size)
@@ -95,16 +103,15 @@ static int add_size(struct parser *parser, uint64_t size)
 static int read_sizes(struct parser *parser, char *text)
 {
 	char *dots = strstr(text, "..");
-	uint64_t low, high;
-	int rc = 0;
+	uint64_t low = 0, high;
+	int rc;
 
 	if (dots)
 		*dots = '\0';
-	if (units_size_between(text, 1, PERF_SIZE_MAX, &low))
-		return bad_size(parser);
+	rc = read_one_size(parser, text, 1, &low);
 	high = low;
-	if (dots && units_size_between(dots + 2, low, PERF_SIZE_MAX, &high))
-		return bad_size(parser);
+	if (rc == 0 && dots)
+		rc = read_one_size(parser, dots + 2, low, &high);
 	for (; rc == 0 && low <= high; low *= 2)
 		rc = add_size(parser, low);
 	return rc;
@@ -117,7 +124,8 @@ static int read_size(struct parser *parser)
 	int rc = 0;
 
 	if ((size_t)snprintf(text, sizeof(text), "%s", optarg) >= sizeof(text))
-		return bad_size(parser);
+		return report_usage(parser->report, "--size lists more than %d sizes",
+				    PERF_SIZES_MAX);
 	parser->options.size_count = 0;
 	while (rc == 0 && (part = strsep(&rest, ",")))
 		rc = read_sizes(parser, part);
@@ -129,17 +137,6 @@ static int read_number(struct parser *parser, const char *option, uint64_t max,
 {
 	if (units_count(optarg, 1, max, out))
 		return options_bad_value(parser->report, option, expected);
-	return 0;
-}
-
-static int read_duration(struct parser *parser)
-{
-	double seconds;
-
-	if (units_decimal(optarg, DURATION_MIN_S, PERF_SECONDS_MAX, &seconds))
-		return options_bad_value(parser->report, "--duration",
-					 "a number of seconds from 0.01 to 86400");
-	parser->options.plan.duration_ns = (uint64_t)(seconds * NS_PER_SECOND);
 	return 0;
 }
 
@@ -175,7 +172,9 @@ static int read_client_option(int id, struct parser *parser)
 		parser->options.depth_given = true;
 		return rc;
 	case OPTION_DURATION:
-		return read_duration(parser);
+		return options_quantity(parser->report, "--duration", UNITS_SECONDS,
+					"a time from 10ms to 24h", DURATION_MIN,
+					PERF_SECONDS_MAX * NS_PER_SECOND, &plan->duration_ns);
 	case OPTION_POLL:
 		parser->poll = true;
 		return 0;
@@ -204,10 +203,9 @@ static int read_client_option(int id, struct parser *parser)
 		plan->verify = true;
 		return 0;
 	default: /* OPTION_WORKING_SET */
-		if (units_size_between(optarg, 1, PERF_WORKING_SET_MAX, &plan->working_set))
-			return options_bad_value(parser->report, "--working-set",
-						 "a size such as 64M");
-		return 0;
+		return options_quantity(parser->report, "--working-set", UNITS_SIZE,
+					"a size from 1 to 1T", 1, PERF_WORKING_SET_MAX,
+					&plan->working_set);
 	}
 }
 
@@ -228,11 +226,9 @@ static int read_option(int id, int index, char **argv, struct parser *parser)
 		return 0;
 	}
 	if (id == OPTION_MEMORY) {
-		if (units_size_between(optarg, MEMORY_MIN, MEMORY_MAX,
-				       &parser->options.memory_bytes))
-			return options_bad_value(parser->report, "--memory",
-						 "a size from 1M to 1024G");
-		return 0;
+		return options_quantity(parser->report, "--memory", UNITS_SIZE,
+					"a size from 1M to 1T", MEMORY_MIN, MEMORY_MAX,
+					&parser->options.memory_bytes);
 	}
 	claim_for_client(parser, index);
 	return read_client_option(id, parser);
@@ -283,8 +279,6 @@ static int check_client(struct parser *parser)
 	struct perf_options *options = &parser->options;
 	char why[PERF_WHY];
 
-	if (options->common.host[0] == '\0')
-		return report_usage(parser->report, "the name of the host is empty");
 	if (options->keep)
 		return report_usage(parser->report, "--keep is for the end that waits");
 	if (parser->poll && parser->sleep)
@@ -323,7 +317,9 @@ int perf_options_parse(int argc, char **argv, struct report *report, struct perf
 	}
 	if (argc - optind > 1)
 		return report_usage(report, "\"%s\" is one argument too many", argv[optind + 1]);
-	common->host = argc > optind ? argv[optind] : NULL;
+	rc = options_place(report, common, argc > optind ? argv[optind] : NULL);
+	if (rc)
+		return rc;
 	if (!common->host && parser.clients)
 		return report_usage(report, "--%s is the client's to choose; to which host?",
 				    parser.clients);

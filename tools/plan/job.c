@@ -58,16 +58,17 @@ static const struct option long_options[] = {
 	{ NULL, 0, NULL, 0 },
 };
 
-/* Plain numbers and their bounds. */
+/* Plain numbers, and sizes, with their bounds. */
+enum number_form { DECIMAL, WHOLE, BYTES };
 static const struct number_option {
 	const char *name;
 	double min;
 	double max;
-	bool whole;
+	enum number_form form;
 } number_options[] = {
-	{ "burst", 1, 1e6, false },	 { "chunk", 1, 65536, true },
-	{ "cores", 1, 1024, true },	 { "overhead", 0, 65536, true },
-	{ "payload", 1, 1 << 24, true }, { "rto", 0.01, 1000, false },
+	{ "burst", 1, 1e6, DECIMAL },	  { "chunk", 1, 65536, WHOLE },
+	{ "cores", 1, 1024, WHOLE },	  { "overhead", 0, 65536, BYTES },
+	{ "payload", 1, 1 << 24, BYTES }, { "rto", 0.01, 1000, DECIMAL },
 };
 
 #define NUMBER_OPTIONS (sizeof(number_options) / sizeof(number_options[0]))
@@ -77,6 +78,8 @@ static const char *const quantity_examples[PLAN_QUANTITIES] = { "a share such as
 								"a size such as 128MiB",
 								"a time such as 25ms",
 								"a rate such as 400G" };
+static const enum units_kind quantity_kinds[PLAN_QUANTITIES] = { UNITS_SHARE, UNITS_SIZE,
+								 UNITS_TIME, UNITS_RATE };
 static const char *const goal_names[] = { "mean", "p50", "p99", "p99.9" };
 
 int plan_complain(const char *format, ...)
@@ -113,24 +116,11 @@ static int find_name(const char *const *names, unsigned count, const char *name)
 static int read_quantity(enum plan_quantity quantity, const char *text, double *out)
 {
 	uint64_t whole = 0;
-	double share = 0;
 	int rc;
 
-	switch (quantity) {
-	case PLAN_LOSS:
-		rc = units_share(text, &share);
-		*out = share;
-		return rc;
-	case PLAN_SIZE:
-		rc = units_size_bytes(text, &whole);
-		break;
-	case PLAN_RTT:
-		rc = units_time_ns(text, &whole);
-		break;
-	default:
-		rc = units_rate_bps(text, &whole);
-		break;
-	}
+	if (quantity == PLAN_LOSS)
+		return units_share(text, out);
+	rc = units_read(quantity_kinds[quantity], text, 0, UINT64_MAX, &whole);
 	*out = (double)whole;
 	return rc;
 }
@@ -141,6 +131,7 @@ static int read_sweep(const char *text, struct plan_job *job)
 	struct plan_sweep sweep = { .points = POINTS_DEFAULT };
 	char copy[LABEL_SIZE], *low, *high, *points;
 	uint64_t count = POINTS_DEFAULT;
+	char why[UNITS_PROBLEM_SIZE];
 	int quantity;
 
 	if (job->sweep_count == PLAN_SWEEPS_MAX)
@@ -163,10 +154,12 @@ static int read_sweep(const char *text, struct plan_job *job)
 		return plan_complain("--sweep \"%s\": \"%s\" is not loss, size, rtt or rate", text,
 				     copy);
 	sweep.quantity = (enum plan_quantity)quantity;
-	if (read_quantity(sweep.quantity, low, &sweep.low) ||
-	    read_quantity(sweep.quantity, high, &sweep.high))
-		return plan_complain("--sweep \"%s\": both ends have to be %s", text,
-				     quantity_examples[quantity]);
+	if (read_quantity(sweep.quantity, low, &sweep.low))
+		return plan_complain("--sweep \"%s\": \"%s\" %s", text, low,
+				     units_problem(quantity_kinds[quantity], low, why));
+	if (read_quantity(sweep.quantity, high, &sweep.high))
+		return plan_complain("--sweep \"%s\": \"%s\" %s", text, high,
+				     units_problem(quantity_kinds[quantity], high, why));
 	if (!(sweep.low > 0 && sweep.low < sweep.high))
 		return plan_complain("--sweep \"%s\" has to go up, from more than 0", text);
 	if (points && units_count(points, 2, PLAN_POINTS_MAX, &count))
@@ -214,8 +207,25 @@ static int read_scheme(const char *text, struct plan_job *job)
 	return 0;
 }
 
+static int read_form(const struct number_option *option, double *out)
+{
+	uint64_t whole = 0;
+	int rc;
+
+	if (option->form == DECIMAL)
+		return units_decimal(optarg, option->min, option->max, out);
+	if (option->form == WHOLE)
+		rc = units_count(optarg, (uint64_t)option->min, (uint64_t)option->max, &whole);
+	else
+		rc = units_read(UNITS_SIZE, optarg, (uint64_t)option->min, (uint64_t)option->max,
+				&whole);
+	*out = (double)whole;
+	return rc;
+}
+
 static int read_number(const char *name, struct plan_job *job)
 {
+	static const char *const forms[] = { "number", "whole number", "size" };
 	/* In the order of number_options. */
 	double *const fields[NUMBER_OPTIONS] = { &job->burst,	 &job->chunk,	&job->cores,
 						 &job->overhead, &job->payload, &job->rto_rtts };
@@ -226,11 +236,9 @@ static int read_number(const char *name, struct plan_job *job)
 
 		if (strcmp(option->name, name) != 0)
 			continue;
-		if (units_decimal(optarg, option->min, option->max, &value) ||
-		    (option->whole && value != floor(value)))
-			return plan_complain("--%s \"%s\" is not a %snumber from %g to %g", name,
-					     optarg, option->whole ? "whole " : "", option->min,
-					     option->max);
+		if (read_form(option, &value))
+			return plan_complain("--%s \"%s\" is not a %s from %.9g to %.9g", name,
+					     optarg, forms[option->form], option->min, option->max);
 		*fields[i] = value;
 		return 0;
 	}
@@ -239,11 +247,15 @@ static int read_number(const char *name, struct plan_job *job)
 
 static int read_speed(const char *name, struct plan_job *job)
 {
+	char why[UNITS_PROBLEM_SIZE];
 	uint64_t bytes;
 
 	/* Powers of 1000, as speeds are quoted. */
-	if (units_rate_bps(optarg, &bytes) || bytes == 0)
-		return plan_complain("--%s \"%s\" is not bytes a second such as 50G", name, optarg);
+	if (units_read(UNITS_SPEED, optarg, 0, UINT64_MAX, &bytes))
+		return plan_complain("--%s \"%s\" %s", name, optarg,
+				     units_problem(UNITS_SPEED, optarg, why));
+	if (bytes == 0)
+		return plan_complain("--%s has to be more than 0", name);
 	if (strcmp(name, "rs-speed") == 0)
 		job->rs_bytes_a_second = (double)bytes;
 	else
@@ -253,6 +265,7 @@ static int read_speed(const char *name, struct plan_job *job)
 
 static int read_option(int id, const char *name, char **argv, struct plan_job *job)
 {
+	char why[UNITS_PROBLEM_SIZE];
 	uint64_t value = 0;
 	int found;
 
@@ -260,8 +273,8 @@ static int read_option(int id, const char *name, char **argv, struct plan_job *j
 	case OPTION_QUANTITY:
 		found = find_name(quantity_names, PLAN_QUANTITIES, name);
 		if (read_quantity((enum plan_quantity)found, optarg, &job->point[found]))
-			return plan_complain("--%s \"%s\" is not %s", name, optarg,
-					     quantity_examples[found]);
+			return plan_complain("--%s \"%s\" %s", name, optarg,
+					     units_problem(quantity_kinds[found], optarg, why));
 		return 0;
 	case OPTION_NUMBER:
 		return read_number(name, job);
@@ -279,10 +292,10 @@ static int read_option(int id, const char *name, char **argv, struct plan_job *j
 		job->goal = (enum plan_goal)found;
 		return 0;
 	case OPTION_DEADLINE:
-		if (units_time_ns(optarg, &job->deadline_ns) || job->deadline_ns == 0)
-			return plan_complain("--deadline \"%s\" is not a time such as 30ms",
-					     optarg);
-		return 0;
+		if (units_time_ns(optarg, &job->deadline_ns))
+			return plan_complain("--deadline \"%s\" %s", optarg,
+					     units_problem(UNITS_TIME, optarg, why));
+		return job->deadline_ns ? 0 : plan_complain("--deadline has to be more than 0");
 	case OPTION_SAMPLES:
 		if (units_count(optarg, 1, PLAN_SAMPLES_MAX, &value))
 			return plan_complain("--samples \"%s\" is not a number from 1 to %d",

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* One point: every scheme and parameter choice, best first, and the pick. Also what the other outputs share of JSON. */
+/* One point: the choice, marked, then every other scheme and parameter choice, best first. Also what the other outputs share of JSON. */
 #include "job.h"
 
 #include <errno.h>
@@ -17,6 +17,7 @@ struct row {
 	struct plan_params params;
 	struct plan_result result;
 	double figure_ns; /* what they are sorted by */
+	bool chosen;
 };
 
 static double seconds(double ns)
@@ -109,6 +110,23 @@ static int make_rows(const struct plan_job *job, const struct plan_point *point,
 	return rc;
 }
 
+/* Marks the row of the choice and puts it first. Where only schemes that were named are shown it may be missing. */
+static void put_choice_first(const struct plan_choice *choice, struct row *rows, unsigned count)
+{
+	char wanted[PLAN_NAME_SIZE], name[PLAN_NAME_SIZE];
+	struct row row;
+
+	plan_name(&choice->params, wanted);
+	for (unsigned i = 0; i < count; i++) {
+		rows[i].chosen = strcmp(plan_name(&rows[i].params, name), wanted) == 0;
+		if (!rows[i].chosen)
+			continue;
+		row = rows[i];
+		memmove(&rows[1], &rows[0], i * sizeof(rows[0]));
+		rows[0] = row;
+	}
+}
+
 static void print_heading(const struct plan_point *point, double ideal_ns)
 {
 	const struct plan_path *path = &point->path;
@@ -133,11 +151,11 @@ static void print_row(const struct row *row)
 			 50 * (result->mean.high_ns - result->mean.low_ns) / result->mean.ns);
 	else if (!result->exact)
 		snprintf(method, sizeof(method), "closed, near");
-	printf("%-16s %9s %9s %9s %9s %8.2fx %7.0f %% %8.2g  %s\n", plan_name(&row->params, name),
-	       text_time(result->mean.ns, mean), text_time(result->p50.ns, p50),
-	       text_time(result->p99.ns, p99), text_time(result->p999.ns, p999),
-	       result->mean.ns / result->ideal_ns, 100 * (result->sent_share - 1),
-	       result->repair_chance, method);
+	printf("%c %-16s %9s %9s %9s %9s %8.2fx %7.0f %% %8.2g  %s\n", row->chosen ? '*' : ' ',
+	       plan_name(&row->params, name), text_time(result->mean.ns, mean),
+	       text_time(result->p50.ns, p50), text_time(result->p99.ns, p99),
+	       text_time(result->p999.ns, p999), result->mean.ns / result->ideal_ns,
+	       100 * (result->sent_share - 1), result->repair_chance, method);
 }
 
 static void print_deadline(const struct plan_job *job, const struct plan_bounded *bounded)
@@ -157,8 +175,12 @@ static int print_json(const struct plan_job *job, const struct plan_point *point
 	char name[PLAN_NAME_SIZE];
 	json_t *schemes = json_array(), *object;
 
-	for (unsigned i = 0; i < count; i++)
-		json_array_append_new(schemes, plan_json_scheme(&rows[i].params, &rows[i].result));
+	for (unsigned i = 0; i < count; i++) {
+		json_t *scheme = plan_json_scheme(&rows[i].params, &rows[i].result);
+
+		json_object_set_new(scheme, "chosen", json_boolean(rows[i].chosen));
+		json_array_append_new(schemes, scheme);
+	}
 	object = json_pack("{s:o, s:s, s:f, s:o, s:{s:s, s:s}}", "path", plan_json_path(point),
 			   "goal", plan_goal_name(job->goal), "ideal_s",
 			   seconds(choice->result.ideal_ns), "schemes", schemes, "choice", "name",
@@ -189,14 +211,15 @@ int plan_print_point(const struct plan_job *job)
 		rc = plan_bounded(&point.path, point.size, job->deadline_ns, &bounded);
 	if (rc)
 		return rc;
+	put_choice_first(&choice, rows, count);
 	if (job->json)
 		return print_json(job, &point, &choice, rows, count, &bounded);
 	print_heading(&point, choice.result.ideal_ns);
-	printf("%-16s %9s %9s %9s %9s %9s %9s %8s\n", "scheme", "mean", "p50", "p99", "p99.9",
+	printf("  %-16s %9s %9s %9s %9s %9s %9s %8s\n", "scheme", "mean", "p50", "p99", "p99.9",
 	       "slowdown", "parity", "repair");
 	for (unsigned i = 0; i < count; i++)
 		print_row(&rows[i]);
-	printf("\n%s\n", choice.reason);
+	printf("\n%s%s\n", rows[0].chosen ? "* " : "", choice.reason);
 	if (job->deadline_ns)
 		print_deadline(job, &bounded);
 	return 0;

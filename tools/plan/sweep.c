@@ -67,20 +67,21 @@ static void print_table(const struct plan_job *job, const struct place *places, 
 	char text[PLAN_SUBTITLE_SIZE], name[PLAN_NAME_SIZE];
 
 	plan_subtitle(job, text);
-	printf("%s of the completion time; %s\n\n%-14s %10s", plan_goal_name(job->goal), text,
-	       plan_quantity_name(sweep->quantity), "ideal");
+	printf("%s of the completion time; %s\n\n%-14s %10s %10s  %-16s", plan_goal_name(job->goal),
+	       text, plan_quantity_name(sweep->quantity), "ideal", "choice", "which is");
 	for (unsigned s = 0; s < count; s++)
 		printf(" %14s", plan_name(&places[0].schemes[s], name));
-	printf(" %14s  %s\n", "choice", "which is");
+	putchar('\n');
 	for (unsigned i = 0; i < sweep->points; i++) {
 		const struct place *place = &places[i];
 
 		printf("%-14s", plan_quantity_text(sweep->quantity, place->value, text));
 		printf(" %10s", text_time(place->chosen.ideal_ns, text));
+		printf(" %10s", text_time(figure(job, &place->chosen), text));
+		printf("  %-16s", plan_name(&place->choice.params, name));
 		for (unsigned s = 0; s < count; s++)
 			printf(" %14s", text_time(figure(job, &place->results[s]), text));
-		printf(" %14s", text_time(figure(job, &place->chosen), text));
-		printf("  %s\n", plan_name(&place->choice.params, name));
+		putchar('\n');
 	}
 }
 

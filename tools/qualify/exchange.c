@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "tools/interrupt.h"
+#include "tools/session.h"
 
 #define GUARD	     64
 #define GUARD_BYTE   0xa5
@@ -230,6 +231,12 @@ int qualify_run_exchange(struct qualify_run *run, const struct gw_qp_info *peer,
 			run->failed = -ETIMEDOUT;
 	}
 	sum_up(run);
+	if (run->failed == -ETIMEDOUT && session_heard(run->ctx) == SESSION_HEARD_NOTHING) {
+		run->result.status = run->failed;
+		snprintf(run->result.why, sizeof(run->result.why),
+			 "no packet came although TCP works: a firewall or NAT?");
+		return run->failed;
+	}
 	if (run->failed)
 		return fail(run, run->failed, "messages did not arrive");
 	if (run->result.wrong)

@@ -69,9 +69,9 @@ static int parse(int argc, char **argv, struct qualify *qualify)
 	}
 	if (argc - optind > 1)
 		return report_usage(report, "\"%s\" is one argument too many", argv[optind + 1]);
-	options->host = argc > optind ? argv[optind] : NULL;
-	if (options->host && options->host[0] == '\0')
-		return report_usage(report, "the name of the host is empty");
+	rc = options_place(report, options, argc > optind ? argv[optind] : NULL);
+	if (rc)
+		return rc;
 	report->json = options->json;
 	report->quiet = options->quiet;
 	qualify->findings.print = !options->json && !options->quiet;

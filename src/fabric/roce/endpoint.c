@@ -155,7 +155,7 @@ int roce_open(const char *where, const struct fabric_options *options, struct fa
 			LOG_LEVEL_INFO, error,
 			error == -EADDRNOTAVAIL
 				? "roce:%s: no packet can come from a multicast or broadcast address"
-				: "roce:%s: not one numeric address of this host, with @PORT behind it or not",
+				: "roce:%s: not one numeric address or interface of this host, with @PORT behind it or not",
 			where);
 		goto close_endpoint;
 	}

@@ -77,8 +77,9 @@ static int discover_mtu(int fd, int family)
 }
 
 /* Says which step of opening failed, by errno; returns -errno. */
-static int refuse(const char *where, const char *step)
+static int refuse(const struct roce_endpoint *endpoint, const char *where, const char *step)
 {
+	const struct sockaddr_in6 *v6 = &endpoint->local.v6;
 	int error = -errno;
 	const char *hint = "";
 
@@ -88,6 +89,9 @@ static int refuse(const char *where, const char *step)
 		hint = ": a program that does not share it holds the port";
 	else if (error == -EACCES)
 		hint = ": ports below 1024 are for privileged users";
+	else if (error == -EINVAL && v6->sin6_family == AF_INET6 && !v6->sin6_scope_id &&
+		 IN6_IS_ADDR_LINKLOCAL(&v6->sin6_addr))
+		hint = ": a link-local address needs its interface, such as fe80::1%eth0";
 	return open_refuse(LOG_LEVEL_INFO, error, "roce:%s: %s: %s%s", where, step,
 			   strerror(-error), hint);
 }
@@ -100,9 +104,9 @@ static int open_socket(struct roce_endpoint *endpoint, const char *where)
 	endpoint->fd =
 		socket(endpoint->local.any.sa_family, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 	if (endpoint->fd < 0)
-		return refuse(where, "cannot make a UDP socket");
+		return refuse(endpoint, where, "cannot make a UDP socket");
 	if (discover_mtu(endpoint->fd, endpoint->local.any.sa_family))
-		return refuse(where, "cannot turn path-MTU discovery on");
+		return refuse(endpoint, where, "cannot turn path-MTU discovery on");
 	if (!v4)
 		setsockopt(endpoint->fd, IPPROTO_IPV6, IPV6_V6ONLY, &on, sizeof(on));
 	setsockopt(endpoint->fd, SOL_SOCKET, SO_RXQ_OVFL, &on, sizeof(on));
@@ -110,14 +114,14 @@ static int open_socket(struct roce_endpoint *endpoint, const char *where)
 	setsockopt(endpoint->fd, SOL_SOCKET, SO_TIMESTAMPNS, &on, sizeof(on));
 	if (address_port(&endpoint->local) &&
 	    setsockopt(endpoint->fd, SOL_SOCKET, SO_REUSEPORT, &on, sizeof(on)))
-		return refuse(where, "cannot share the port (SO_REUSEPORT)");
+		return refuse(endpoint, where, "cannot share the port (SO_REUSEPORT)");
 	endpoint->local_length = address_length(&endpoint->local);
 	if (bind(endpoint->fd, &endpoint->local.any, endpoint->local_length))
-		return refuse(where, "cannot bind a UDP socket");
+		return refuse(endpoint, where, "cannot bind a UDP socket");
 	if (address_port(&endpoint->local))
 		return share_join(endpoint);
 	if (getsockname(endpoint->fd, &endpoint->local.any, &endpoint->local_length))
-		return refuse(where, "cannot learn the UDP port");
+		return refuse(endpoint, where, "cannot learn the UDP port");
 	return 0;
 }
 
@@ -130,14 +134,14 @@ static int open_lane(struct roce_endpoint *endpoint, const char *where, uint32_t
 	int fd = socket(local.any.sa_family, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 
 	if (fd < 0)
-		return refuse(where, "cannot make a lane's UDP socket");
+		return refuse(endpoint, where, "cannot make a lane's UDP socket");
 	if (local.any.sa_family == AF_INET)
 		local.v4.sin_port = 0;
 	else
 		local.v6.sin6_port = 0;
 	if (discover_mtu(fd, local.any.sa_family) || bind(fd, &local.any, length) ||
 	    getsockname(fd, &local.any, &length)) {
-		int error = refuse(where, "cannot open a lane's UDP port");
+		int error = refuse(endpoint, where, "cannot open a lane's UDP port");
 
 		close(fd);
 		return error;

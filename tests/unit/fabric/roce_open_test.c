@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "fabric/open.h"
 #include "fabric/refuse.h"
@@ -176,7 +177,12 @@ static void says_why(void **state)
 		{ { .fabric = "roce:127.0.0.1@0", .faults = &too_often }, "between 0 and 1" },
 		{ { .fabric = "roce:127.0.0.1@0", .max_qps = UINT32_MAX }, "too large" },
 		{ { .fabric = "rocky:127.0.0.1" }, "unknown fabric \"rocky:" },
-		{ { .fabric = "roce:nobody" }, "roce:nobody: not one numeric address" },
+		{ { .fabric = "roce:nobody" },
+		  "roce:nobody: not one numeric address or interface" },
+		{ { .fabric = "roce:nobody0@0" },
+		  "roce:nobody0@0: not one numeric address or interface" },
+		{ { .fabric = "roce:fe80::1@0" }, "needs its interface, such as fe80::1%eth0" },
+		{ { .fabric = "verbs:nobody0" }, "verbs:nobody0: " },
 		{ { .fabric = "roce:192.0.2.77@0" }, "192.0.2.77@0: cannot bind" },
 		{ { .fabric = "roce:224.0.0.1@0" }, "multicast" },
 	};
@@ -192,13 +198,42 @@ static void says_why(void **state)
 	}
 }
 
+/* A port that another program holds, and one that takes a privilege. */
+static void says_why_no_port(void **state)
+{
+	struct sockaddr_in local = { .sin_family = AF_INET,
+				     .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+	socklen_t length = sizeof(local);
+	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	struct gw_context_attr attr = { 0 };
+	struct gw_context *ctx;
+	char fabric[64];
+	int rc;
+
+	(void)state;
+	assert_int_equal(bind(fd, (struct sockaddr *)&local, length), 0);
+	assert_int_equal(getsockname(fd, (struct sockaddr *)&local, &length), 0);
+	snprintf(fabric, sizeof(fabric), "roce:127.0.0.1@%u", ntohs(local.sin_port));
+	attr.fabric = fabric;
+	assert_int_equal(gw_context_open(&attr, &ctx), -EADDRINUSE);
+	assert_non_null(strstr(gw_context_error(NULL), "a program that does not share it"));
+	assert_non_null(strstr(gw_context_error(NULL), fabric));
+	close(fd);
+	attr.fabric = "roce:127.0.0.1@7";
+	rc = gw_context_open(&attr, &ctx);
+	if (rc == 0) /* root may */
+		gw_context_close(ctx);
+	else if (rc == -EACCES)
+		assert_non_null(strstr(gw_context_error(NULL), "ports below 1024"));
+}
+
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
 		cmocka_unit_test(bad_names),  cmocka_unit_test(ports_with_a_sign),
 		cmocka_unit_test(not_ours),   cmocka_unit_test(not_a_host),
 		cmocka_unit_test(good_names), cmocka_unit_test(numbers),
-		cmocka_unit_test(says_why),
+		cmocka_unit_test(says_why),   cmocka_unit_test(says_why_no_port),
 	};
 
 	gw_log_set(GW_LOG_ERROR, NULL, NULL);

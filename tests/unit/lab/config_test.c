@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the lab's command line means: units, what holds for every link and for one, and the schedule. */
+/* What the lab's command line means: what holds for every link and for one, and the schedule. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -9,7 +9,6 @@
 #include <cmocka.h>
 
 #include "lab/config.h"
-#include "lab/units.h"
 
 #define MS UINT64_C(1000000)
 
@@ -22,63 +21,6 @@ static int setup(void **state)
 	config_init(&config);
 	memset(error, 0, sizeof(error));
 	return 0;
-}
-
-static void test_units(void **state)
-{
-	uint64_t value = 0;
-	double share = 0;
-
-	(void)state;
-	assert_int_equal(units_time_ns("25ms", &value), 0);
-	assert_int_equal(value, 25 * MS);
-	assert_int_equal(units_time_ns("1.5us", &value), 0);
-	assert_int_equal(value, 1500);
-	assert_int_equal(units_time_ns("0", &value), 0);
-	assert_int_equal(value, 0);
-	assert_int_equal(units_rate_bps("1.5G", &value), 0);
-	assert_int_equal(value, 1500000000);
-	assert_int_equal(units_rate_bps("200M", &value), 0);
-	assert_int_equal(value, 200000000);
-	assert_int_equal(units_size_bytes("64K", &value), 0);
-	assert_int_equal(value, 65536);
-	assert_int_equal(units_size_bytes("1.5MiB", &value), 0);
-	assert_int_equal(value, 1572864);
-	assert_int_equal(units_count("7", 7, 7, &value), 0);
-	assert_int_equal(value, 7);
-	assert_int_equal(units_decimal("0.5", 0.1, 9, &share), 0);
-	assert_true(share == 0.5);
-	assert_int_equal(units_share("1e-3", &share), 0);
-	assert_true(share == 1e-3);
-	assert_int_equal(units_share("5%", &share), 0);
-	assert_true(share == 0.05);
-}
-
-static void test_what_is_no_quantity_is_refused(void **state)
-{
-	static const char *const times[] = {
-		"", "5", "-5ms", "ms", "1 ms", "1msx", "inf", "1e30s"
-	};
-	static const char *const shares[] = { "", "1.1", "-1", "101%", "5%%", "nan", "0x1" };
-	uint64_t value = 7;
-	double share = 7;
-
-	(void)state;
-	for (unsigned i = 0; i < sizeof(times) / sizeof(times[0]); i++)
-		assert_int_not_equal(units_time_ns(times[i], &value), 0);
-	for (unsigned i = 0; i < sizeof(shares) / sizeof(shares[0]); i++)
-		assert_int_not_equal(units_share(shares[i], &share), 0);
-	assert_int_not_equal(units_count("12a", 0, 99, &value), 0);
-	assert_int_not_equal(units_count("100", 0, 99, &value), 0);
-	assert_int_not_equal(units_count("4", 5, 99, &value), 0);
-	assert_int_not_equal(units_count("-1", 0, UINT64_MAX, &value), 0);
-	assert_int_not_equal(units_count("18446744073709551616", 0, UINT64_MAX, &value), 0);
-	assert_int_not_equal(units_size_bytes("1MB", &value), 0);
-	assert_int_not_equal(units_decimal("1.5x", 0, 9, &share), 0);
-	assert_int_not_equal(units_decimal("9.5", 0, 9, &share), 0);
-	assert_int_not_equal(units_decimal("0.5", 1, 9, &share), 0);
-	assert_int_equal(value, 7);
-	assert_true(share == 7);
 }
 
 /* The four links of a there and back share the round trip; what befalls a way befalls it on the link down. */
@@ -239,8 +181,6 @@ static void test_samples_have_a_time_and_a_file(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup(test_units, setup),
-		cmocka_unit_test_setup(test_what_is_no_quantity_is_refused, setup),
 		cmocka_unit_test_setup(test_links_share_what_was_asked_of_a_way, setup),
 		cmocka_unit_test_setup(test_a_queue_is_never_tiny, setup),
 		cmocka_unit_test_setup(test_bursts_keep_the_mean, setup),

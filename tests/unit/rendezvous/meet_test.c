@@ -138,6 +138,29 @@ static void refused_by_the_application(void **state)
 	duo_close(&duo);
 }
 
+/* The other end neither reads nor hangs up: refusing it takes no longer than the attribute allows, and half a second. */
+static void refusing_is_bounded(void **state)
+{
+	static const uint64_t timeouts_ns[] = { 50 * MS, 10000 * MS };
+	static const uint64_t most_ns[] = { 400 * MS, 1500 * MS };
+	struct duo duo;
+	uint64_t began;
+
+	(void)state;
+	for (unsigned i = 0; i < 2; i++) {
+		duo_prepare(&duo);
+		duo.listening.timeout_ns = timeouts_ns[i];
+		duo_listen(&duo);
+		duo_meet(&duo, "x");
+		assert_non_null(duo.server);
+		began = duo_now();
+		gw_rendezvous_refuse(duo.server, "not now");
+		assert_true(duo_now() - began < most_ns[i]);
+		duo.server = NULL;
+		duo_close(&duo);
+	}
+}
+
 /* A port that nobody listens on, and one that is listened on by somebody who says nothing. */
 static void nobody_and_silence(void **state)
 {
@@ -333,6 +356,7 @@ int main(void)
 		cmocka_unit_test(wrong_peer),
 		cmocka_unit_test(wrong_version),
 		cmocka_unit_test(refused_by_the_application),
+		cmocka_unit_test(refusing_is_bounded),
 		cmocka_unit_test(nobody_and_silence),
 		cmocka_unit_test(silent_later),
 		cmocka_unit_test(blocking_exchange),
