@@ -174,10 +174,12 @@ struct gw_gate {
 	void (*report)(void *arg, const struct gw_path_report *report, uint64_t now);
 	/* The peer notified congestion. */
 	void (*cnp)(void *arg, uint64_t now);
-	/* All that was in flight was given up. */
+	/* Of what is in flight, nothing has arrived for three probe timeouts: the path may be gone. */
 	void (*timeout)(void *arg, uint64_t now);
 	/* The receiver can buffer so many packets. */
 	void (*credit)(void *arg, uint32_t packets, uint64_t now);
+	/* The last timeout was wrong: what was in flight then has arrived. Comes before the report about it. */
+	void (*undo_timeout)(void *arg, uint64_t now);
 };
 
 /* Several queue pairs may share a gate. Null takes it away: the receiver's buffer is then the only limit. */

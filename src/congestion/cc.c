@@ -97,9 +97,16 @@ static void choose(struct cc *cc, uint64_t rtt_ns, uint64_t now_ns)
 
 void cc_report(struct cc *cc, const struct cc_report *report, uint64_t now_ns)
 {
+	struct cc_report known = *report;
+	struct cc_limits limits;
+
+	cc->saved_ops = NULL;
 	if (cc->choosing)
 		choose(cc, report->rtt_ns, now_ns);
-	cc->ops->report(cc->state, report, now_ns);
+	/* A window that the receiver's credit does not let the sender use says nothing about a larger one. */
+	cc->ops->limits(cc->state, &limits);
+	known.app_limited |= cc->credit_bytes < limits.window_bytes;
+	cc->ops->report(cc->state, &known, now_ns);
 }
 
 void cc_cnp(struct cc *cc, uint64_t now_ns)
@@ -110,8 +117,21 @@ void cc_cnp(struct cc *cc, uint64_t now_ns)
 
 void cc_timeout(struct cc *cc, uint64_t now_ns)
 {
+	if (!cc->saved_ops) {
+		cc->saved_ops = cc->ops;
+		memcpy(cc->saved, cc->state, sizeof(cc->saved));
+	}
 	if (cc->ops->timeout)
 		cc->ops->timeout(cc->state, now_ns);
+}
+
+void cc_undo_timeout(struct cc *cc)
+{
+	if (!cc->saved_ops)
+		return;
+	cc->ops = cc->saved_ops;
+	memcpy(cc->state, cc->saved, sizeof(cc->state));
+	cc->saved_ops = NULL;
 }
 
 void cc_credit(struct cc *cc, uint64_t window_bytes, uint64_t now_ns)

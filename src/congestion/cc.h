@@ -27,7 +27,7 @@
 /* As a rate: no pacing. */
 #define CC_UNPACED UINT64_MAX
 /* Bytes of state that a controller may have. */
-#define CC_STATE_SIZE 384
+#define CC_STATE_SIZE 512
 /* Bytes that hold any text of cc_explain(). */
 #define CC_TEXT_SIZE 160
 
@@ -109,6 +109,9 @@ struct cc {
 	/* bytes that the receiver can buffer */
 	uint64_t credit_bytes;
 	_Alignas(8) unsigned char state[CC_STATE_SIZE];
+	/* controller and state before a timeout; null: no timeout, or a report came since */
+	const struct cc_ops *saved_ops;
+	_Alignas(8) unsigned char saved[CC_STATE_SIZE];
 };
 
 /* Returns the controller of that name, or NULL. */
@@ -127,8 +130,12 @@ void cc_report(struct cc *cc, const struct cc_report *report, uint64_t now_ns);
 /* A congestion notification packet arrived: some packets were marked. */
 void cc_cnp(struct cc *cc, uint64_t now_ns);
 
-/* No feedback came for so long that everything in flight was given up. */
+/* Nothing that was sent is known to have arrived for so long that the path may be gone: the window becomes 4 packets. */
 void cc_timeout(struct cc *cc, uint64_t now_ns);
+
+/* What was in flight at the last timeout has arrived after all: everything becomes as it was before the timeout. Without
+ * effect if a report came since. */
+void cc_undo_timeout(struct cc *cc);
 
 /* Sets how much the receiver can buffer; without limit until the first call. */
 void cc_credit(struct cc *cc, uint64_t window_bytes, uint64_t now_ns);

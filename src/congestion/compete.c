@@ -15,10 +15,8 @@
 #define OVER 1.9
 /* Growth of the window in a round before the first loss. */
 #define ENTER_GROWTH 0.05
-/* Loss above this multiple of what the path loses without a queue is taken for congestion. */
-#define LOSS_FACTOR 2.0
-/* Loss above this share always reduces the window. */
-#define LOSS_CEILING 0.15
+/* Reduction when more is lost than chance explains. */
+#define CONGESTED_CUT 0.15
 /* Weight of a new value in the smoothed peak. */
 #define PEAK_GAIN 0.125
 /* Shortest time between reductions, as a share of K. */
@@ -58,23 +56,22 @@ double compete_enter(struct compete *c, const struct model *m, double window, ui
 	return fmax(window, model_past(m) / 2 * (m->least_ns + m->queue_ns));
 }
 
-double compete_round(struct compete *c, const struct model *m, double window, double chance,
-		     uint64_t now_ns)
+double compete_round(struct compete *c, const struct model *m, double window, uint64_t now_ns)
 {
 	double t = (double)(now_ns - c->epoch) / NS_A_SECOND - c->k_s;
 
 	c->queue_most_ns = fmax(c->queue_most_ns, m->queue_ns);
-	if (m->loss > LOSS_FACTOR * chance && m->queue_ns > c->queue_most_ns / 2 &&
+	if (chance_exceeded(&m->chance, m->loss, m->sent) && m->queue_ns > c->queue_most_ns / 2 &&
 	    t >= (CUT_EVERY - 1) * c->k_s) {
 		c->peak = window;
 		c->k_s = cbrt(window / SEGMENT * (1 - BETA) / C);
 		c->epoch = now_ns;
 		return window * BETA;
 	}
-	if (m->loss > LOSS_CEILING) {
+	if (m->loss > m->chance.ceiling) {
 		/* The bandwidth available at the last reduction may have shrunk. */
 		c->peak += (window - c->peak) * PEAK_GAIN;
-		return window * (1 - LOSS_CEILING);
+		return window * (1 - CONGESTED_CUT);
 	}
 	if (m->idle)
 		return window;

@@ -39,9 +39,9 @@ bool compete_needed(struct compete *compete, const struct model *model, double t
 double compete_enter(struct compete *compete, const struct model *model, double window,
 		     uint64_t now_ns);
 
-/* Returns the window after a round, in bytes. `chance` is the share of packets that the path loses without a queue. */
+/* Returns the window after a round, in bytes. */
 double compete_round(struct compete *compete, const struct model *model, double window,
-		     double chance, uint64_t now_ns);
+		     uint64_t now_ns);
 
 /* True when the queue has drained: the other flows are gone, or use long-haul too. */
 bool compete_over(const struct model *model, double target_ns);

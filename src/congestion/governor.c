@@ -19,6 +19,8 @@
 /* A burst lasts at least this long: hosts cannot time shorter ones. */
 #define BURST_LEAST_NS 100000
 #define BURST_MOST_NS  4000000
+/* Time after which a sender whose rate limit is 0 asks again. */
+#define STOPPED_NS UINT64_C(1000000000)
 /* A sender that was late may catch up on 1 / LATE_SHARE of a round trip. */
 #define LATE_SHARE 2
 
@@ -104,8 +106,11 @@ static uint32_t allow(void *arg, uint32_t in_flight, uint32_t payload, uint64_t 
 
 	side->in_flight_bytes = in_flight * side->packet_bytes;
 	*again_ns = UINT64_MAX;
-	if (!side->governor->cap_bps)
+	if (!side->governor->cap_bps) {
+		/* Nothing is waited for that a probe could bring: governor_cap() asks again. */
+		*again_ns = now + STOPPED_NS;
 		return 0;
+	}
 	packets = window_allows(side, in_flight, payload);
 	if (!packets)
 		return 0;
@@ -163,8 +168,15 @@ static void timeout(void *arg, uint64_t now)
 {
 	struct governor_side *side = arg;
 
-	side->in_flight_bytes = 0;
 	cc_timeout(&side->governor->cc, now);
+	set_rate(side->governor, now);
+}
+
+static void undo_timeout(void *arg, uint64_t now)
+{
+	struct governor_side *side = arg;
+
+	cc_undo_timeout(&side->governor->cc);
 	set_rate(side->governor, now);
 }
 
@@ -187,6 +199,7 @@ static const struct gw_gate governor_gate = {
 	.cnp = cnp,
 	.timeout = timeout,
 	.credit = credit,
+	.undo_timeout = undo_timeout,
 };
 
 void governor_open(struct governor *g, const struct cc_ops *ops, uint64_t cap_bps,

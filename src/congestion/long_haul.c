@@ -19,7 +19,7 @@
  * COMPETE The queue stays high although the window was reduced: other flows fill it. See compete.h.
  *
  * Loss alone is not congestion, since links lose packets at random. It counts if it comes with a queue and exceeds what the
- * path loses without one, or if it exceeds LOSS_CEILING. Marks (CE) are handled as in DCTCP (M. Alizadeh et al., SIGCOMM
+ * path loses without one. Above LOSS_CEILING a test decides whether it is chance (chance.h). Marks (CE) are handled as in DCTCP (M. Alizadeh et al., SIGCOMM
  * 2010). Every few seconds the queue is drained to measure the minimum round-trip time again.
  */
 #include <assert.h>
@@ -53,14 +53,14 @@
 /* Rounds with hardly any queue before the growth quadruples, and how many more after growth was stopped. */
 #define CALM_ROUNDS 2
 #define CALM_REST   3
+/* Rounds that still show losses of growth after it was stopped. */
+#define SETTLE_ROUNDS 2
 /* Largest growth in a round then, and largest window as a multiple of what the path delivers. */
 #define CALM_MOST    0.6
 #define CALM_AHEAD   1.6
 #define LOSS_CEILING 0.15
-/* Loss that counts: above this multiple of the loss without a queue; while probing, plus a margin. */
-#define LOSS_FACTOR 2.0
+/* While probing, loss counts if it exceeds chance by this much more. */
 #define LOSS_MARGIN 0.02
-#define CHANCE_GAIN (1 / 16.0)
 #define MARK_GAIN   (1 / 4.0)
 
 enum phase { START, DRAIN, CRUISE, COMPETE };
@@ -72,8 +72,6 @@ struct long_haul {
 	double packet, most, fixed_target_ns;
 	/* window, in bytes */
 	double window;
-	/* share of packets that the path loses without a queue */
-	double chance;
 	/* smoothed share of marked packets */
 	double marks;
 	/* for long_haul_status() */
@@ -81,6 +79,8 @@ struct long_haul {
 	enum phase phase;
 	/* the window was reduced because of marks in the last round */
 	bool held;
+	/* less is sent, to see whether loss is chance */
+	bool testing;
 	/* rounds of START without growth of the delivery rate, or rounds of DRAIN */
 	unsigned slow;
 	/* in START: when the queue was last low, and reports since then */
@@ -88,6 +88,8 @@ struct long_haul {
 	unsigned high;
 	/* rounds with hardly any queue; negative: rounds to wait before they count */
 	int calm;
+	/* rounds to come whose losses may be due to growth that was stopped */
+	unsigned settling;
 	/* window before this round's growth, in bytes */
 	double undo;
 	/* window at which growth was last stopped, in bytes; 0: it was reached since */
@@ -108,7 +110,7 @@ static void long_haul_init(void *state, const struct cc_attr *attr, uint64_t now
 		.low_at = now_ns,
 		.doing = "starting",
 	};
-	model_init(&l->model, now_ns);
+	model_init(&l->model, LOSS_CEILING, now_ns);
 }
 
 static double target_ns(const struct long_haul *l)
@@ -121,6 +123,7 @@ static double target_ns(const struct long_haul *l)
 static void stop(struct long_haul *l)
 {
 	l->calm = 0;
+	l->settling = SETTLE_ROUNDS;
 	l->ceiling = model_peak(&l->model) * l->model.least_ns;
 }
 
@@ -137,7 +140,7 @@ static double growth(struct long_haul *l, double excess)
 	}
 	l->calm = UP * excess < up / 2 ? l->calm + 1 : 0;
 	/* A short buffer overflows before its queue can be measured; fast growth then shows as loss. */
-	if (l->calm > CALM_ROUNDS && m->loss > LOSS_FACTOR * l->chance + LOSS_MARGIN) {
+	if (l->calm > CALM_ROUNDS && chance_exceeded(&m->chance, m->loss - LOSS_MARGIN, m->sent)) {
 		stop(l);
 		return fmin(l->ceiling / l->window - 1, 0);
 	}
@@ -167,7 +170,8 @@ static void round_cruise(struct long_haul *l, uint64_t now_ns)
 		l->doing = "competing for a queue that others fill";
 		return;
 	}
-	if (m->loss > LOSS_FACTOR * l->chance && excess > 0.5)
+	if (excess > 0.5 && chance_exceeded(&m->chance, m->loss, m->sent) &&
+	    !chance_is_open(&m->chance))
 		down = fmax(down, fmin(m->loss, CUT_MOST));
 	l->undo = l->window;
 	l->window *= 1 + up - down;
@@ -188,17 +192,63 @@ static void leave_start(struct long_haul *l)
 	l->doing = "draining the queue of the start";
 }
 
+/* More is lost than chance explains: sends no more than what arrives. */
+static void congested(struct long_haul *l)
+{
+	const struct model *m = &l->model;
+
+	if (l->phase == START) {
+		leave_start(l);
+	} else {
+		l->window = fmin(l->window, m->delivered * m->least_ns);
+		stop(l);
+		l->doing = "backing off: too much is lost";
+	}
+}
+
+/* Learns from the losses of a round. Returns true if they decide about the window. */
+static bool judge_loss(struct long_haul *l, uint64_t now_ns)
+{
+	struct model *m = &l->model;
+	struct chance_round round = { .packets = m->sent,
+				      .lost = m->sent * m->loss,
+				      .queue = compete_crowded(m, target_ns(l)),
+				      .idle = m->idle };
+	enum chance_verdict verdict;
+
+	/* The sender's own growth loses packets in a short buffer. */
+	if (l->phase == CRUISE && l->calm > CALM_ROUNDS)
+		return false;
+	if (m->queue_ns < target_ns(l) && !l->testing)
+		chance_learn(&m->chance, &round);
+	/* A queue that others fill stands, so that no test is needed. */
+	if (l->settling || l->phase == COMPETE) {
+		l->settling -= l->settling > 0;
+		return false;
+	}
+	verdict = chance_judge(&m->chance, &round, now_ns);
+	/* In START more is allowed than was sent when the loss was measured. */
+	if (verdict == CHANCE_SEND_LESS && !l->testing && l->phase == START)
+		l->window = fmin(l->window, m->delivered / (1 - m->loss) * m->rtt_ns);
+	l->testing = verdict == CHANCE_SEND_LESS;
+	if (l->testing)
+		l->doing = "sending less: is the loss chance?";
+	else if (verdict == CHANCE_CONGESTION)
+		congested(l);
+	return verdict != CHANCE_FINE;
+}
+
 static void end_round(struct long_haul *l, double before, uint64_t now_ns)
 {
 	const struct model *m = &l->model;
 
+	if (judge_loss(l, now_ns))
+		return;
 	l->marks += (m->marked - l->marks) * MARK_GAIN;
 	l->held &= m->marked > 0;
-	if (m->queue_ns < target_ns(l) && l->calm <= CALM_ROUNDS)
-		l->chance += (m->loss - l->chance) * CHANCE_GAIN;
 	if (l->phase == START) {
 		l->slow = m->delivered < before * START_GROWTH && !m->idle ? l->slow + 1 : 0;
-		if (l->slow >= 2 || m->marked > 0 || m->loss > LOSS_CEILING)
+		if (l->slow >= 2 || m->marked > 0)
 			leave_start(l);
 	} else if (l->phase == DRAIN) {
 		if (m->queue_ns > target_ns(l) && ++l->slow < DRAIN_ROUNDS)
@@ -214,16 +264,12 @@ static void end_round(struct long_haul *l, double before, uint64_t now_ns)
 		l->held = !l->held;
 		stop(l);
 		l->doing = "backing off: packets were marked";
-	} else if (m->loss > LOSS_CEILING && l->phase == CRUISE) {
-		l->window = fmin(l->window, m->delivered * m->least_ns);
-		stop(l);
-		l->doing = "backing off: too much is lost";
 	} else if (l->phase == CRUISE) {
 		round_cruise(l, now_ns);
 	} else if (compete_over(m, target_ns(l))) {
 		l->phase = CRUISE;
 	} else {
-		l->window = compete_round(&l->compete, m, l->window, l->chance, now_ns);
+		l->window = compete_round(&l->compete, m, l->window, now_ns);
 		l->doing = "competing for a queue that others fill";
 	}
 }
@@ -233,12 +279,12 @@ static void long_haul_report(void *state, const struct cc_report *report, uint64
 	struct long_haul *l = state;
 	double before = l->model.delivered;
 	bool round = model_report(&l->model, report, l->window, now_ns);
-	double queue_ns = l->model.rtt_ns - l->model.least_ns;
+	double queue_ns = model_queue_now(&l->model);
 
 	if (l->model.least_ns <= 0)
 		return;
 	if (l->phase == START) {
-		if (!report->app_limited)
+		if (!report->app_limited && !l->testing)
 			l->window += (double)report->delivered_bytes;
 		l->high++;
 		if (queue_ns < fmax(l->model.least_ns * START_QUEUE, target_ns(l))) {
@@ -254,7 +300,7 @@ static void long_haul_report(void *state, const struct cc_report *report, uint64
 	}
 	if (round) {
 		end_round(l, before, now_ns);
-		if (l->phase >= CRUISE)
+		if (l->phase >= CRUISE && !l->testing)
 			model_probe(&l->model, l->phase == COMPETE, now_ns);
 	}
 	l->window = fmin(fmax(l->window, LEAST_PACKETS * l->packet), l->most);
@@ -271,8 +317,10 @@ static void long_haul_timeout(void *state, uint64_t now_ns)
 {
 	struct long_haul *l = state;
 
-	l->window = fmax(l->window / 4, LEAST_PACKETS * l->packet);
+	l->window = fmin(l->window, LEAST_PACKETS * l->packet);
 	l->phase = START;
+	l->testing = false;
+	l->calm = 0;
 	l->slow = 0;
 	l->low_at = now_ns;
 	l->high = 0;
@@ -282,15 +330,18 @@ static void long_haul_timeout(void *state, uint64_t now_ns)
 static void long_haul_limits(const void *state, struct cc_limits *out)
 {
 	const struct long_haul *l = state;
-	double window = l->window * (l->model.probing ? MODEL_PROBE_DEPTH : 1);
-	double rate = l->model.least_ns > 0 ? window * 8 * NS_A_SECOND / l->model.rtt_ns : INFINITY;
+	const struct model *m = &l->model;
+	double window = l->window * (l->testing ? CHANCE_TEST : m->probing ? MODEL_PROBE_DEPTH : 1);
+	double rate = m->least_ns > 0
+			      ? window * 8 * NS_A_SECOND / (m->least_ns + model_queue_now(m))
+			      : INFINITY;
 
 	/* While the window doubles, the pacer must let the next window out within this round trip. */
-	if (l->phase == START)
+	if (l->phase == START && !l->testing)
 		rate *= 2;
 	out->rate_bps = rate < 1e13 ? (uint64_t)rate : CC_UNPACED;
 	out->window_bytes = (uint64_t)window;
-	if (l->model.least_ns > 0 && !l->model.probing)
+	if (m->least_ns > 0 && !m->probing)
 		out->window_bytes = (uint64_t)(window * WINDOW_SLACK);
 }
 
@@ -303,7 +354,7 @@ static void long_haul_status(const void *state, struct cc_status *out)
 			l->model.probing ? "letting the queue drain to measure the path" : l->doing,
 		.base_rtt_ns = (uint64_t)l->model.least_ns,
 		.queue_ns = (uint64_t)fmax(l->model.rtt_ns - l->model.least_ns, 0),
-		.delivered_bps = (uint64_t)(l->model.delivered * 8 * NS_A_SECOND),
+		.delivered_bps = (uint64_t)(l->model.arriving * 8 * NS_A_SECOND),
 	};
 }
 

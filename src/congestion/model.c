@@ -16,10 +16,23 @@
 #define CROWDED_AGE_NS UINT64_C(120000000000)
 /* Share of packets taken as marked in a round with a congestion notification. */
 #define CNP_SHARE 0.25
+/* Weight of a round-trip time in the smoothed spread, and its largest value: multiples of the spread, plus a share of the
+ * minimum round-trip time. A host that was busy once must not count. */
+#define SPREAD_GAIN  (1 / 16.0)
+#define SPREAD_MOST  4.0
+#define SPREAD_SHARE (1 / 16.0)
+/* Width of an even distribution, in mean differences of a value from the mean of its two neighbours. */
+#define SPREAD_WIDTH 3.5
+/* Weight of a round in the smoothed gap. */
+#define GAP_GAIN (1 / 8.0)
+/* Jitter below this share of the minimum round-trip time, and below this time, is the variation of an ordinary queue. */
+#define JITTER_FLOOR	0.05
+#define JITTER_FLOOR_NS 0.3e6
 
-void model_init(struct model *m, uint64_t now_ns)
+void model_init(struct model *m, double ceiling, uint64_t now_ns)
 {
 	*m = (struct model){ .round_at = now_ns };
+	chance_init(&m->chance, ceiling);
 	recent_init(&m->past, 0, now_ns);
 }
 
@@ -43,11 +56,55 @@ void model_cnp(struct model *m)
 	m->noticed = true;
 }
 
+/* Jitter that has to be allowed for. */
+static double jitter_ns(const struct model *m)
+{
+	return fmax(fmin(m->spread_ns, m->gap_ns) -
+			    fmax(JITTER_FLOOR * m->least_ns, JITTER_FLOOR_NS),
+		    0);
+}
+
+double model_queue_now(const struct model *m)
+{
+	return fmax(m->rtt_ns - m->least_ns - jitter_ns(m), 0);
+}
+
+/* Learns from how much a round-trip time differs from the mean of its two neighbours. */
+static void see_spread(struct model *m, double rtt_ns)
+{
+	double width = SPREAD_WIDTH * fabs((rtt_ns + m->last_but_one_ns) / 2 - m->last_ns);
+
+	if (m->last_but_one_ns > 0)
+		m->spread_ns +=
+			(fmin(width, SPREAD_MOST * m->spread_ns + SPREAD_SHARE * m->least_ns) -
+			 m->spread_ns) *
+			SPREAD_GAIN;
+	m->last_but_one_ns = m->last_ns;
+}
+
+/* Learns from the gap between the two least round-trip times of a round. */
+static void see_gap(struct model *m)
+{
+	double gain = fmax(GAP_GAIN, 1.0 / ++m->gap_rounds);
+
+	m->gap_ns += ((m->round_next_ns - m->round_least_ns) * (m->samples + 1) - m->gap_ns) * gain;
+	if (m->gap_rounds > 1 / GAP_GAIN)
+		m->gap_rounds--;
+}
+
 static void see_rtt(struct model *m, double rtt_ns, uint64_t now_ns)
 {
+	see_spread(m, rtt_ns);
+	m->samples++;
 	m->rtt_ns = m->last_ns > 0 ? fmin(m->last_ns, rtt_ns) : rtt_ns;
 	m->last_ns = rtt_ns;
-	m->round_least_ns = m->round_least_ns > 0 ? fmin(m->round_least_ns, rtt_ns) : rtt_ns;
+	if (m->samples == 1) {
+		m->round_least_ns = rtt_ns;
+		m->round_next_ns = INFINITY;
+	} else {
+		m->round_next_ns = fmin(m->round_next_ns, fmax(rtt_ns, m->round_least_ns));
+		m->round_least_ns = fmin(m->round_least_ns, rtt_ns);
+	}
 	m->probe_least_ns = fmin(m->probe_least_ns, rtt_ns);
 	/* The queue has just drained, so that no probe is needed. */
 	if (m->least_ns <= 0 || rtt_ns <= m->least_ns * (1 + NEAR))
@@ -78,9 +135,13 @@ void model_probe(struct model *m, bool crowded, uint64_t now_ns)
 static void end_round(struct model *m, uint64_t now_ns)
 {
 	m->before = m->delivered;
-	m->delivered = (double)m->bytes / (double)(now_ns - m->round_at);
-	m->queue_ns = fmax(m->round_least_ns - m->least_ns, 0);
-	m->loss = m->lost ? (double)m->lost / (double)(m->lost + m->packets) : 0;
+	m->sent = (double)(m->lost + m->packets);
+	m->loss = m->lost ? (double)m->lost / m->sent : 0;
+	m->arriving = (double)m->bytes / (double)(now_ns - m->round_at);
+	m->delivered = m->arriving / (1 - chance_part(&m->chance, m->loss, m->sent));
+	if (m->samples > 2)
+		see_gap(m);
+	m->queue_ns = fmax(m->round_least_ns - m->least_ns - jitter_ns(m) / (m->samples + 1), 0);
 	m->marked = m->packets ? (double)m->ce / (double)m->packets : 0;
 	if (m->noticed)
 		m->marked = fmax(m->marked, CNP_SHARE);
@@ -94,6 +155,7 @@ static void end_round(struct model *m, uint64_t now_ns)
 	recent_see_most(&m->past, m->delivered, PAST_NS, now_ns);
 	m->round_at = now_ns;
 	m->round_least_ns = 0;
+	m->samples = 0;
 	m->bytes = m->packets = m->lost = m->ce = 0;
 	m->unused = m->noticed = false;
 }

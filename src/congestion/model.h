@@ -3,13 +3,20 @@
  * model.h: a model of the path, computed from reports: delivery rate, round-trip time and loss of each round.
  *
  * A round lasts one round trip and covers a few reports. A single report is too little to judge by: it may be late, or
- * cover the time of two. The delivery rate is what arrived in a round divided by its duration. The queue is the minimum
- * round-trip time in the round less the minimum ever measured.
+ * cover the time of two. The rate of the path is what arrived in a round, and what it lost by chance, divided by the
+ * round's duration. The queue is the minimum round-trip time in the round less the minimum ever measured.
+ *
+ * Some paths delay each packet by a random time (jitter). Of n round-trip times that are spread evenly over that time, the
+ * least lies 1 / (n + 1) of it above the minimum, which is no queue and is subtracted. Jitter is measured in two ways, of
+ * which the lesser counts: by how much a round-trip time differs from the mean of its two neighbours, which is little in a
+ * queue that grows; and by the gap between the least round-trip time of a round and the next, which is little where only
+ * some packets are late.
  */
 #ifndef CONGESTION_MODEL_H
 #define CONGESTION_MODEL_H
 
 #include "congestion/cc.h"
+#include "congestion/chance.h"
 #include "congestion/recent.h"
 
 /* Share of the window that is used while the model probes for the minimum round-trip time. */
@@ -19,28 +26,38 @@ struct model {
 	/* minimum round-trip time, 0 if not measured yet, and when it was last measured */
 	double least_ns;
 	uint64_t least_at;
-	/* latest round-trip time */
+	/* latest two round-trip times; 0: not measured */
 	double last_ns;
+	double last_but_one_ns;
 	/* lesser of the latest two round-trip times: a single one may be long because a host was busy */
 	double rtt_ns;
+	/* width of the random delay of packets, by differences from neighbours and by gaps; rounds behind the latter */
+	double spread_ns;
+	double gap_ns;
+	unsigned gap_rounds;
+	/* what the path loses by chance */
+	struct chance chance;
 
 	/* The last complete round: */
-	/* delivery rate, in bytes per ns, and that of the round before */
+	/* rate at which packets arrived, in bytes per ns */
+	double arriving;
+	/* rate that the path took, losses by chance included, in bytes per ns, and that of the round before */
 	double delivered;
 	double before;
 	/* queueing delay */
 	double queue_ns;
-	/* share of packets lost */
+	/* packets delivered or lost, and share of them lost */
+	double sent;
 	double loss;
 	/* share of delivered packets that were marked */
 	double marked;
 	/* the window was not used */
 	bool idle;
 
-	/* maximum delivery rate in the previous 8 rounds and in the current up to 8, and how many these are */
+	/* maximum rate in the previous 8 rounds and in the current up to 8, and how many these are */
 	double peak[2];
 	unsigned peak_rounds;
-	/* maximum delivery rate of the last 15 to 30 s */
+	/* maximum rate of the last 15 to 30 s */
 	struct recent past;
 
 	/* The probe for the minimum round-trip time: under way, since when, and the minimum measured in it */
@@ -48,19 +65,25 @@ struct model {
 	uint64_t probe_at;
 	double probe_least_ns;
 
-	/* The current round: when it began, minimum round-trip time (0: none), and totals */
+	/* The current round: when it began, minimum round-trip time (0: none) and the one above it, number of round-trip times, and totals */
 	uint64_t round_at;
 	double round_least_ns;
+	double round_next_ns;
+	unsigned samples;
 	uint64_t bytes, packets, lost, ce;
 	/* the window was not used; a congestion notification came */
 	bool unused, noticed;
 };
 
-void model_init(struct model *model, uint64_t now_ns);
+/* `ceiling` is the loss from which on congestion is suspected. */
+void model_init(struct model *model, double ceiling, uint64_t now_ns);
 
 /* Adds a report; returns true if it ended a round. `window` is what the sender was allowed, in bytes. */
 bool model_report(struct model *model, const struct cc_report *report, double window,
 		  uint64_t now_ns);
+
+/* Returns the queueing delay at the latest report, less all that jitter may explain. */
+double model_queue_now(const struct model *model);
 
 /* Notes that an unknown number of packets of this round were marked. */
 void model_cnp(struct model *model);
@@ -73,11 +96,11 @@ void model_cnp(struct model *model);
  */
 void model_probe(struct model *model, bool crowded, uint64_t now_ns);
 
-/* Returns the delivery rate in bytes per ns, the larger of the last two rounds: a host that stalls moves packets of one
+/* Returns the rate in bytes per ns, the larger of the last two rounds: a host that stalls moves packets of one
  * round into the next. */
 double model_rate(const struct model *model);
 
-/* Return the maximum delivery rate, in bytes per ns, of the last 8 to 16 rounds and of the last 15 to 30 s. */
+/* Return the maximum rate, in bytes per ns, of the last 8 to 16 rounds and of the last 15 to 30 s. */
 double model_peak(const struct model *model);
 double model_past(const struct model *model);
 

@@ -15,9 +15,9 @@
  *   waited for a busy host or behind its own burst, and a smaller window would shorten neither.
  * - It starts by doubling the window until the delay or a mark stops it, because reports are too few for growth by single
  *   packets.
- * - Loss of more than 5 % halves the window; less loss, with a delay above target, reduces it by 30 %; both at most once in
- *   a round trip. Other loss has no effect: busy hosts and long cables lose packets without a queue.
- * - A timeout halves the window. It is restored if it turns out that everything arrived and a host was only late.
+ * - Loss of more than 5 % halves the window, unless a test shows that it is chance (chance.h); less loss, with a delay above
+ *   target, reduces it by 30 %; both at most once in a round trip. Other loss has no effect: busy hosts and long cables lose
+ *   packets without a queue.
  * - Marks (CE) reduce the window by half of their smoothed share, as in DCTCP (M. Alizadeh et al., SIGCOMM 2010).
  * - From time to time the window is halved for two round trips, to measure the path without our own queue: a flow that
  *   started while a queue was present would otherwise take the queue for part of the path.
@@ -26,6 +26,7 @@
 #include <math.h>
 
 #include "congestion/cc.h"
+#include "congestion/chance.h"
 #include "congestion/recent.h"
 
 #define NS_A_SECOND 1e9
@@ -49,6 +50,11 @@
 #define FLOW_RANGE   2.0
 #define LOSS_CEILING 0.05
 #define LOSS_CUT     0.3
+/* Share of the window that is used to test whether loss is chance. Less than long-haul uses: several flows that start into a
+ * queue take it for part of the path, and the queue drains only if they send much less. */
+#define TEST_DEPTH 0.125
+/* Window after a timeout, in packets. */
+#define TIMEOUT_WIN 4.0
 /* Share of packets taken as marked in a round trip with a congestion notification. */
 #define CNP_SHARE 0.25
 /* The rate, in windows in a round trip: above 1, so that the window is what limits. */
@@ -95,10 +101,12 @@ struct swift {
 	double marks;
 	/* packets in this round */
 	double delivered, lost, marked;
-	/* window before a timeout, in packets; 0: a report came since */
-	double before_silence;
-	/* packets sent since the last timeout */
-	double sent_since;
+	/* what the path loses by chance */
+	struct chance chance;
+	/* less is sent, to see whether loss is chance */
+	bool testing;
+	/* the window was not used in this round */
+	bool idle;
 	/* the window doubles each round trip */
 	bool starting;
 	/* a congestion notification came in this round */
@@ -126,6 +134,7 @@ static void swift_init(void *state, const struct cc_attr *attr, uint64_t now_ns)
 		.marks = 1,
 		.doing = "starting",
 	};
+	chance_init(&s->chance, LOSS_CEILING);
 	recent_init(&s->least_ns, INFINITY, now_ns);
 	recent_init(&s->standing_ns, INFINITY, now_ns);
 }
@@ -189,19 +198,48 @@ static void cut(struct swift *s, double by, const char *why, uint64_t now_ns)
 	s->doing = why;
 }
 
+/* Window while it is tested whether loss is chance, in packets. With less than a few, a single loss would be a timeout. */
+static double test_window(const struct swift *s)
+{
+	return fmin(s->window, fmax(s->window * TEST_DEPTH, TIMEOUT_WIN));
+}
+
+static void judge_loss(struct swift *s, uint64_t now_ns)
+{
+	/* Of many flows one that sends less changes little, but a queue now and then shows that others are there. */
+	bool queue = fmax(s->rtt_ns, delay_ns(s)) > target_ns(s);
+	struct chance_round round = {
+		.packets = s->delivered + s->lost, .lost = s->lost, .queue = queue, .idle = s->idle
+	};
+	double loss = s->lost > 0 ? s->lost / round.packets : 0;
+	bool exceeded = chance_exceeded(&s->chance, loss, round.packets);
+	enum chance_verdict verdict = CHANCE_CONGESTION;
+
+	/* With a queue, or while the window doubles, no test is needed. */
+	if (s->testing || !((queue && exceeded) || (s->starting && loss > s->chance.ceiling)))
+		verdict = chance_judge(&s->chance, &round, now_ns);
+	/* The loss that ended the doubling was chance. */
+	if (s->testing && verdict == CHANCE_FINE)
+		s->starting = true;
+	s->testing = verdict == CHANCE_SEND_LESS;
+	if (s->testing)
+		s->doing = "sending less: is the loss chance?";
+	else if (verdict == CHANCE_CONGESTION)
+		cut(s, loss > s->chance.ceiling ? MAX_CUT : LOSS_CUT,
+		    "backing off: packets were lost", now_ns);
+}
+
 static void end_round(struct swift *s, uint64_t now_ns)
 {
 	double marked = s->delivered > 0 ? s->marked / s->delivered : 0;
-	double lost = s->lost > 0 ? s->lost / (s->delivered + s->lost) : 0;
 
 	if (s->noticed)
 		marked = fmax(marked, CNP_SHARE);
 	s->marks += (marked - s->marks) * MARK_GAIN;
 	if (marked > 0)
 		cut(s, s->marks / 2, "backing off: packets were marked", now_ns);
-	if (lost > LOSS_CEILING || (lost > 0 && delay_ns(s) > target_ns(s)))
-		cut(s, lost > LOSS_CEILING ? MAX_CUT : LOSS_CUT, "backing off: packets were lost",
-		    now_ns);
+	judge_loss(s, now_ns);
+	s->idle = false;
 	s->delivered = s->lost = s->marked = 0;
 	s->noticed = false;
 	s->round_at = now_ns;
@@ -213,7 +251,11 @@ static void grow(struct swift *s, const struct cc_report *report)
 	double used = packets + (double)report->in_flight_bytes / s->packet;
 
 	/* A window that is not used, for lack of data or because of a rate limit, says nothing about a larger one. */
-	if (used < s->window / 2)
+	if (used < (s->testing ? test_window(s) : s->window) / 2) {
+		s->idle = true;
+		return;
+	}
+	if (s->testing)
 		return;
 	if (s->starting)
 		s->window += packets;
@@ -221,14 +263,6 @@ static void grow(struct swift *s, const struct cc_report *report)
 		s->window += s->window >= 1 ? ADD * packets / s->window : ADD * packets;
 	if (!s->starting)
 		s->doing = "probing up";
-}
-
-/* Restores the window if more arrived than was sent since the timeout: what was given up was not lost. */
-static void forgive_silence(struct swift *s, const struct cc_report *report)
-{
-	if (s->before_silence > 0 && (double)report->delivered_packets > s->sent_since)
-		s->window = fmax(s->window, s->before_silence);
-	s->before_silence = 0;
 }
 
 static void swift_report(void *state, const struct cc_report *report, uint64_t now_ns)
@@ -242,7 +276,6 @@ static void swift_report(void *state, const struct cc_report *report, uint64_t n
 	s->delivered += (double)report->delivered_packets;
 	s->lost += (double)report->lost_packets;
 	s->marked += (double)report->marked_packets;
-	forgive_silence(s, report);
 	if (report->rtt_ns)
 		see_rtt(s, (double)report->rtt_ns, now_ns);
 	if (s->rtt_ns <= 0)
@@ -265,22 +298,14 @@ static void swift_cnp(void *state, uint64_t now_ns)
 	s->starting = false;
 }
 
-static void swift_sent(void *state, uint64_t bytes, uint64_t now_ns)
-{
-	struct swift *s = state;
-
-	s->sent_since += (double)bytes / s->packet;
-}
-
 static void swift_timeout(void *state, uint64_t now_ns)
 {
 	struct swift *s = state;
 
-	if (s->before_silence <= 0)
-		s->before_silence = s->window;
-	s->sent_since = 0;
-	s->window = fmax(s->window * (1 - MAX_CUT), MIN_WIN);
+	s->window = fmin(s->window, TIMEOUT_WIN);
+	/* A sender among many that get one packet through in many round trips must not double. */
 	s->starting = false;
+	s->testing = false;
 	s->cut_at = now_ns;
 	s->doing = "backing off: nothing was heard";
 }
@@ -293,6 +318,8 @@ static void swift_limits(const void *state, struct cc_limits *out)
 
 	if (s->drain_until)
 		window *= DRAIN_DEPTH;
+	else if (s->testing)
+		window = test_window(s) * s->packet;
 	if (s->rtt_ns <= 0) {
 		*out = (struct cc_limits){ CC_UNPACED, (uint64_t)window };
 		return;
@@ -318,7 +345,6 @@ const struct cc_ops cc_swift = {
 	.name = "swift",
 	.state_size = sizeof(struct swift),
 	.init = swift_init,
-	.sent = swift_sent,
 	.report = swift_report,
 	.cnp = swift_cnp,
 	.timeout = swift_timeout,

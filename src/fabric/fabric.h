@@ -106,7 +106,16 @@ struct fabric_qp_attr {
 	struct fabric_split split;
 	/* Slots that windows may be exposed under: 0 to slots - 1. */
 	uint32_t slots;
+	/* Counts packets of the peer that came when their window was closed, where the fabric sees them; may be null. */
+	uint32_t *late;
 };
+
+/* A packet came for a window that is closed. */
+static inline void fabric_late(uint32_t *late)
+{
+	if (late)
+		++*late;
+}
 
 /* One data packet. */
 struct fabric_write {

@@ -76,6 +76,7 @@ void data_sent(struct gw_qp *qp, struct gw_send *send, uint32_t n, uint32_t lane
 				order_sent(qp, send, packet);
 		}
 	}
+	send->last_sequence = qp->feedback.sequence;
 	put->addr += (uint64_t)n * send->payload;
 	put->packet += n;
 	put->packets -= n;

@@ -2,9 +2,13 @@
 /*
  * What the path is like: how many packets it loses, how many of them in a row, and how fast it carries them.
  *
- * Loss is how far the echo moved in the order of sending, against how many landed meanwhile. One figure follows it within
- * hundreds of packets. Another covers the last few dozen losses, however long they took, since a loss in a hundred thousand
- * packets matters to a large message and would never show in the first.
+ * Loss is 1 - arrived / sent, where every transmission counts: the first, a repeat, and one that arrives when its message is
+ * over. An echo says how many packets had arrived when a certain packet did, and that packet's number is how many had been
+ * sent. Where packets overtake each other single echoes are wrong by as much one way as the other, so that the mean over a
+ * round trip is right, whatever the order. The gate is told of losses once a round trip. One figure covers 512 packets and four
+ * round trips at least. Another covers the last few dozen losses, however long they took, since a loss in a hundred thousand
+ * packets matters to a large message and would never show in the first. Losses in a round trip in which the receiver ran out
+ * of room are the receiver's and not the path's: it lowers its credit.
  *
  * Bursts are the receiver's to see. Packets are sent in order, so that one that lands above the next opens a hole: a run
  * of packets lost, or out of order. In the latter case they come before a repeat could have, and the hole is taken back;
@@ -18,8 +22,7 @@
 
 #include "message/state.h"
 
-#define LOSS_SPAN	32 /* packets at least behind a sample of the loss */
-#define LOSS_SMOOTHED	512u
+#define LOSS_STEP	128 /* packets from one point of the loss to the next, at least */
 #define LOSSES_KEPT	32.0f
 #define SPAN_KEPT	131072.0f /* packets; half a gigabyte */
 #define RUNS_KEPT	64.0f
@@ -27,35 +30,91 @@
 #define FLOW_LEAST	64.0	  /* packets: from fewer no rate is told */
 #define FLOW_KEPT	8192.0
 
-void estimate_loss(struct feedback *f)
+/* Moves the latest point on, and the estimates with it. */
+static void add_point(struct path_estimate *path)
 {
-	uint32_t span = f->echoed - f->echo_at_loss;
-	uint32_t landed = f->peer_landed - f->peer_landed_at_echo;
-	float weight, sample;
+	struct loss_point *points = path->meter.points;
+	const struct loss_point *first = &points[0], *last = &points[LOSS_POINTS - 1];
+	double lost = path->meter.mean.lost - last->lost, sent = path->meter.mean.sent - last->sent;
 
-	if ((int32_t)span < LOSS_SPAN)
-		return;
-	sample = landed >= span ? 0.0f : 1.0f - (float)landed / (float)span;
-	weight = span > LOSS_SMOOTHED ? 1.0f : (float)span / LOSS_SMOOTHED;
-	f->path.loss += (sample - f->path.loss) * weight;
-	/* One out of order is missed in one sample and too many in the next: here the two cancel. */
-	f->path.span += (float)span;
-	f->path.lost += (float)(int32_t)(span - landed);
-	if (f->path.lost < 0)
-		f->path.lost = 0;
-	while (f->path.lost > LOSSES_KEPT || f->path.span > SPAN_KEPT) {
-		f->path.lost /= 2;
-		f->path.span /= 2;
+	for (unsigned i = 1; i < LOSS_POINTS; i++)
+		points[i - 1] = points[i];
+	points[LOSS_POINTS - 1] = path->meter.mean;
+	path->loss = last->lost > first->lost
+			     ? (float)((last->lost - first->lost) / (last->sent - first->sent))
+			     : 0.0f;
+	/* One that was late is missed in one step and too many in the next: here the two cancel. */
+	path->span += (float)sent;
+	path->lost += (float)lost;
+	if (path->lost < 0)
+		path->lost = 0;
+	while (path->lost > LOSSES_KEPT || path->span > SPAN_KEPT) {
+		path->lost /= 2;
+		path->span /= 2;
 	}
-	f->echo_at_loss = f->echoed;
-	f->peer_landed_at_echo = f->peer_landed;
+}
+
+/* Leaves packets out: of these nothing is concluded. */
+static void excuse(struct loss_meter *m, double sent, double lost)
+{
+	m->mean.sent += sent;
+	m->mean.lost += lost;
+	for (unsigned i = 0; i < LOSS_POINTS; i++) {
+		m->points[i].sent += sent;
+		m->points[i].lost += lost;
+	}
+}
+
+/* A round trip is over. */
+static void end_trip(struct feedback *f)
+{
+	struct loss_meter *m = &f->path.meter;
+	struct loss_point mean = { m->sum.sent / m->echoes, m->sum.lost / m->echoes };
+
+	if (m->overran)
+		excuse(m, mean.sent - m->mean.sent, mean.lost - m->mean.lost);
+	f->untold_lost += mean.lost - m->mean.lost;
+	m->mean = mean;
+	m->sum = (struct loss_point){ 0 };
+	m->echoes = 0;
+	m->overran = false;
+	if (mean.sent - m->points[LOSS_POINTS - 1].sent >= LOSS_STEP)
+		add_point(&f->path);
+}
+
+void estimate_loss(struct gw_qp *qp, uint32_t sequence)
+{
+	struct feedback *f = &qp->feedback;
+	struct loss_meter *m = &f->path.meter;
+
+	m->sent_total += (int32_t)(sequence - m->sequence);
+	m->arrived_total += (int32_t)(f->peer_arrived - m->arrived);
+	m->sequence = sequence;
+	m->arrived = f->peer_arrived;
+	if (!m->echoes++)
+		m->since_ns = qp->ctx->now;
+	m->sum.sent += (double)m->sent_total;
+	m->sum.lost += (double)(m->sent_total - m->arrived_total);
+	if (qp->ctx->now - m->since_ns >= f->rtt_ns)
+		end_trip(f);
+}
+
+void estimate_overrun(struct feedback *f, uint32_t overrun)
+{
+	f->path.meter.overran |= overrun != f->peer_overrun;
+	f->peer_overrun = overrun;
+}
+
+void estimate_restart(struct feedback *f)
+{
+	f->path.meter.sequence = f->sequence;
 }
 
 /* Only from one packet to another of the same message, both sent once: in between, data flowed. */
 void estimate_rate(struct feedback *f, uint32_t msn, uint64_t landed_at)
 {
 	if (f->path.flow_at && f->path.flow_msn == msn && landed_at > f->path.flow_at) {
-		f->path.flow_packets += (double)(f->peer_landed - f->path.flow_landed);
+		f->path.flow_packets += (double)(f->peer_arrived - f->path.flow_arrived);
 		f->path.flow_ns += (double)(landed_at - f->path.flow_at);
 	}
 	while (f->path.flow_packets > FLOW_KEPT) {
@@ -64,7 +123,7 @@ void estimate_rate(struct feedback *f, uint32_t msn, uint64_t landed_at)
 	}
 	f->path.flow_msn = msn;
 	f->path.flow_at = landed_at;
-	f->path.flow_landed = f->peer_landed;
+	f->path.flow_arrived = f->peer_arrived;
 }
 
 static uint64_t rate_bps(const struct gw_qp *qp)

@@ -3,6 +3,7 @@
 #ifndef MESSAGE_ESTIMATE_H
 #define MESSAGE_ESTIMATE_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 struct control_report;
@@ -10,15 +11,45 @@ struct feedback;
 struct gw_qp;
 struct gw_recv;
 
+#define LOSS_POINTS 5
+
+/* Packets sent up to some moment, and how many of them were lost. */
+struct loss_point {
+	double sent;
+	double lost;
+};
+
+/* Losses: packets sent less packets arrived, as the echoes show them. */
+struct loss_meter {
+	/* the latest echo: its sequence number, and packets that had arrived then */
+	uint32_t sequence;
+	uint32_t arrived;
+	/* the same since the beginning, without wrap */
+	int64_t sent_total;
+	int64_t arrived_total;
+	/* the echoes of this round trip: how many, their sums, when it began, and whether the receiver overran in it */
+	uint32_t echoes;
+	struct loss_point sum;
+	uint64_t since_ns;
+	bool overran;
+	/* mean of the echoes of the round trip before */
+	struct loss_point mean;
+	/* earlier means, each LOSS_STEP packets after the one before; the latest is the last */
+	struct loss_point points[LOSS_POINTS];
+};
+
 /* At the sender. */
 struct path_estimate {
-	float loss;			  /* of late */
-	float span, lost;		  /* packets sent and lost, behind the mean loss */
+	struct loss_meter meter;
+	/* share of packets lost in the latest LOSS_POINTS - 1 steps */
+	float loss;
+	/* packets sent and lost, behind the mean loss */
+	float span, lost;
 	float runs, run_packets;	  /* losses in a row */
 	uint32_t peer_runs, peer_packets; /* as last reported */
 	double flow_packets, flow_ns;	  /* behind the rate */
 	uint64_t flow_at;		  /* the latest echo that it counts, or 0 */
-	uint32_t flow_msn, flow_landed;
+	uint32_t flow_msn, flow_arrived;
 };
 
 /* At the receiver: runs of packets that did not come in their turn. */
@@ -30,7 +61,12 @@ struct hole_count {
 	uint64_t latest_at;
 };
 
-void estimate_loss(struct feedback *f);
+/* An echo came of the packet with this sequence number, which was sent once. */
+void estimate_loss(struct gw_qp *qp, uint32_t sequence);
+/* Takes the receiver's total of packets that it dropped for want of room. */
+void estimate_overrun(struct feedback *f, uint32_t overrun);
+/* Leaves the packets in flight out of the loss. */
+void estimate_restart(struct feedback *f);
 /* `landed_at`: when the packet echoed landed there, by our clock and but for the way back. */
 void estimate_rate(struct feedback *f, uint32_t msn, uint64_t landed_at);
 void estimate_holes(struct feedback *f, const struct control_report *report);

@@ -6,8 +6,11 @@
  * The sender keeps a log of what it sent and when (a direct-mapped table by message and packet; an entry overwritten is
  * merely an echo not recognised). An echo found in it gives a round-trip time, unless that packet was sent twice, and
  * the position in the order of sending that the receiver has reached: what was sent later is in flight. That many are
- * held under the window, the packets the receiver can buffer. A window that stays full for too long was lost with all it
- * held, and is given up.
+ * held under the window, the packets the receiver can buffer.
+ *
+ * If the window stays full and no echo comes for a probe timeout (PTO), a probe is sent and two packets beyond the window,
+ * with back-off. Nothing in flight is forgotten, since only an echo or a result says what became of it. After three probe
+ * timeouts without an arrival the gate is told of a timeout, and an echo of anything sent before undoes that.
  *
  * Reports are paid for by data: one per cent of the bytes that landed.
  */
@@ -35,11 +38,21 @@ struct sent_record {
 #define REPORT_DELAY_MIN_NS UINT64_C(100000)
 #define REPORT_DELAY_MAX_NS UINT64_C(5000000)
 #define PATIENCE_UNKNOWN_NS UINT64_C(50000000)
-#define STALL_BACKOFF_MAX   6u
-#define STALLS_DOUBT	    4u
-/* A third of a second, as QUIC assumes, and four deviations of half of that. */
-#define STALL_UNKNOWN_NS UINT64_C(1000000000)
-#define STALL_LIMIT_NS	 UINT64_C(1000000000)
+/* Round-trip time and its deviation that are assumed before the first sample: as QUIC does, a third of a second. */
+#define RTT_UNKNOWN_NS	   UINT64_C(333000000)
+#define RTT_VAR_UNKNOWN_NS UINT64_C(167000000)
+/* Least allowance for deviation in the probe timeout. */
+#define PTO_VAR_MIN_NS UINT64_C(1000000)
+/* Longest back-off of the probe timeout, unless the timeout itself is longer. */
+#define PTO_LIMIT_NS UINT64_C(1000000000)
+#define PTO_SHIFT    6u
+/* Packets that leave beyond the window after a probe timeout. */
+#define PTO_PACKETS 2u
+/* Probe timeouts in a row before the gate is told, and before all lanes are tried. */
+#define PTOS_LOST  3u
+#define PTOS_LANES 4u
+/* rtt_min_ns covers one to two of these. */
+#define RTT_MIN_SPAN_NS UINT64_C(15000000000)
 
 static uint32_t log_size(const struct gw_qp *qp)
 {
@@ -118,50 +131,72 @@ uint64_t gw_qp_answer_ns(const struct gw_qp *qp)
 	return answer < ANSWER_MIN_NS ? ANSWER_MIN_NS : answer;
 }
 
-/* How long a full window is waited for: longer each time in vain, up to a second or twice the patience. */
-static uint64_t stall_ns(const struct gw_qp *qp)
+/* Bytes of data that pay for the reports of a receiver that has to answer soon. */
+static bool pays_for_reports(const struct gw_qp *qp)
 {
-	/* Before the first sample the round trip may be a long one, and what is in flight is then no more than late. */
-	uint64_t patience = qp->feedback.rtt_ns ? 2 * gw_qp_patience_ns(qp) : STALL_UNKNOWN_NS;
-	uint64_t limit = patience > STALL_LIMIT_NS ? patience : STALL_LIMIT_NS;
-	uint32_t shift =
-		qp->feedback.stalls < STALL_BACKOFF_MAX ? qp->feedback.stalls : STALL_BACKOFF_MAX;
+	const struct feedback *f = &qp->feedback;
 
-	return patience << shift < limit ? patience << shift : limit;
+	return (uint64_t)(f->sequence - f->echoed) * qp->tx.payload >= 2 * REPORT_COST * 100;
+}
+
+uint64_t feedback_pto_ns(const struct gw_qp *qp)
+{
+	const struct feedback *f = &qp->feedback;
+	uint64_t var_ns = 4 * (f->rtt_ns ? f->rtt_var_ns : RTT_VAR_UNKNOWN_NS);
+
+	return (f->rtt_ns ? f->rtt_ns : RTT_UNKNOWN_NS) +
+	       (var_ns > PTO_VAR_MIN_NS ? var_ns : PTO_VAR_MIN_NS) +
+	       (pays_for_reports(qp) ? REPORT_DELAY_MAX_NS : REPORT_DELAY_POOR_NS);
+}
+
+/* Starts the clock of the next probe timeout, unless it runs. */
+static void wait_for_echo(struct gw_qp *qp)
+{
+	struct feedback *f = &qp->feedback;
+	uint64_t pto_ns = feedback_pto_ns(qp);
+	uint64_t limit_ns = pto_ns > PTO_LIMIT_NS ? pto_ns : PTO_LIMIT_NS;
+	uint64_t wait_ns = pto_ns << (f->timeouts < PTO_SHIFT ? f->timeouts : PTO_SHIFT);
+
+	if (f->timeout_at == NEVER)
+		f->timeout_at = qp->ctx->now + (wait_ns < limit_ns ? wait_ns : limit_ns);
+}
+
+/* Waiting for the gate, whose window may be smaller than what pays for a report: asks for one, but not each time that a round
+ * trip of microseconds brings an answer. */
+static void ask_for_report(struct gw_qp *qp)
+{
+	struct feedback *f = &qp->feedback;
+
+	if (qp->ctx->now < f->asked_ns + REPORT_DELAY_MIN_NS) {
+		f->gate_at = f->asked_ns + REPORT_DELAY_MIN_NS;
+	} else if (!f->probes_unanswered) {
+		f->asked_ns = qp->ctx->now;
+		qp_owe(qp, OWE_PROBE);
+	}
 }
 
 uint32_t feedback_allow(struct gw_qp *qp, uint32_t payload, uint32_t want)
 {
 	struct feedback *f = &qp->feedback;
 	uint32_t in_flight = f->sequence - f->echoed;
+	uint32_t room = f->window > in_flight ? f->window - in_flight : 0;
 
-	if (in_flight >= f->window) {
-		if (f->stall_at == NEVER)
-			f->stall_at = qp->ctx->now + stall_ns(qp);
-		return 0;
-	}
-	if (want > f->window - in_flight)
-		want = f->window - in_flight;
-	if (qp->gate) {
+	if (room && qp->gate) {
 		uint32_t allowed = gate_allow(qp, in_flight, payload);
 
-		if (want > allowed)
-			want = allowed;
-		/* Waiting for the gate, in vain: what would open it may have been lost with all that was in flight. */
-		if (!want && in_flight && f->gate_at == NEVER) {
-			if (f->stall_at == NEVER)
-				f->stall_at = qp->ctx->now + stall_ns(qp);
-			/* Its window may be smaller than what pays for a report: ask for one, but not each time that
-			 * a round trip of microseconds brings an answer. */
-			if (qp->ctx->now < f->asked_ns + REPORT_DELAY_MIN_NS) {
-				f->gate_at = f->asked_ns + REPORT_DELAY_MIN_NS;
-			} else if (!f->probes_unanswered) {
-				f->asked_ns = qp->ctx->now;
-				qp_owe(qp, OWE_PROBE);
-			}
-		}
+		if (room > allowed)
+			room = allowed;
+		if (f->gate_at != NEVER)
+			return want < room ? want : room;
 	}
-	return want;
+	if (!room && in_flight) {
+		if (f->beyond)
+			return want < f->beyond ? want : f->beyond;
+		wait_for_echo(qp);
+		if (in_flight < f->window)
+			ask_for_report(qp);
+	}
+	return want < room ? want : room;
 }
 
 void feedback_reopen(struct gw_qp *qp)
@@ -173,7 +208,7 @@ void feedback_reopen(struct gw_qp *qp)
 
 static void reopen(struct gw_qp *qp)
 {
-	qp->feedback.stall_at = NEVER;
+	qp->feedback.timeout_at = NEVER;
 	feedback_reopen(qp);
 }
 
@@ -190,32 +225,42 @@ void feedback_credit(struct gw_qp *qp, uint32_t window)
 		reopen(qp);
 }
 
-void feedback_stalled(struct gw_qp *qp)
+void feedback_timeout(struct gw_qp *qp)
 {
 	struct feedback *f = &qp->feedback;
 
 	count(qp->ctx, COUNT_STALLS);
-	TRACE_QP(qp, "stall in_flight=%u", f->sequence - f->echoed);
-	if (++f->stalls >= STALLS_DOUBT && qp->path)
+	f->timeouts++;
+	TRACE_QP(qp, "probe timeout %u in_flight=%u", f->timeouts, f->sequence - f->echoed);
+	if (f->timeouts == PTOS_LOST) {
+		f->timed_out = true;
+		f->timeout_sequence = f->sequence;
+		gate_timeout(qp);
+	}
+	if (f->timeouts >= PTOS_LANES && qp->path)
 		path_stalled(qp->path);
-	f->echoed = f->sequence;
-	f->echo_at_loss = f->sequence;
-	f->peer_landed_at_echo = f->peer_landed;
-	gate_timeout(qp);
+	f->beyond = PTO_PACKETS;
 	qp_owe(qp, OWE_PROBE);
 	reopen(qp);
 }
 
-/* What it had under way then does not land any more, and is not lost: parity that was not needed, a repeat too many. */
+void feedback_forget(struct gw_qp *qp)
+{
+	struct feedback *f = &qp->feedback;
+
+	f->echoed = f->sequence;
+	estimate_restart(f);
+	reopen(qp);
+}
+
 void feedback_ended(struct gw_qp *qp, const struct gw_send *send)
 {
 	struct feedback *f = &qp->feedback;
-	uint32_t last = f->sequence - (uint32_t)(qp->tx.written - send->mark);
 
-	if (!send->mark || !serial_after(last, f->echoed))
+	if (!send->high_water || !serial_after(send->last_sequence, f->echoed))
 		return;
-	f->echo_at_loss += last - f->echoed;
-	f->told_sequence += last - f->echoed;
+	f->echoed = send->last_sequence;
+	reopen(qp);
 }
 
 uint32_t feedback_lane(const struct gw_qp *qp, uint32_t msn, uint32_t packet)
@@ -235,6 +280,8 @@ void feedback_sent(struct gw_qp *qp, uint32_t msn, uint32_t packet, bool again, 
 
 	f->sequence++;
 	f->sent++;
+	if (f->beyond)
+		f->beyond--;
 	count(qp->ctx, COUNT_SENT);
 	if (again) {
 		f->retransmitted++;
@@ -249,6 +296,21 @@ void feedback_sent(struct gw_qp *qp, uint32_t msn, uint32_t packet, bool again, 
 	r->at = qp->ctx->now;
 }
 
+static void see_rtt_min(struct gw_qp *qp, uint64_t sample_ns)
+{
+	struct feedback *f = &qp->feedback;
+
+	if (qp->ctx->now - f->rtt_min_since_ns > RTT_MIN_SPAN_NS) {
+		f->rtt_min_ns = f->rtt_min_now_ns;
+		f->rtt_min_now_ns = sample_ns;
+		f->rtt_min_since_ns = qp->ctx->now;
+	}
+	if (sample_ns < f->rtt_min_now_ns)
+		f->rtt_min_now_ns = sample_ns;
+	if (sample_ns < f->rtt_min_ns)
+		f->rtt_min_ns = sample_ns;
+}
+
 void feedback_rtt(struct gw_qp *qp, uint64_t sample_ns)
 {
 	struct feedback *f = &qp->feedback;
@@ -257,7 +319,8 @@ void feedback_rtt(struct gw_qp *qp, uint64_t sample_ns)
 	if (!sample_ns)
 		sample_ns = 1;
 	if (!f->rtt_ns) {
-		f->rtt_ns = f->rtt_min_ns = sample_ns;
+		f->rtt_ns = f->rtt_min_ns = f->rtt_min_now_ns = sample_ns;
+		f->rtt_min_since_ns = qp->ctx->now;
 		f->rtt_var_ns = sample_ns / 2;
 		return;
 	}
@@ -265,8 +328,36 @@ void feedback_rtt(struct gw_qp *qp, uint64_t sample_ns)
 	/* Decay first, then add: the other way round it settles at 7/8 of the truth. */
 	f->rtt_var_ns = f->rtt_var_ns - f->rtt_var_ns / 4 + error / 4;
 	f->rtt_ns = f->rtt_ns - f->rtt_ns / 8 + sample_ns / 8;
-	if (sample_ns < f->rtt_min_ns)
-		f->rtt_min_ns = sample_ns;
+	see_rtt_min(qp, sample_ns);
+}
+
+/* Takes the totals of a report. False: it is older than another that came before it. */
+static bool take_totals(struct gw_qp *qp, const struct control_report *report)
+{
+	struct feedback *f = &qp->feedback;
+	uint32_t arrived = report->landed + report->late;
+
+	if (serial_before(arrived, f->peer_arrived))
+		return false;
+	if (arrived != f->peer_arrived) {
+		/* Something arrives, whichever packet it was. */
+		f->timeouts = 0;
+		size_landed(qp);
+	}
+	f->peer_arrived = arrived;
+	f->peer_ce = report->ce;
+	estimate_overrun(f, report->overrun);
+	return true;
+}
+
+/* A packet sent before the last timeout has arrived: the timeout was wrong, and the round trip varies more than was known. */
+static void undo_timeout(struct gw_qp *qp)
+{
+	struct feedback *f = &qp->feedback;
+
+	f->timed_out = false;
+	f->rtt_var_ns *= 2;
+	gate_undo_timeout(qp);
 }
 
 void feedback_reported(struct gw_qp *qp, const struct control_message *message)
@@ -275,16 +366,13 @@ void feedback_reported(struct gw_qp *qp, const struct control_message *message)
 	struct feedback *f = &qp->feedback;
 	struct sent_record *r;
 	uint64_t elapsed, rtt_ns = 0;
+	bool newer;
 
 	if (qp->path)
 		lanes_told(qp, message);
-	/* Something arrives, whichever packet it was. */
-	if (report->landed != f->heard_landed) {
-		f->heard_landed = report->landed;
-		f->stalls = 0;
-		size_landed(qp);
-	}
 	estimate_holes(f, report);
+	if (!take_totals(qp, report))
+		return;
 	/* After a cut the same packet has another number. */
 	if (!f->log || report->hold_ns == CONTROL_NO_ECHO ||
 	    message->header.epoch_applied != qp->size.epoch)
@@ -293,25 +381,31 @@ void feedback_reported(struct gw_qp *qp, const struct control_message *message)
 	if (!r->times || r->msn != report->echo_msn || r->packet != report->echo_packet)
 		return;
 	elapsed = qp->ctx->arrived > r->at ? qp->ctx->arrived - r->at : 0;
-	if (qp->path && r->times == 1 && r->lane != NO_LANE)
-		lanes_echoed(qp, r->lane, r->number,
-			     elapsed > report->hold_ns ? elapsed - report->hold_ns : 0);
-	if (!serial_after(r->sequence, f->echoed))
+	/* Sent again so lately that it must be an earlier one that landed: where in the order that was is forgotten. And an echo
+	 * that was told again is not news. */
+	if ((r->times > 1 && elapsed < f->rtt_min_ns) || r->sequence == f->sampled)
 		return;
-	/* Sent again so lately that it must be an earlier one that landed: where in the order that was is forgotten. */
-	if (r->times > 1 && elapsed < f->rtt_min_ns)
-		return;
-	f->echoed = r->sequence;
-	f->peer_landed = report->landed;
-	f->peer_ce = report->ce;
-	f->stalls = 0;
-	if (r->times == 1 && elapsed > report->hold_ns)
-		feedback_rtt(qp, rtt_ns = elapsed - report->hold_ns);
+	f->sampled = r->sequence;
+	newer = serial_after(r->sequence, f->echoed);
+	if (f->timed_out && newer && !serial_after(r->sequence, f->timeout_sequence))
+		undo_timeout(qp);
 	if (r->times == 1) {
-		estimate_loss(f);
-		estimate_rate(f, r->msn, qp->ctx->now - report->hold_ns);
+		if (elapsed > report->hold_ns)
+			rtt_ns = elapsed - report->hold_ns;
+		if (qp->path && r->lane != NO_LANE)
+			lanes_echoed(qp, r->lane, r->number, rtt_ns);
+		estimate_loss(qp, r->sequence);
 	}
+	if (newer) {
+		f->echoed = r->sequence;
+		f->timed_out = false;
+		if (rtt_ns)
+			estimate_rate(f, r->msn, qp->ctx->now - report->hold_ns);
+	}
+	if (rtt_ns)
+		feedback_rtt(qp, rtt_ns);
 	gate_report(qp, rtt_ns);
+	f->beyond = 0;
 	reopen(qp);
 }
 

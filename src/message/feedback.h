@@ -28,22 +28,33 @@ struct feedback {
 	uint32_t log_mask;
 	uint32_t window;   /* the peer's */
 	uint32_t sequence; /* packets sent */
-	uint32_t echoed;   /* the sequence number of the latest one known to have landed */
-	uint32_t peer_landed;
-	uint32_t heard_landed; /* the same, of the latest report and not of the latest echo */
-	uint32_t
-		peer_landed_at_echo; /* and the pair (sequence, landed) the loss estimate last used */
-	uint32_t echo_at_loss;
+	/* sequence number of the latest packet known to have arrived, or that need not be waited for: later ones are in flight */
+	uint32_t echoed;
+	/* packets that have arrived at the peer, duplicates and late ones included */
+	uint32_t peer_arrived;
+	/* packets that the peer's host dropped for want of room, of all its queue pairs */
+	uint32_t peer_overrun;
 	struct path_estimate path;
-	uint32_t peer_ce;			      /* marks that the peer has seen */
-	uint32_t told_landed, told_sequence, told_ce; /* to the gate */
-	int32_t missing; /* packets passed and not landed, since then; below zero: landed and not passed yet */
-	bool idle;	   /* there was nothing to send since it was last told */
-	uint64_t gate_at;  /* when to ask it again */
+	/* marked packets that the peer has seen */
+	uint32_t peer_ce;
+	/* the same totals, as last told to the gate */
+	uint32_t told_arrived, told_ce;
+	/* packets lost that the gate was not told of yet; below zero: too many were told */
+	double untold_lost;
+	bool idle;	  /* there was nothing to send since it was last told */
+	uint64_t gate_at; /* when to ask it again */
+	/* sequence number of the packet whose echo was taken last */
+	uint32_t sampled;
 	uint64_t asked_ns; /* when a report was last asked for because the gate was shut */
 	uint32_t cnps;
-	uint32_t stalls; /* in a row */
-	uint64_t stall_at;
+	/* probe timeouts in a row without an arrival, and when the next is due */
+	uint32_t timeouts;
+	uint64_t timeout_at;
+	/* packets that may leave although the window is full, since a probe timeout */
+	uint32_t beyond;
+	/* whether the gate was told of a timeout, and the latest packet sent before that */
+	bool timed_out;
+	uint32_t timeout_sequence;
 	uint64_t retransmitted;
 	uint64_t sent;
 	/* as receiver */
@@ -64,7 +75,10 @@ struct feedback {
 	/* both */
 	uint64_t rtt_ns;
 	uint64_t rtt_var_ns;
+	/* minimum of the last 15 to 30 s; that of the current 15 s, and when these began */
 	uint64_t rtt_min_ns;
+	uint64_t rtt_min_now_ns;
+	uint64_t rtt_min_since_ns;
 	uint64_t probe_at;
 	uint64_t probe_later; /* the same, once the last one is answered */
 	uint32_t probes_unanswered;
@@ -89,9 +103,14 @@ uint32_t feedback_lane(const struct gw_qp *qp, uint32_t msn, uint32_t packet);
 void feedback_landed(struct gw_qp *qp, uint32_t msn, uint32_t packet, uint32_t bytes, bool ce);
 void feedback_reported(struct gw_qp *qp, const struct control_message *message);
 void feedback_rtt(struct gw_qp *qp, uint64_t sample_ns);
-/* The receiver completed this message. */
+/* The receiver completed this message: nothing of it is waited for any more. */
 void feedback_ended(struct gw_qp *qp, const struct gw_send *send);
-void feedback_stalled(struct gw_qp *qp);
+/* Nothing came for a probe timeout although the window is full. */
+void feedback_timeout(struct gw_qp *qp);
+/* Returns the probe timeout: how long an echo takes at most, as far as is known. */
+uint64_t feedback_pto_ns(const struct gw_qp *qp);
+/* The packets in flight do not count any more: they are larger than the path carries. */
+void feedback_forget(struct gw_qp *qp);
 void feedback_reporting(struct gw_qp *qp);
 void feedback_credit(struct gw_qp *qp, uint32_t window);
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The gate: whoever decides when data leaves. The queue pair asks it how much may go, and tells it what went and what
- * became of it. It differences the receiver's totals, so that a report that was lost is made up for by the next.
+ * became of it. It differences the receiver's totals, so that a report that was lost is made up for by the next; losses are
+ * counted in estimate.c.
  */
 #include <errno.h>
 
@@ -29,7 +30,7 @@ void gate_left(struct gw_qp *qp, uint32_t packets, uint64_t bytes)
 void gate_report(struct gw_qp *qp, uint64_t rtt_ns)
 {
 	struct feedback *f = &qp->feedback;
-	struct gw_path_report report = { .delivered_packets = f->peer_landed - f->told_landed,
+	struct gw_path_report report = { .delivered_packets = f->peer_arrived - f->told_arrived,
 					 .marked_packets = f->peer_ce - f->told_ce,
 					 .rtt_ns = rtt_ns,
 					 .in_flight_packets = f->sequence - f->echoed,
@@ -38,15 +39,12 @@ void gate_report(struct gw_qp *qp, uint64_t rtt_ns)
 
 	if (!qp->gate || !qp->gate->report)
 		return;
-	/* What landed out of order was passed, and counted as lost, before, or will be passed later: the balance knows. */
-	f->missing += (int32_t)(f->echoed - f->told_sequence) - (int32_t)report.delivered_packets;
-	if (f->missing > 0) {
-		report.lost_packets = (uint32_t)f->missing;
-		report.lost_packets -= lanes_excused(qp, (uint32_t)f->missing);
-		f->missing = 0;
+	if (f->untold_lost >= 1) {
+		report.lost_packets = (uint32_t)f->untold_lost;
+		f->untold_lost -= (double)report.lost_packets;
+		report.lost_packets -= lanes_excused(qp, (uint32_t)report.lost_packets);
 	}
-	f->told_sequence = f->echoed;
-	f->told_landed = f->peer_landed;
+	f->told_arrived = f->peer_arrived;
 	f->told_ce = f->peer_ce;
 	f->idle = list_empty(&qp->tx.ready);
 	qp->gate->report(qp->gate_arg, &report, qp->ctx->now);
@@ -54,13 +52,14 @@ void gate_report(struct gw_qp *qp, uint64_t rtt_ns)
 
 void gate_timeout(struct gw_qp *qp)
 {
-	struct feedback *f = &qp->feedback;
-
-	f->told_sequence = f->echoed;
-	f->told_landed = f->peer_landed;
-	f->missing = 0;
 	if (qp->gate && qp->gate->timeout)
 		qp->gate->timeout(qp->gate_arg, qp->ctx->now);
+}
+
+void gate_undo_timeout(struct gw_qp *qp)
+{
+	if (qp->gate && qp->gate->undo_timeout)
+		qp->gate->undo_timeout(qp->gate_arg, qp->ctx->now);
 }
 
 void gate_credit(struct gw_qp *qp)
@@ -84,8 +83,8 @@ int gw_qp_set_gate(struct gw_qp *qp, const struct gw_gate *gate, void *arg)
 		return -ESTALE;
 	qp->gate = gate;
 	qp->gate_arg = arg;
-	qp->feedback.told_sequence = qp->feedback.echoed;
-	qp->feedback.told_landed = qp->feedback.peer_landed;
+	qp->feedback.told_arrived = qp->feedback.peer_arrived;
+	qp->feedback.untold_lost = 0;
 	qp->feedback.told_ce = qp->feedback.peer_ce;
 	if (qp->state == QP_CONNECTED)
 		gate_credit(qp);

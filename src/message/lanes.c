@@ -7,6 +7,8 @@
 
 #define PEER_TEXT   80
 #define NUMBER_BITS 26
+/* Probe timeouts after which a silent lane is dead. */
+#define PTOS_DEAD 3
 
 int lanes_open(struct gw_qp *qp)
 {
@@ -90,6 +92,7 @@ void lanes_told(struct gw_qp *qp, const struct control_message *message)
 {
 	uint32_t lanes = message->report.lane_count;
 
+	qp->path->dead_ns = PTOS_DEAD * feedback_pto_ns(qp);
 	/* A peer that does not tell lanes apart has one total for all. */
 	for (uint32_t i = 0; lanes == qp->path->count && i < lanes; i++) {
 		struct control_lane lane = control_lane_at(message, i);

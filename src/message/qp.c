@@ -101,6 +101,7 @@ int gw_qp_create(struct gw_context *ctx, const struct gw_qp_attr *attr, struct g
 	}
 	fabric_attr.user = qp;
 	fabric_attr.slots = slots;
+	fabric_attr.late = &qp->feedback.late;
 	error = ctx->fabric->ops->qp_create(ctx->fabric, &fabric_attr, &qp->fabric_qp);
 	if (error)
 		goto free_slots;
@@ -250,7 +251,7 @@ int gw_qp_connect(struct gw_qp *qp, const struct gw_qp_info *peer)
 	qp->control.heard_at = ctx->now;
 	qp->feedback.window = info.window ? info.window : 1;
 	qp->feedback.report_at = NEVER;
-	qp->feedback.stall_at = NEVER;
+	qp->feedback.timeout_at = NEVER;
 	qp->feedback.gate_at = NEVER;
 	qp->feedback.probe_at = 0;
 	qp->feedback.advertised = credit_initial(ctx);

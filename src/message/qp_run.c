@@ -100,7 +100,7 @@ void qp_arm(struct gw_qp *qp)
 		at = earlier(qp->control.repeat_at, rest_ends(qp));
 		at = earlier(at, qp->control.soon_at);
 		at = earlier(at, qp->feedback.report_at);
-		at = earlier(at, qp->feedback.stall_at);
+		at = earlier(at, qp->feedback.timeout_at);
 		at = earlier(at, qp->feedback.gate_at);
 		at = earlier(at, size_due(qp));
 		if (qp_waits(qp)) {
@@ -162,8 +162,8 @@ void qp_timer(struct gw_qp *qp)
 	}
 	if (now >= feedback->gate_at)
 		feedback_reopen(qp);
-	if (now >= feedback->stall_at)
-		feedback_stalled(qp);
+	if (now >= feedback->timeout_at)
+		feedback_timeout(qp);
 	if (qp->state != QP_CONNECTED)
 		return;
 	if (now >= feedback->probe_at && qp_waits(qp))

@@ -110,6 +110,8 @@ struct gw_send {
 	uint32_t high_water;
 	/* qp->tx.written after its last packet. */
 	uint64_t mark;
+	/* The number of its last packet among all that the queue pair sent. */
+	uint32_t last_sequence;
 	uint32_t imm;
 	uint32_t flags;
 	uint32_t geometry[2];

@@ -223,7 +223,7 @@ static void cut(struct gw_qp *qp)
 	s->proven = s->floor;
 	for (unsigned i = 0; i < FABRIC_LANES_MAX; i++)
 		s->lane_proven[i] = s->floor;
-	feedback_stalled(qp);
+	feedback_forget(qp);
 	start(qp, SIZE_CUTTING);
 	resize_hold(qp);
 }

@@ -194,15 +194,17 @@ static bool is_silent(const struct path_lane *lane, uint64_t limit_ns, uint64_t 
 	return lane->waits_ns && now - lane->waits_ns > limit_ns && lane->sent != lane->told_at;
 }
 
-/* True if nothing arrives on the lane although packets of other lanes that were sent later did. */
+/* True if nothing arrives on the lane although packets of other lanes that were sent later did: what is heard a round trip
+ * after the lane's packets left is about such packets. */
 static bool is_dead(const struct path *path, const struct path_lane *lane, uint64_t trip_ns,
 		    uint64_t now)
 {
-	if (lane->state != PATH_USED || !is_silent(lane, 2 * trip_ns, now) ||
+	if (lane->state != PATH_USED || !is_silent(lane, path->dead_ns, now) ||
 	    lane->sent - lane->told_at < DEAD_LEAST)
 		return false;
 	for (uint32_t i = 0; i < path->count; i++)
-		if (path->lane[i].state == PATH_USED && path->lane[i].heard_ns > lane->waits_ns)
+		if (path->lane[i].state == PATH_USED &&
+		    path->lane[i].heard_ns > lane->waits_ns + trip_ns)
 			return true;
 	return false;
 }

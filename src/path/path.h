@@ -84,6 +84,8 @@ struct path {
 	/* lane whose turn it is, and packets left of the turn */
 	uint32_t current;
 	uint32_t left;
+	/* time without an arrival after which a lane is dead if later packets arrive elsewhere: three probe timeouts */
+	uint64_t dead_ns;
 	/* missing packets that path_excused() ascribed to silent lanes */
 	uint32_t excused;
 	/* times that a lane was retired or restored */

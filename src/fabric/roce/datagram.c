@@ -76,11 +76,13 @@ static struct roce_window *place_of(struct roce_qp *qp, const struct roce_packet
 
 	if (slot >= qp->slots || !qp->windows[slot]) {
 		drop(endpoint, FABRIC_DROP_SLOT);
+		fabric_late(qp->late);
 		return NULL;
 	}
 	window = pool_at(&endpoint->windows, qp->windows[slot] - 1);
 	if (!window->open || window->rkey != get_be32(packet->payload)) {
 		drop(endpoint, FABRIC_DROP_RKEY);
+		fabric_late(qp->late);
 		return NULL;
 	}
 	if (!length || length > window->payload) {

@@ -75,6 +75,8 @@ struct roce_qp {
 	uint32_t psn;
 	uint32_t control_psn;
 	struct fabric_split split;
+	/* as in struct fabric_qp_attr */
+	uint32_t *late;
 	uint32_t slots;
 	/* Data in a full packet of the peer's, bytes; 0: not connected. */
 	uint32_t payload;

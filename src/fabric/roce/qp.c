@@ -116,6 +116,7 @@ int roce_qp_create(struct fabric *fabric, const struct fabric_qp_attr *attr, str
 	qp->endpoint = endpoint;
 	qp->user = attr->user;
 	qp->split = attr->split;
+	qp->late = attr->late;
 	qp->slots = attr->slots;
 	qp->qpn = qp_choose_number(endpoint);
 	qp->qkey = random_u32(endpoint) & 0x7fffffff; /* bit 31 would ask for a privileged key */

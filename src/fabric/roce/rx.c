@@ -68,11 +68,13 @@ static bool take_data(struct roce_qp *qp, const struct roce_packet *packet,
 
 	if (slot >= qp->slots || !qp->windows[slot]) {
 		drop(endpoint, FABRIC_DROP_SLOT);
+		fabric_late(qp->late);
 		return false;
 	}
 	window = pool_at(&endpoint->windows, qp->windows[slot] - 1);
 	if (!window->open || window->rkey != packet->reth.rkey) {
 		drop(endpoint, FABRIC_DROP_RKEY);
+		fabric_late(qp->late);
 		return false;
 	}
 	if (!packet->payload_length || packet->payload_length > window->payload) {

@@ -62,10 +62,12 @@ static struct sim_window *find_window(struct sim_endpoint *endpoint, const struc
 
 	if (!window || window->fails || is_shut(endpoint, window)) {
 		counters[FABRIC_DROP_SLOT]++;
+		fabric_late(endpoint->attr.nic ? NULL : qp->late);
 		return NULL;
 	}
 	if (window->rkey != packet->rkey) {
 		counters[FABRIC_DROP_RKEY]++;
+		fabric_late(endpoint->attr.nic ? NULL : qp->late);
 		return NULL;
 	}
 	if (packet->va > window->length || packet->length > window->length - packet->va ||

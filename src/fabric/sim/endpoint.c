@@ -102,6 +102,7 @@ static int sim_qp_create(struct fabric *fabric, const struct fabric_qp_attr *att
 	qp->endpoint = endpoint;
 	qp->user = attr->user;
 	qp->split = attr->split;
+	qp->late = attr->late;
 	qp->slots = attr->slots;
 	qp->qpn = endpoint->qp_count;
 	list_init(&qp->flushed_link);

@@ -94,6 +94,8 @@ struct sim_qp {
 	void *user;
 	uint32_t qpn;
 	struct fabric_split split;
+	/* as in struct fabric_qp_attr */
+	uint32_t *late;
 	uint32_t slots;
 	/* Payload of a full packet in bytes; 0 until the queue pair is connected. */
 	uint32_t payload;

@@ -86,6 +86,8 @@ struct verbs_qp {
 	struct list flushed_link;
 	void *user;
 	struct fabric_split split;
+	/* as in struct fabric_qp_attr */
+	uint32_t *late;
 	uint32_t slots;
 	/* Data in a full packet, bytes; 0: not connected. */
 	uint32_t payload;

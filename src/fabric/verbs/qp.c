@@ -58,6 +58,7 @@ int verbs_qp_create(struct fabric *fabric, const struct fabric_qp_attr *attr,
 	qp->endpoint = endpoint;
 	qp->user = attr->user;
 	qp->split = attr->split;
+	qp->late = attr->late;
 	qp->slots = attr->slots;
 	qp->lanes = endpoint->name.lanes;
 	qp->qkey = verbs_random(endpoint) & 0x7fffffff; /* bit 31 asks for a privileged key */

@@ -38,10 +38,12 @@ static bool place(struct verbs_qp *qp, const uint8_t *packet, uint32_t length, u
 
 	if (!window || window->state != WINDOW_OPEN) {
 		drop(endpoint, FABRIC_DROP_SLOT);
+		fabric_late(qp->late);
 		return false;
 	}
 	if (get_be32(packet) != window->key) {
 		drop(endpoint, FABRIC_DROP_RKEY);
+		fabric_late(qp->late);
 		return false;
 	}
 	length -= KEY_SIZE;

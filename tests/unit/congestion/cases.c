@@ -13,12 +13,29 @@
 #define EIGHT  LONG, .own = 8, .apart_ns = S / 2, .from_ns = 10 * S, .to_ns = 30 * S
 #define TWO    LONG, .own = 2, .apart_ns = 2 * S, .from_ns = 8 * S, .to_ns = 20 * S
 
+#define LOSSY ALONE, .rate_bps = 300 * MBIT, .rtt_ns = 10 * MS
+#define LOSSY_SHORT                                                                                \
+	.cc = "swift", .rtt_ns = MS / 2, .own = 1, .rate_bps = 300 * MBIT, .from_ns = S,           \
+	.to_ns = 5 * S, .buffer = 10
+#define JITTER ALONE, .rate_bps = 300 * MBIT, .rtt_ns = 40 * MS
+
 const struct loop_case cases[] = {
 	{ .name = "alone", ALONE },
 	{ .name = "alone-loss-1e-4", ALONE, .loss = 1e-4 },
 	{ .name = "alone-loss-1e-3", ALONE, .loss = 1e-3 },
 	{ .name = "alone-loss-1e-2", ALONE, .loss = 1e-2 },
 	{ .name = "alone-loss-5e-2", ALONE, .loss = 5e-2 },
+	{ .name = "lossy-0.1", LOSSY, .loss = 0.1 },
+	{ .name = "lossy-0.2", LOSSY, .loss = 0.2 },
+	{ .name = "lossy-0.3", LOSSY, .loss = 0.3 },
+	{ .name = "lossy-0.5", LOSSY, .loss = 0.5 },
+	{ .name = "lossy-shallow", LOSSY, .loss = 0.3, .buffer = 0.05 },
+	{ .name = "lossy-swift-0.1", LOSSY_SHORT, .loss = 0.1 },
+	{ .name = "lossy-swift-0.3", LOSSY_SHORT, .loss = 0.3 },
+	{ .name = "lossy-own-2", TWO, .rate_bps = 300 * MBIT, .rtt_ns = 10 * MS, .loss = 0.3 },
+	{ .name = "jitter-half", JITTER, .jitter_ns = 20 * MS, .loss = 5e-3 },
+	{ .name = "jitter-twice", JITTER, .jitter_ns = 80 * MS, .loss = 5e-3 },
+	{ .name = "jitter-own-2", TWO, .jitter_ns = 10 * MS },
 	{ .name = "alone-bursts-1e-4", ALONE, .loss = 1e-4, .bursts = true },
 	{ .name = "alone-bursts-1e-3", ALONE, .loss = 1e-3, .bursts = true },
 	{ .name = "alone-bursts-1e-2", ALONE, .loss = 1e-2, .bursts = true },
@@ -146,6 +163,7 @@ void case_run(const struct loop_case *one, const char *cc, uint64_t seed, bool t
 {
 	struct loop_attr attr = {
 		.noise_ns = one->noise_ns,
+		.jitter_ns = one->jitter_ns,
 		.seed = seed,
 		.from_ns = one->from_ns,
 		.to_ns = one->to_ns,

@@ -19,6 +19,7 @@ struct loop_case {
 	uint64_t others_at_ns;
 	uint64_t step_at_ns[LOOP_STEPS], step_bps[LOOP_STEPS];
 	uint64_t noise_ns;
+	uint64_t jitter_ns;
 	uint64_t from_ns, to_ns;
 	uint64_t on_ns, off_ns;
 	uint32_t packet_bytes;

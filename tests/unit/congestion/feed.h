@@ -30,6 +30,7 @@ struct feed {
 	uint64_t rtt_ns;
 	double loss, ce;
 	bool app_limited;
+	bool polices;	    /* drops what is sent beyond the rate, without a queue */
 	double sent_bps[4]; /* in the last four reports' time: what is on its way */
 	unsigned turn;
 };
@@ -52,9 +53,10 @@ static inline void feed_report(struct feed *feed)
 	double rate = *sent_bps < (double)feed->rate_bps ? *sent_bps : (double)feed->rate_bps;
 	uint64_t every = feed->rtt_ns / 4;
 	double packets = rate / 8e9 * (double)every / PACKET;
+	double beyond = feed->polices ? (*sent_bps - rate) / 8e9 * (double)every / PACKET : 0;
 	struct cc_report report = {
 		.delivered_packets = (uint64_t)(packets * (1 - feed->loss) + 0.5),
-		.lost_packets = (uint64_t)(packets * feed->loss + 0.5),
+		.lost_packets = (uint64_t)(packets * feed->loss + beyond + 0.5),
 		.rtt_ns = feed->rtt_ns,
 		.app_limited = feed->app_limited,
 	};

@@ -237,7 +237,9 @@ static void report(struct loop *loop, struct flow *flow)
 static void hear(struct loop *loop, struct flow *flow)
 {
 	struct item item = *head(&flow->feedback);
-	uint64_t rtt = loop->now - item.sent_ns - item.hold_ns;
+	uint64_t jitter =
+		loop->attr->jitter_ns ? rng_below(&loop->noise, loop->attr->jitter_ns) : 0;
+	uint64_t rtt = loop->now - item.sent_ns - item.hold_ns + jitter;
 	uint64_t passed = item.sequence + 1 > flow->reached ? item.sequence + 1 - flow->reached : 0;
 	uint64_t landed = item.landed - flow->told;
 	uint64_t lost = passed > landed ? passed - landed : 0;

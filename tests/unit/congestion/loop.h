@@ -41,6 +41,7 @@ struct loop_attr {
 		uint64_t at_ns, rate_bps;
 	} steps[LOOP_STEPS]; /* at_ns 0: no more */
 	uint64_t noise_ns;   /* feedback is late by up to this: a busy host */
+	uint64_t jitter_ns;  /* random delay of single packets, at most; they overtake each other */
 	uint64_t seed;
 	uint64_t from_ns, to_ns; /* what is measured; the run ends at to_ns */
 	unsigned flows;

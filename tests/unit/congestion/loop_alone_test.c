@@ -17,6 +17,33 @@ static void loss_by_chance_does_not_matter(void **state)
 	check("alone-loss-5e-2", &short_queue);
 }
 
+/* Loss that no ceiling may stop, with both controllers. */
+static void half_of_all_may_be_lost(void **state)
+{
+	struct bounds lossy = { .used_least = 0.9, .queue_most_ms = 2.5, .overflow_most = 0.01 };
+	/* Beside a buffer too short to be seen, overflow cannot be told from chance exactly. */
+	struct bounds shallow = { .used_least = 0.75, .overflow_most = 0.3 };
+
+	(void)state;
+	check("lossy-0.1", &lossy);
+	check("lossy-0.2", &lossy);
+	check("lossy-0.3", &lossy);
+	check("lossy-0.5", &lossy);
+	check("lossy-swift-0.1", &lossy);
+	check("lossy-swift-0.3", &lossy);
+	check("lossy-shallow", &shallow);
+}
+
+/* Packets that are late by up to twice the round trip do not look like a queue. */
+static void jitter_does_not_matter(void **state)
+{
+	struct bounds jitter = { .used_least = 0.8, .queue_most_ms = 10, .overflow_most = 0.02 };
+
+	(void)state;
+	check("jitter-half", &jitter);
+	check("jitter-twice", &jitter);
+}
+
 static void loss_in_bursts_does_not_matter(void **state)
 {
 	(void)state;
@@ -106,6 +133,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(loss_by_chance_does_not_matter),
+		cmocka_unit_test(half_of_all_may_be_lost),
+		cmocka_unit_test(jitter_does_not_matter),
 		cmocka_unit_test(loss_in_bursts_does_not_matter),
 		cmocka_unit_test(rates_and_distances),
 		cmocka_unit_test(buffers_of_other_sizes),

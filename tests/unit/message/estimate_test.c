@@ -89,7 +89,7 @@ static void change(void **state)
 		duo_start(&duo, duo.memory_bytes, &transfer);
 		duo_finish(&transfer, 10 * S);
 		if (i == 43)
-			assert_between("a loss that began", duo_estimate(&duo, 0).loss_mean, 0.025,
+			assert_between("a loss that began", duo_estimate(&duo, 0).loss_mean, 0.018,
 				       0.08);
 	}
 	assert_between("a loss that ended", duo_estimate(&duo, 0).loss_mean, 0, 0.001);

@@ -234,45 +234,145 @@ static void window_is_kept(void **state)
 	duo_close(&duo);
 }
 
-static void lost_window_is_given_up(void **state)
+static struct {
+	unsigned timeouts, undone;
+} gate_seen;
+
+static void see_timeout(void *arg, uint64_t now)
+{
+	(void)arg;
+	(void)now;
+	gate_seen.timeouts++;
+}
+
+static void see_undone(void *arg, uint64_t now)
+{
+	(void)arg;
+	(void)now;
+	gate_seen.undone++;
+}
+
+static const struct gw_gate watching_gate = { .timeout = see_timeout, .undo_timeout = see_undone };
+
+/* Opens a pair behind a window of WINDOW packets, with one message sent and a gate that watches. */
+static void open_watched(struct duo *duo)
 {
 	struct duo_attr attr = { .link = { .delay_ns = DELAY_NS },
 				 .host = { .queue = QUEUE },
 				 .memory_bytes = 4 * WINDOW * DUO_PAYLOAD };
 	struct duo_transfer transfer;
-	uint64_t before, patience;
+
+	duo_open(duo, &attr);
+	duo_start(duo, 64 * DUO_PAYLOAD, &transfer);
+	duo_finish(&transfer, S);
+	gate_seen.timeouts = gate_seen.undone = 0;
+	assert_int_equal(gw_qp_set_gate(duo->qp[0], &watching_gate, NULL), 0);
+}
+
+/* A window is lost: each probe timeout lets two packets out beyond it, and the third tells the gate. Nothing is forgotten. */
+static void lost_window_is_probed(void **state)
+{
+	struct duo_transfer transfer;
+	uint64_t before, sent, pto;
+	struct feedback *f;
+	struct duo duo;
+	uint32_t echoed;
+
+	(void)state;
+	open_watched(&duo);
+	f = &duo.qp[0]->feedback;
+	before = duo_counter(&duo, 0, "sent_packets");
+	duo_start(&duo, duo.memory_bytes, &transfer);
+	duo_link(&duo, 0)->down = true;
+	duo_until(&duo, S, duo_counter(&duo, 0, "sent_packets") == before + WINDOW);
+	echoed = f->echoed;
+	for (unsigned i = 0; i < 4; i++) {
+		/* Receivers report within 5 ms if that much landed. */
+		pto = f->rtt_ns + (4 * f->rtt_var_ns > MS ? 4 * f->rtt_var_ns : MS) + 5 * MS;
+		assert_int_equal(feedback_pto_ns(duo.qp[0]), pto);
+		sent = duo_counter(&duo, 0, "sent_packets");
+		duo_run(&duo, (pto << i) - MS);
+		assert_int_equal(duo_counter(&duo, 0, "window_stalls"), i);
+		assert_int_equal(duo_counter(&duo, 0, "sent_packets"), sent);
+		duo_until(&duo, 2 * MS, duo_counter(&duo, 0, "window_stalls") == i + 1);
+		assert_int_equal(duo_counter(&duo, 0, "sent_packets"), sent + 2);
+		assert_int_equal(gate_seen.timeouts, i >= 2);
+		assert_int_equal(f->echoed, echoed);
+	}
+	duo_link(&duo, 0)->down = false;
+	duo_finish(&transfer, 5 * S);
+	assert_int_equal(gate_seen.undone, 0);
+	assert_int_equal(gate_seen.timeouts, 1);
+	duo_close(&duo);
+}
+
+/* What was taken for lost comes late: it is a sample like any other, and the timeout is undone. */
+static void late_echo_undoes_timeout(void **state)
+{
+	struct duo_transfer transfer;
+	struct feedback *f;
+	struct duo duo;
+	uint64_t var;
+
+	(void)state;
+	open_watched(&duo);
+	f = &duo.qp[0]->feedback;
+	duo_start(&duo, duo.memory_bytes, &transfer);
+	duo_run(&duo, DELAY_NS / 2);
+	/* Sent before the link became slow: the grant. */
+	duo_link(&duo, 0)->attr.delay_ns = 400 * MS;
+	duo_until(&duo, S, gate_seen.timeouts == 1);
+	assert_int_equal(gate_seen.undone, 0);
+	var = f->rtt_var_ns;
+	duo_until(&duo, S, gate_seen.undone == 1);
+	duo_link(&duo, 0)->attr.delay_ns = DELAY_NS;
+	assert_true(f->rtt_var_ns >= 2 * var - var / 2);
+	assert_true(f->rtt_ns > 2 * RTT_NS);
+	duo_finish(&transfer, 5 * S);
+	assert_int_equal(gate_seen.timeouts, 1);
+	assert_int_equal(gate_seen.undone, 1);
+	duo_close(&duo);
+}
+
+/* Without a sample a round trip of a third of a second is assumed. */
+static void unknown_round_trip_is_long(void **state)
+{
+	struct duo_attr attr = { .link = { .delay_ns = DELAY_NS } };
 	struct duo duo;
 
 	(void)state;
 	duo_open(&duo, &attr);
-	duo_start(&duo, 64 * DUO_PAYLOAD, &transfer);
-	duo_finish(&transfer, S);
-	before = duo_counter(&duo, 0, "sent_packets");
-	duo_start(&duo, duo.memory_bytes, &transfer);
-	duo_run(&duo, DELAY_NS + DELAY_NS / 2); /* the grant is there, the data on its way */
-	assert_int_equal(duo_counter(&duo, 0, "sent_packets"), before + WINDOW);
-	duo_close(&duo);
-
-	/* The same with the first window lost. */
-	duo_open(&duo, &attr);
-	duo_start(&duo, 64 * DUO_PAYLOAD, &transfer);
-	duo_finish(&transfer, S);
-	duo_start(&duo, duo.memory_bytes, &transfer);
-	duo_link(&duo, 0)->down = true;
-	duo_until(&duo, S, duo_counter(&duo, 0, "sent_packets") == before + WINDOW);
-	patience = gw_qp_patience_ns(duo.qp[0]);
-	duo_run(&duo, 2 * patience - MS);
-	assert_int_equal(duo_counter(&duo, 0, "window_stalls"), 0);
-	assert_int_equal(duo_counter(&duo, 0, "sent_packets"), before + WINDOW);
-	duo_run(&duo, 2 * MS);
-	assert_int_equal(duo_counter(&duo, 0, "window_stalls"), 1);
-	assert_int_equal(duo_counter(&duo, 0, "sent_packets"), before + 2 * WINDOW);
-	duo_link(&duo, 0)->down = false;
-	duo_finish(&transfer, 5 * S);
+	duo.qp[0]->feedback.rtt_ns = 0;
+	assert_int_equal(feedback_pto_ns(duo.qp[0]), (333 + 4 * 167 + 50) * MS);
 	duo_close(&duo);
 }
 
-/* A receiver that sleeps overruns when the sender has given windows up. */
+/* The minimum follows a path that became longer within 30 s. */
+static void minimum_is_of_late(void **state)
+{
+	struct duo_attr attr = { .link = { .delay_ns = DELAY_NS } };
+	struct gw_qp *qp;
+	struct duo duo;
+	uint64_t now;
+
+	(void)state;
+	duo_open(&duo, &attr);
+	duo_run(&duo, S);
+	qp = duo.qp[0];
+	feedback_rtt(qp, RTT_NS);
+	now = qp->ctx->now;
+	for (unsigned second = 0; second <= 33; second++) {
+		qp->ctx->now = now + second * S;
+		feedback_rtt(qp, 4 * RTT_NS);
+		if (second < 15)
+			assert_near(qp->feedback.rtt_min_ns, RTT_NS, 5);
+	}
+	assert_int_equal(qp->feedback.rtt_min_ns, 4 * RTT_NS);
+	qp->ctx->now = now;
+	duo_close(&duo);
+}
+
+/* A receiver that sleeps overruns if it allowed more than it can hold. */
 static void overrun_shrinks_window(void **state)
 {
 	struct duo_attr attr = { .link = { .delay_ns = DELAY_NS },
@@ -286,6 +386,7 @@ static void overrun_shrinks_window(void **state)
 	duo_open(&duo, &attr);
 	duo_start(&duo, 64 * DUO_PAYLOAD, &transfer);
 	duo_finish(&transfer, S);
+	feedback_credit(duo.qp[0], 3 * QUEUE);
 	duo_start(&duo, duo.memory_bytes, &transfer);
 	duo_run(&duo, RTT_NS);
 	world_stall(&duo.world, 1, true);
@@ -389,7 +490,10 @@ int main(void)
 		cmocka_unit_test(sent_twice_late),
 		cmocka_unit_test(loss_rate),
 		cmocka_unit_test(window_is_kept),
-		cmocka_unit_test(lost_window_is_given_up),
+		cmocka_unit_test(lost_window_is_probed),
+		cmocka_unit_test(late_echo_undoes_timeout),
+		cmocka_unit_test(unknown_round_trip_is_long),
+		cmocka_unit_test(minimum_is_of_late),
 		cmocka_unit_test(overrun_shrinks_window),
 		cmocka_unit_test(reports_are_cheap),
 		cmocka_unit_test(log_grows_in_flight),

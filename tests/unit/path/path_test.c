@@ -20,6 +20,7 @@ static int open_path(void **state)
 	(void)state;
 	now = 1;
 	path = path_open(4);
+	path->dead_ns = 3 * TRIP_NS;
 	return path ? 0 : -1;
 }
 
