@@ -6,6 +6,7 @@
  * what this end has ever said they are a lie or another connection's, and that message is dropped and counted.
  * A statement that is old news is answered with our own numbers: the peer repeats it because it does not know.
  */
+#include <assert.h>
 #include <errno.h>
 
 #include "base/serial.h"
@@ -94,9 +95,12 @@ static bool take_grant(struct gw_qp *qp, const struct control_message *message)
 			return true;
 		if (msn - qp->tx.results_seen > qp->tx.mask)
 			return false;
+		/* Beyond its own share it takes from what all have in common; what finds no room will be repeated. */
+		if (qp->tx.grants_seen - qp->tx.matched >= GRANTS_EACH &&
+		    pool_used(&qp->ctx->grants) >= GRANTS_COMMON)
+			return true;
 		grant = pool_get(&qp->ctx->grants);
-		if (!grant)
-			return true; /* it will be repeated */
+		assert(grant);
 		*grant = known;
 		list_add_tail(&qp->tx.grants, &grant->link);
 		qp->tx.grants_seen++;

@@ -21,6 +21,10 @@
 #include "fabric/fabric.h"
 #include "message/timer.h"
 
+/* Grants that a queue pair can always take in, and those beyond that all of a context share. */
+#define GRANTS_EACH   64u
+#define GRANTS_COMMON 16384u
+
 /* A receiver's buffer as the sender knows it. */
 struct grant {
 	struct list link;

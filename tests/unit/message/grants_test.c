@@ -247,6 +247,44 @@ static void results_come_with_the_close(void **state)
 	duo_close(&duo);
 }
 
+/* Every queue pair takes in the grants of its peer's slots, however many the others hold. */
+static void every_peer_has_its_share(void **state)
+{
+	enum { QPS = 300, EACH = 64 };
+	struct sim_attr sim = { .payload = DUO_PAYLOAD };
+	struct sim_shape_attr shape = { .shape = SIM_PAIR, .hosts = 2, .edge = wire };
+	struct sim_host_attr host = { 0 };
+	struct gw_context_attr ctx = { .max_qps = QPS, .max_recvs = QPS * EACH };
+	struct gw_qp_attr attr = { .slots = EACH };
+	static struct gw_qp *qp[2][QPS];
+	static uint8_t memory[64];
+	struct world world;
+	struct gw_mr *mr;
+	uint64_t until;
+
+	(void)state;
+	assert_int_equal(world_open(&world, &sim, &shape, &host, &ctx), 0);
+	assert_int_equal(gw_mr_register(world.hosts[1].ctx, memory, sizeof(memory), &mr), 0);
+	for (uint32_t i = 0; i < QPS; i++)
+		assert_int_equal(world_connect(&world, 0, 1, &attr, &attr, &qp[0][i], &qp[1][i]),
+				 0);
+	for (uint32_t i = 0; i < QPS * EACH; i++) {
+		struct gw_recv_attr recv_attr = { .addr = memory,
+						  .length = sizeof(memory),
+						  .mr = mr };
+		struct gw_recv *recv;
+
+		assert_int_equal(gw_recv_post(qp[1][i / EACH], &recv_attr, &recv), 0);
+	}
+	world_touch(&world, 1);
+	until = sim_now_ns(world.sim) + 5 * S;
+	while (world_step(&world, until))
+		;
+	for (uint32_t i = 0; i < QPS; i++)
+		assert_int_equal(qp[0][i]->tx.grants_seen - qp[0][i]->tx.matched, EACH);
+	world_close(&world);
+}
+
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
@@ -256,6 +294,7 @@ int main(void)
 		cmocka_unit_test(results_behind_an_open_one),
 		cmocka_unit_test(lost_results_are_told_again),
 		cmocka_unit_test(results_come_with_the_close),
+		cmocka_unit_test(every_peer_has_its_share),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
