@@ -81,8 +81,17 @@ struct fabric_caps {
 	uint32_t max_payload;
 	/* Bytes of the largest control datagram. */
 	uint32_t max_control;
-	/* Packets that the receive side can hold for all queue pairs together. */
-	uint32_t window;
+	/* Room of the receive side, which all queue pairs share, in units: bytes as a kernel charges them, or receive
+	 * requests. */
+	uint64_t buffer;
+	/* Units that may be in flight towards this endpoint at most: `buffer` where it does not count overruns, or more, since
+	 * packets that are read at once need no room. */
+	uint64_t buffer_most;
+	/* Units that a data packet takes, and those that each byte of its data takes besides. */
+	uint32_t buffer_packet;
+	uint32_t buffer_byte;
+	/* What the owner of the host can do when `buffer` is too small, for a log line; null: nothing is known. */
+	const char *buffer_advice;
 	/* Time that a (slot, generation) must not be exposed again after its fence; 0 where keys alone tell stale packets. */
 	uint64_t lifetime_ns;
 	/* Payloads smaller than max_payload that are worth trying, descending; 0 ends them. The last one is what every path
@@ -390,6 +399,8 @@ struct fabric {
 	const struct fabric_ops *ops;
 	struct fabric_caps caps;
 	uint64_t counters[FABRIC_COUNTERS];
+	/* Whether a poll took everything that waited in the receive buffer; set to false by whoever looked. */
+	bool emptied;
 	/* Why the last call failed, in a sentence, where there is more to say than its errno. */
 	char error[192];
 };

@@ -79,8 +79,7 @@ int context_open_on(struct fabric *fabric, const struct gw_context_attr *attr,
 		goto close_fabric;
 	}
 	ctx->fabric = fabric;
-	ctx->window = fabric->caps.window;
-	ctx->epoch = 1;
+	credit_open(ctx);
 	list_init(&ctx->all_qps);
 	list_init(&ctx->runnable);
 	list_init(&ctx->senders);

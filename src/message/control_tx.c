@@ -176,13 +176,15 @@ static void put_runs(struct gw_qp *qp, struct control_datagram *datagram)
 static void put_report(struct gw_qp *qp, struct control_datagram *datagram)
 {
 	const struct feedback *f = &qp->feedback;
-	struct control_report report = { .landed = f->landed,
-					 .duplicate = f->duplicate,
-					 .late = f->late,
-					 .ce = f->ce,
-					 .overrun = (uint32_t)qp->ctx->overruns,
-					 .hold_ns = CONTROL_NO_ECHO,
-					 .runs_msn = f->echo_msn };
+	struct control_report report = {
+		.landed = f->landed,
+		.duplicate = f->duplicate,
+		.late = f->late,
+		.ce = f->ce,
+		.overrun = (uint32_t)qp->ctx->fabric->counters[FABRIC_DROP_OVERRUN],
+		.hold_ns = CONTROL_NO_ECHO,
+		.runs_msn = f->echo_msn
+	};
 	const struct order_lanes *lanes = qp->order.lanes;
 	struct control_lane all = { f->landed, f->ce };
 	/* Afresh: what this turn took until here is part of it. */
@@ -212,12 +214,27 @@ static void put_report(struct gw_qp *qp, struct control_datagram *datagram)
 
 static void put_credit(struct gw_qp *qp, struct control_datagram *datagram)
 {
-	struct control_credit credit = { credit_share(qp->ctx) };
+	struct control_credit credit = { credit_packets(qp) };
 
 	control_datagram_begin(datagram, CONTROL_CREDIT);
 	control_put_credit(&datagram->writer, &credit);
 	control_datagram_end(datagram);
 	qp->feedback.advertised = credit.window_packets;
+	qp->credit.told = qp->ctx->credit.round;
+}
+
+/* Whether the peer is to be told its credit: with a report or a grant when it changed by an eighth, and with one report in
+ * each round trip, for it may have been lost. */
+static bool credit_due(const struct gw_qp *qp, uint32_t owed)
+{
+	uint32_t told = qp->feedback.advertised, packets;
+
+	if (owed & OWE_REPORT && qp->credit.told != qp->ctx->credit.round)
+		return true;
+	if (!(owed & (OWE_REPORT | OWE_GRANT)))
+		return false;
+	packets = credit_packets(qp);
+	return packets < told - told / 8 || packets > told + told / 8;
 }
 
 /* Often where there is traffic, for queues come and go within milliseconds and an old round trip makes a receiver name
@@ -372,7 +389,7 @@ void control_set_repeat(struct gw_qp *qp)
 void control_send_owed(struct gw_qp *qp)
 {
 	struct control_datagram datagram;
-	uint32_t owed, window;
+	uint32_t owed;
 
 	owed = qp->control.owed |= qp->control.owed_soon;
 	qp->control.owed &= OWE_ACK;
@@ -386,6 +403,9 @@ void control_send_owed(struct gw_qp *qp)
 		put_announcements(qp, &datagram);
 	if (owed & OWE_GRANT)
 		put_grants(qp, &datagram);
+	/* Before the report, whose losses it may explain. */
+	if (credit_due(qp, owed))
+		put_credit(qp, &datagram);
 	if (owed & OWE_REPORT)
 		put_report(qp, &datagram);
 	if (owed & OWE_PROBE)
@@ -396,10 +416,7 @@ void control_send_owed(struct gw_qp *qp)
 		put_arrived(qp, &datagram);
 	if (owed & OWE_SIZE)
 		put_sizes(qp, &datagram);
-	window = credit_share(qp->ctx);
-	if ((qp->control.owed & OWE_ACK && control_datagram_is_empty(&datagram)) ||
-	    (owed & OWE_REPORT && (window < qp->feedback.advertised - qp->feedback.advertised / 8 ||
-				   window > qp->feedback.advertised + qp->feedback.advertised / 8)))
+	if (qp->control.owed & OWE_ACK && control_datagram_is_empty(&datagram))
 		put_credit(qp, &datagram);
 	control_datagram_send(&datagram);
 	qp->control.owed &= ~OWE_ACK;

@@ -181,6 +181,8 @@ uint32_t feedback_allow(struct gw_qp *qp, uint32_t payload, uint32_t want)
 	uint32_t in_flight = f->sequence - f->echoed;
 	uint32_t room = f->window > in_flight ? f->window - in_flight : 0;
 
+	if (in_flight >= f->window)
+		f->idle = true; /* for the controller: it is not the path that holds data back */
 	if (room && qp->gate) {
 		uint32_t allowed = gate_allow(qp, in_flight, payload);
 

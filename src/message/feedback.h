@@ -71,7 +71,6 @@ struct feedback {
 	int32_t budget;	     /* hundredths of a byte of report that the data so far has paid for */
 	uint64_t report_at;
 	uint32_t advertised; /* the window last told */
-	uint32_t epoch;	     /* in which something landed last */
 	/* both */
 	uint64_t rtt_ns;
 	uint64_t rtt_var_ns;

@@ -125,6 +125,7 @@ int gw_qp_create(struct gw_context *ctx, const struct gw_qp_attr *attr, struct g
 	qp->timer.kind = TIMER_QP;
 	qp->user_timer.kind = TIMER_QP_USER;
 	list_init(&qp->run_link);
+	list_init(&qp->credit.link);
 	list_init(&qp->data_link);
 	list_init(&qp->rx.waiting);
 	list_init(&qp->tx.waiting);
@@ -163,7 +164,7 @@ int gw_qp_info(const struct gw_qp *qp, struct gw_qp_info *out)
 	info.slots = qp->rx.mask + 1;
 	info.token = qp->control.token;
 	info.first_msn = qp->rx.first_msn; /* also when asked for after receives were posted */
-	info.window = credit_initial(qp->ctx);
+	info.window = credit_packets(qp);
 	info.control_max = fabric->caps.max_control;
 	info.lanes = (uint8_t)(fabric->caps.lanes ? fabric->caps.lanes : 1);
 	info.first_bytes = qp->rx.first_bytes;
@@ -254,7 +255,7 @@ int gw_qp_connect(struct gw_qp *qp, const struct gw_qp_info *peer)
 	qp->feedback.timeout_at = NEVER;
 	qp->feedback.gate_at = NEVER;
 	qp->feedback.probe_at = 0;
-	qp->feedback.advertised = credit_initial(ctx);
+	qp->feedback.advertised = credit_packets(qp);
 	first_receive_take(qp, &info);
 	gate_credit(qp);
 	return 0;
@@ -315,6 +316,7 @@ static void silence(struct gw_qp *qp, int status)
 	qp->status = status;
 	qp->control.owed = 0;
 	list_del(&qp->run_link);
+	list_del(&qp->credit.link);
 	list_del(&qp->data_link);
 	timer_set(qp->ctx, &qp->timer, NEVER);
 	feedback_stop(qp);

@@ -81,6 +81,40 @@ enum message_counter {
 	MESSAGE_COUNTERS,
 };
 
+/* What all peers together may have in flight towards a context, in units of the fabric's buffer (credit.c). */
+struct credit {
+	/* Units that all peers together may have in flight. */
+	uint64_t pool;
+	/* Units above which the pool grows slowly. */
+	uint64_t ease;
+	/* Units that one peer may have in flight. */
+	uint64_t level;
+	/* Begin of the round trip, and when it ends. */
+	uint64_t began_ns;
+	uint64_t ends_ns;
+	/* Number of the round trip. */
+	uint32_t round;
+	/* Times that an overrun lowered the pool. */
+	uint32_t cuts;
+	/* Whether the last round trip lowered it. */
+	bool cut;
+	/* Queue pairs on which data landed within the last second. */
+	struct list receivers;
+};
+
+/* A queue pair's part of it. */
+struct credit_part {
+	struct list link;
+	/* Packets that had landed when the round trip began. */
+	uint32_t landed;
+	/* Number of the round trip in which the credit was last told. */
+	uint32_t told;
+	/* When something landed last, to the precision of a round trip. */
+	uint64_t landed_ns;
+	/* Units that it had in flight in the last round trip. */
+	uint64_t used;
+};
+
 struct gw_context {
 	struct fabric *fabric;
 	/* Inside gw_progress(). */
@@ -111,16 +145,8 @@ struct gw_context {
 	/* Requests whose end is still to be told. */
 	struct list ended_sends;
 	struct list ended_recvs;
-	/* Receive credit (credit.c): the number of this period, queue pairs that data landed on in the last one and in this
-	 * one, and when it ends. */
-	uint32_t epoch;
-	uint32_t active;
-	uint32_t active_next;
-	uint64_t epoch_at;
-	/* Packets that all peers together may have in flight towards this context, and when that last changed. */
-	uint32_t window;
-	uint64_t window_changed;
-	/* FABRIC_DROP_OVERRUN when last looked at. */
+	struct credit credit;
+	/* FABRIC_DROP_OVERRUN when the credit last followed it. */
 	uint64_t overruns;
 	uint64_t counters[MESSAGE_COUNTERS];
 };
@@ -246,6 +272,7 @@ struct gw_qp {
 	struct list link;
 	struct list run_link;
 	struct list data_link;
+	struct credit_part credit;
 	struct timer timer;
 	struct timer user_timer;
 	const struct gw_qp_handler *handler;
@@ -327,12 +354,17 @@ void resize_cut(struct gw_qp *qp, uint32_t index);
 bool resize_asked(struct gw_qp *qp, uint8_t epoch, const struct control_size *size);
 
 /* credit.c */
-/* Data landed on this queue pair: it has a share of the credit. */
-void credit_used(struct gw_qp *qp);
-/* Packets in flight that each active receiver grants its peer, and the same for one that has just been opened. */
-uint32_t credit_share(const struct gw_context *ctx);
-uint32_t credit_initial(const struct gw_context *ctx);
-/* Follows overruns and the number of active receivers. */
+void credit_open(struct gw_context *ctx);
+void credit_join(struct gw_qp *qp);
+/* Data landed on this queue pair: it has a part in the pool. */
+static inline void credit_used(struct gw_qp *qp)
+{
+	if (list_empty(&qp->credit.link))
+		credit_join(qp);
+}
+/* Returns the packets that the peer of this queue pair may have in flight. */
+uint32_t credit_packets(const struct gw_qp *qp);
+/* Ends a round trip when it is over, and follows what landed and what overran in it. */
 void credit_update(struct gw_context *ctx);
 
 /* gate.c */

@@ -278,7 +278,8 @@ static void begin(void)
 		caps->probe_extra = 16;
 		caps->max_control = CEILING + caps->probe_extra;
 	}
-	caps->window = 64;
+	caps->buffer = caps->buffer_most = 64;
+	caps->buffer_packet = 1;
 	caps->copies = kind & 16;
 	caps->lanes = kind & 32 ? 3 : 0;
 	if (kind & 64) {
@@ -289,9 +290,8 @@ static void begin(void)
 		assert(context_open_on(&f.fake.fabric, &attr, &f.ctx) == 0);
 	/* A context that is empty again is as good as a new one, and opening takes longer than a run. */
 	f.ctx->now = f.fake.now_ns;
-	f.ctx->window = caps->window;
-	f.ctx->window_changed = 0;
 	f.ctx->overruns = 0;
+	credit_open(f.ctx);
 	memset(f.ctx->counters, 0, sizeof(f.ctx->counters));
 	assert(gw_mr_register(f.ctx, f.memory, FAKE_MEMORY, &f.mr) == 0);
 	connect_qp();

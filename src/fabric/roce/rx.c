@@ -309,6 +309,8 @@ static bool fill_inbox(struct roce_endpoint *endpoint)
 		inbox->sizes[i] = read_ancillary(endpoint, i);
 		merged |= inbox->sizes[i] != 0;
 	}
+	if (inbox->count < inbox->ask)
+		endpoint->fabric.emptied = true;
 	/* Small enough that a batch is still in the cache when its last packet is placed. */
 	if (inbox->count)
 		inbox->ask = merged ? RX_BATCH_MERGED : RX_BATCH;

@@ -16,7 +16,9 @@
 
 #define RECEIVE_BUFFER (32 << 20)
 #define SEND_BUFFER    (2 << 20)
-#define WINDOW_MIN     16
+#define PACKETS_MIN    16u
+#define BUFFER_ADVICE                                                                              \
+	"raise net.core.rmem_max (as root: sysctl -w net.core.rmem_max=33554432), or give this process more of a processor"
 /* Bytes that the kernel charges for a queued datagram beyond its data, doubled because buffers come in powers of two. */
 #define SKB_OVERHEAD	1024
 #define ECN_ECT0	2
@@ -47,15 +49,17 @@ static void size_up(struct roce_endpoint *endpoint)
 	int receive = set_buffer(endpoint->fd, SO_RCVBUFFORCE, SO_RCVBUF, RECEIVE_BUFFER);
 
 	set_buffer(endpoint->fd, SO_SNDBUFFORCE, SO_SNDBUF, SEND_BUFFER);
-	if (receive < RECEIVE_BUFFER)
-		log_info(
-			"the receive buffer is %d KiB of the %d KiB asked for; raise net.core.rmem_max for fast long links",
-			receive / 1024, RECEIVE_BUFFER / 1024);
 	caps->max_payload = (room < ROCE_MAX_PAYLOAD ? room : ROCE_MAX_PAYLOAD) & ~3u;
 	caps->max_control = room < ROCE_MAX_CONTROL ? room & ~3u : ROCE_MAX_CONTROL;
-	caps->window = (uint32_t)receive / (2 * caps->max_payload + SKB_OVERHEAD);
-	if (caps->window < WINDOW_MIN)
-		caps->window = WINDOW_MIN;
+	caps->buffer_packet = SKB_OVERHEAD;
+	caps->buffer_byte = 2;
+	caps->buffer = (uint64_t)receive;
+	if (caps->buffer < PACKETS_MIN * (2 * caps->max_payload + SKB_OVERHEAD))
+		caps->buffer = PACKETS_MIN * (2 * caps->max_payload + SKB_OVERHEAD);
+	/* As much as with the buffer that a privileged user gets. */
+	caps->buffer_most = caps->buffer > 2 * RECEIVE_BUFFER ? caps->buffer : 2 * RECEIVE_BUFFER;
+	if (receive < RECEIVE_BUFFER)
+		caps->buffer_advice = BUFFER_ADVICE;
 	caps->max_group = caps->max_payload;
 	caps->copies = true;
 	caps->probe_extra = ROCE_DATA_OVERHEAD - ROCE_CONTROL_OVERHEAD;

@@ -16,6 +16,10 @@ static uint64_t visible_at(struct sim_endpoint *endpoint, const struct queue *qu
 	uint64_t at = endpoint->sim->now_ns;
 	uint64_t delay = endpoint->attr.completion_ns;
 
+	if (at < queue->drained_ns)
+		at = queue->drained_ns;
+	at += endpoint->attr.drain_ns;
+
 	if (endpoint->attr.nic && delay)
 		at += rng_below(&endpoint->rng, delay + 1);
 	/* An entry becomes visible no earlier than the one before it. */
@@ -42,6 +46,8 @@ static struct arrival *append(struct sim_endpoint *endpoint, struct queue *queue
 	queue->put++;
 	memset(arrival, 0, sizeof(*arrival));
 	arrival->visible_ns = at;
+	if (endpoint->attr.drain_ns)
+		queue->drained_ns = at;
 	/* A kernel reports the time of arrival of a packet, the completion of a NIC does not. */
 	if (!endpoint->attr.nic)
 		arrival->event.at_ns = endpoint->sim->now_ns + endpoint->jump_ns;
@@ -314,6 +320,7 @@ int sim_poll(struct fabric *fabric, struct fabric_event *events)
 {
 	struct sim_endpoint *endpoint = endpoint_of(fabric);
 	int share = FABRIC_EVENTS / (int)(endpoint->attr.lanes + 2);
+	bool left = false;
 	int n;
 
 	give_back(endpoint);
@@ -323,8 +330,11 @@ int sim_poll(struct fabric *fabric, struct fabric_event *events)
 	n = poll_flushed(endpoint, events, share / 2);
 	if (!list_empty(&endpoint->sim->members))
 		n += members_poll(endpoint, events + n, share / 2 - n);
-	for (uint32_t i = 0; i <= endpoint->attr.lanes; i++)
+	for (uint32_t i = 0; i <= endpoint->attr.lanes; i++) {
 		n += poll_queue(endpoint, &endpoint->queues[i], events + n, share);
+		left |= !ring_empty(&endpoint->queues[i].ring);
+	}
+	endpoint->fabric.emptied |= !left;
 	n += poll_windows(endpoint, events + n, share / 2);
 	return n;
 }

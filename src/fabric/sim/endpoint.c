@@ -13,6 +13,7 @@
 #include "wire/bytes.h"
 
 #define DEFAULT_QUEUE 4096
+#define WINDOW_MOST   (DEFAULT_QUEUE / 2)
 #define CONTROL_MAX   1024
 #define ADDRESS_SIZE  12
 /* Headers of a data packet and of a control datagram in bytes, with IPv4, UDP and ICRC. */
@@ -443,7 +444,13 @@ int endpoint_open(struct sim *sim, uint32_t host, uint32_t node, const struct si
 	caps->max_group = sim->attr.payload;
 	if (!endpoint->attr.nic)
 		memcpy(caps->rungs, sim->attr.rungs, sizeof(caps->rungs));
-	caps->window = endpoint->attr.queue / 2;
+	/* Half of a queue, because packets of several lanes and their repeats share it. */
+	caps->buffer = caps->buffer_most = endpoint->attr.queue / 2;
+	caps->buffer_packet = 1;
+	if (!endpoint->attr.window_most)
+		endpoint->attr.window_most = WINDOW_MOST;
+	if (!attr->nic && caps->buffer_most < endpoint->attr.window_most)
+		caps->buffer_most = endpoint->attr.window_most;
 	caps->lanes = endpoint->attr.lanes;
 	caps->copies = !attr->nic;
 	if (attr->nic) {

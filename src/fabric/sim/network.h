@@ -129,6 +129,8 @@ struct queue {
 	/* Arrivals polled and arrivals added, since the start. */
 	uint32_t taken;
 	uint32_t put;
+	/* When the process is done with the latest arrival. */
+	uint64_t drained_ns;
 };
 
 /* A simulated host. */

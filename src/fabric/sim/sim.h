@@ -41,6 +41,10 @@ struct sim_host_attr {
 	uint32_t lanes;
 	/* Events that each queue of the host holds before it overruns; default 4096. */
 	uint32_t queue;
+	/* Packets that may be in flight towards a software host at most, if more than half of `queue`; default 2048. */
+	uint32_t window_most;
+	/* Software: time that the process takes to read one event of a queue; 0: it reads whatever is there at once. */
+	uint64_t drain_ns;
 	/* NIC: longest time for opening or closing a window. */
 	uint64_t fence_ns;
 	/* NIC: longest time from the post of a write until its memory is read. */

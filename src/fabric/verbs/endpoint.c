@@ -162,9 +162,12 @@ static void fill_caps(struct verbs_endpoint *endpoint)
 
 	caps->max_payload = endpoint->path_mtu - (endpoint->ud ? KEY_SIZE : 0);
 	caps->max_control = endpoint->path_mtu < MAX_CONTROL ? endpoint->path_mtu : MAX_CONTROL;
-	caps->window = endpoint->ud ? endpoint->sizes.ud_receives : endpoint->sizes.uc_receives;
+	/* Receive requests. A packet that finds none is not counted anywhere, so that no more may be in flight. */
+	caps->buffer = endpoint->ud ? endpoint->sizes.ud_receives : endpoint->sizes.uc_receives;
 	if (endpoint->name.srq)
-		caps->window = endpoint->sizes.shared_data;
+		caps->buffer = endpoint->sizes.shared_data;
+	caps->buffer_most = caps->buffer;
+	caps->buffer_packet = 1;
 	caps->lanes = endpoint->name.lanes;
 	caps->max_group = endpoint->path_mtu;
 	caps->generation_bits = GENERATION_BITS;

@@ -6,6 +6,7 @@
 #include "../message/pair.h"
 
 #include <errno.h>
+#include <linux/sock_diag.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
@@ -73,6 +74,36 @@ static void poll_ends(void **state)
 	fabric->ops->close(fabric);
 }
 
+/* What ran over the socket is counted once, however many datagrams tell of it. */
+static void overruns_count_once(void **state)
+{
+	struct fabric_event events[FABRIC_EVENTS];
+	struct fabric *fabric = open_shared();
+	struct roce_endpoint *endpoint = endpoint_of(fabric);
+	uint32_t memory[SK_MEMINFO_VARS] = { 0 };
+	socklen_t length = sizeof(memory);
+	int out = socket(AF_INET, SOCK_DGRAM, 0), small = 4096;
+	uint8_t junk[512] = { 0 };
+
+	(void)state;
+	assert_true(out >= 0);
+	assert_int_equal(setsockopt(endpoint->fd, SOL_SOCKET, SO_RCVBUF, &small, sizeof(small)), 0);
+	for (int round = 0; round < 5; round++) {
+		/* One burst that runs over, then single ones that repeat the number. */
+		for (int i = 0; i < (round ? 1 : 200); i++)
+			sendto(out, junk, sizeof(junk), 0, &endpoint->local.any,
+			       endpoint->local_length);
+		for (int i = 0; i < 10; i++)
+			fabric->ops->poll(fabric, events);
+	}
+	assert_int_equal(getsockopt(endpoint->fd, SOL_SOCKET, SO_MEMINFO, memory, &length), 0);
+	assert_in_range(memory[SK_MEMINFO_DROPS], 100, 200);
+	assert_int_equal(fabric->counters[FABRIC_DROP_OVERRUN], memory[SK_MEMINFO_DROPS]);
+	assert_true(fabric->emptied);
+	close(out);
+	fabric->ops->close(fabric);
+}
+
 static void close_ends(void **state)
 {
 	struct fabric *fabric = open_shared();
@@ -101,6 +132,7 @@ int main(void)
 	static const struct CMUnitTest tests[] = {
 		cmocka_unit_test(poll_ends),
 		cmocka_unit_test(close_ends),
+		cmocka_unit_test(overruns_count_once),
 		cmocka_unit_test(open_ends),
 	};
 

@@ -113,7 +113,8 @@ static void assert_open(const char *name, int family, uint16_t port)
 		    fabric->caps.max_payload <= ROCE_MAX_PAYLOAD &&
 		    fabric->caps.max_payload % 4 == 0);
 	assert_true(fabric->caps.max_control >= 256);
-	assert_true(fabric->caps.window >= 16);
+	assert_true(fabric->caps.buffer >= UINT64_C(16) * fabric->caps.max_payload);
+	assert_true(fabric->caps.buffer_most >= fabric->caps.buffer);
 	assert_true(fabric->caps.copies);
 	fabric->ops->close(fabric);
 }

@@ -216,7 +216,7 @@ static void watch_window(struct duo *duo)
 static void window_is_kept(void **state)
 {
 	struct duo_attr attr = { .link = { .delay_ns = DELAY_NS },
-				 .host = { .queue = QUEUE },
+				 .host = { .queue = QUEUE, .window_most = WINDOW },
 				 .memory_bytes = 4u << 20 };
 	struct duo_transfer transfer;
 	struct duo duo;
@@ -258,7 +258,7 @@ static const struct gw_gate watching_gate = { .timeout = see_timeout, .undo_time
 static void open_watched(struct duo *duo)
 {
 	struct duo_attr attr = { .link = { .delay_ns = DELAY_NS },
-				 .host = { .queue = QUEUE },
+				 .host = { .queue = QUEUE, .window_most = WINDOW },
 				 .memory_bytes = 4 * WINDOW * DUO_PAYLOAD };
 	struct duo_transfer transfer;
 
@@ -372,46 +372,6 @@ static void minimum_is_of_late(void **state)
 	duo_close(&duo);
 }
 
-/* A receiver that sleeps overruns if it allowed more than it can hold. */
-static void overrun_shrinks_window(void **state)
-{
-	struct duo_attr attr = { .link = { .delay_ns = DELAY_NS },
-				 .host = { .queue = QUEUE },
-				 .memory_bytes = 4u << 20 };
-	struct duo_transfer transfer;
-	uint32_t smallest = WINDOW;
-	struct duo duo;
-
-	(void)state;
-	duo_open(&duo, &attr);
-	duo_start(&duo, 64 * DUO_PAYLOAD, &transfer);
-	duo_finish(&transfer, S);
-	feedback_credit(duo.qp[0], 3 * QUEUE);
-	duo_start(&duo, duo.memory_bytes, &transfer);
-	duo_run(&duo, RTT_NS);
-	world_stall(&duo.world, 1, true);
-	duo_run(&duo, 200 * MS);
-	world_stall(&duo.world, 1, false);
-	assert_true(duo.ctx[1]->fabric->counters[FABRIC_DROP_OVERRUN] > 0);
-	while (!transfer.sent || !transfer.received) {
-		uint32_t window = duo_estimate(&duo, 0).window;
-
-		assert_true(duo_step(&duo, 10 * S));
-		smallest = window < smallest ? window : smallest;
-	}
-	duo_finish(&transfer, 5 * S);
-	assert_in_range(smallest, WINDOW / 4, WINDOW * 3 / 4);
-	/* Calm brings it back, to within an eighth: less is not worth telling. */
-	for (int i = 0; i < 10; i++) {
-		duo_start(&duo, 64 * DUO_PAYLOAD, &transfer);
-		duo_finish(&transfer, S);
-		duo_run(&duo, S);
-	}
-	assert_int_equal(duo.ctx[1]->window, WINDOW);
-	assert_in_range(duo_estimate(&duo, 0).window, WINDOW * 7 / 8, WINDOW);
-	duo_close(&duo);
-}
-
 /* ---- the price of reports -------------------------------------------------------------------------------------- */
 
 #define WIRE_CONTROL 52 /* headers of a control datagram, as the simulator counts */
@@ -494,7 +454,6 @@ int main(void)
 		cmocka_unit_test(late_echo_undoes_timeout),
 		cmocka_unit_test(unknown_round_trip_is_long),
 		cmocka_unit_test(minimum_is_of_late),
-		cmocka_unit_test(overrun_shrinks_window),
 		cmocka_unit_test(reports_are_cheap),
 		cmocka_unit_test(log_grows_in_flight),
 	};

@@ -56,7 +56,7 @@ static void open_known(struct duo *duo, uint32_t first, uint32_t count, unsigned
 	struct duo_attr attr = { .link = { .rate_bps =
 						   UINT64_C(8) * DUO_WIRE * 1000000000 / PACKET_NS,
 					   .delay_ns = RTT_NS / 2 },
-				 .host = { .queue = 2 * WINDOW },
+				 .host = { .queue = 2 * WINDOW, .window_most = WINDOW },
 				 .memory_bytes = LENGTH };
 	struct duo_transfer warm;
 

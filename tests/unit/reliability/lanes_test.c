@@ -19,7 +19,7 @@
 static void open_lanes(struct duo *duo, const struct link_attr *lanes, uint64_t seed)
 {
 	struct duo_attr attr = { .link = { .rate_bps = RATE_BPS, .delay_ns = RTT_NS / 2 },
-				 .host = { .lanes = LANES, .queue = 1400 },
+				 .host = { .lanes = LANES, .queue = 1400, .window_most = 700 },
 				 .lanes = lanes,
 				 .seed = seed,
 				 .memory_bytes = LENGTH };
