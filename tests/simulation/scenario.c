@@ -12,6 +12,8 @@
 #define MS UINT64_C(1000000)
 #define S  UINT64_C(1000000000)
 
+/* Packets that may be in flight towards a host that is no NIC, by default. */
+#define WINDOW_MOST	   2048
 #define CONTROL_LOSS_LIMIT 0.6
 /* The same where the peer's timeout is below 4 s: there are fewer probes before it ends. */
 #define CONTROL_LOSS_SHORT 0.4
@@ -278,10 +280,22 @@ static void draw_lanes(struct rng *rng, struct scenario *s)
 		s->may_fail = true;
 }
 
+/* Some processes read slowly: packets wait in their buffers and run over. Drawn last, so that the rest of a scenario is what
+ * its seed has always given. */
+static void draw_reader(struct rng *rng, struct scenario *s)
+{
+	/* The slots of a NIC rest for as long as a completion takes; here that would have no bound. */
+	if (!s->host.nic && rng_chance(rng, 0.5))
+		s->host.drain_ns = UINT64_C(1000) << rng_below(rng, 9);
+	if (s->host.drain_ns && rng_chance(rng, 0.5))
+		s->host.queue = PICK(rng, 8, 16, 32);
+}
+
 /* Returns how long a packet may wait in a queue of the slowest links. */
 static uint64_t queueing_ns(const struct scenario *s)
 {
-	uint64_t bytes = (uint64_t)s->flow_count * (s->host.queue / 2) * (s->sim.payload + 64);
+	uint64_t window = s->host.nic ? s->host.queue / 2 : WINDOW_MOST;
+	uint64_t bytes = s->flow_count * window * (s->sim.payload + 64);
 	uint64_t edge = s->shape.edge.rate_bps, core = s->shape.core.rate_bps;
 	uint64_t rate = edge && (!core || edge < core) ? edge : core;
 
@@ -320,6 +334,7 @@ void scenario_draw(uint64_t seed, struct scenario *out)
 		out->shrink_ns = rng_below(&rng, rng_chance(&rng, 0.5) ? 10 * MS : S);
 		out->shrink_payload = PICK(&rng, 600, 800);
 	}
+	draw_reader(&rng, out);
 }
 
 static void print_link(const char *name, const struct link_attr *link)
@@ -337,10 +352,11 @@ void scenario_print(const struct scenario *s)
 	static const char *const shapes[] = { "pair", "star", "ring", "clos" };
 	static const char *const kinds[] = { "partition", "stall", "death", "jump", "close" };
 
-	fprintf(stderr, "seed %lu: %s of %u, payload %u, %s hosts, %u lanes, queue %u%s\n",
+	fprintf(stderr,
+		"seed %lu: %s of %u, payload %u, %s hosts, %u lanes, queue %u, %lu ns to read a packet%s\n",
 		(unsigned long)s->seed, shapes[s->shape.shape], s->shape.hosts, s->sim.payload,
 		s->host.nic ? "NIC" : "software", s->host.lanes, s->host.queue,
-		s->may_fail ? ", may fail" : "");
+		(unsigned long)s->host.drain_ns, s->may_fail ? ", may fail" : "");
 	if (s->channels)
 		fputs("  channels\n", stderr);
 	if (s->sim.rungs[0])
