@@ -16,9 +16,9 @@
 #define CROWDED_AGE_NS UINT64_C(120000000000)
 /* Share of packets taken as marked in a round with a congestion notification. */
 #define CNP_SHARE 0.25
-/* Weight of a round-trip time in the smoothed spread, and its largest value: multiples of the spread, plus a share of the
- * minimum round-trip time. A host that was busy once must not count. */
-#define SPREAD_GAIN  (1 / 16.0)
+/* Round-trip times that the spread is averaged over, and the largest value of one after these: multiples of the spread, plus a
+ * share of the minimum round-trip time. A host that was busy once must not count. */
+#define SPREAD_FIRST 16
 #define SPREAD_MOST  4.0
 #define SPREAD_SHARE (1 / 16.0)
 /* Width of an even distribution, in mean differences of a value from the mean of its two neighbours. */
@@ -28,6 +28,8 @@
 /* Jitter below this share of the minimum round-trip time, and below this time, is the variation of an ordinary queue. */
 #define JITTER_FLOOR	0.05
 #define JITTER_FLOOR_NS 0.3e6
+/* How far the least round-trip time of a round lies above the minimum, as a share of the jitter. */
+#define JITTER_LEAST 0.35
 
 void model_init(struct model *m, double ceiling, uint64_t now_ns)
 {
@@ -74,11 +76,14 @@ static void see_spread(struct model *m, double rtt_ns)
 {
 	double width = SPREAD_WIDTH * fabs((rtt_ns + m->last_but_one_ns) / 2 - m->last_ns);
 
-	if (m->last_but_one_ns > 0)
-		m->spread_ns +=
-			(fmin(width, SPREAD_MOST * m->spread_ns + SPREAD_SHARE * m->least_ns) -
-			 m->spread_ns) *
-			SPREAD_GAIN;
+	if (m->last_but_one_ns > 0) {
+		if (++m->spread_samples > SPREAD_FIRST) {
+			m->spread_samples = SPREAD_FIRST;
+			width = fmin(width,
+				     SPREAD_MOST * m->spread_ns + SPREAD_SHARE * m->least_ns);
+		}
+		m->spread_ns += (width - m->spread_ns) / m->spread_samples;
+	}
 	m->last_but_one_ns = m->last_ns;
 }
 
@@ -141,7 +146,7 @@ static void end_round(struct model *m, uint64_t now_ns)
 	m->delivered = m->arriving / (1 - chance_part(&m->chance, m->loss, m->sent));
 	if (m->samples > 2)
 		see_gap(m);
-	m->queue_ns = fmax(m->round_least_ns - m->least_ns - jitter_ns(m) / (m->samples + 1), 0);
+	m->queue_ns = fmax(m->round_least_ns - m->least_ns - JITTER_LEAST * jitter_ns(m), 0);
 	m->marked = m->packets ? (double)m->ce / (double)m->packets : 0;
 	if (m->noticed)
 		m->marked = fmax(m->marked, CNP_SHARE);

@@ -6,8 +6,8 @@
  * cover the time of two. The rate of the path is what arrived in a round, and what it lost by chance, divided by the
  * round's duration. The queue is the minimum round-trip time in the round less the minimum ever measured.
  *
- * Some paths delay each packet by a random time (jitter). Of n round-trip times that are spread evenly over that time, the
- * least lies 1 / (n + 1) of it above the minimum, which is no queue and is subtracted. Jitter is measured in two ways, of
+ * Some paths delay each packet by a random time (jitter), and the reports too. The least of the few round-trip times of a
+ * round then lies above the minimum by up to a third of that time, which is no queue and is subtracted. Jitter is measured in two ways, of
  * which the lesser counts: by how much a round-trip time differs from the mean of its two neighbours, which is little in a
  * queue that grows; and by the gap between the least round-trip time of a round and the next, which is little where only
  * some packets are late.
@@ -35,6 +35,8 @@ struct model {
 	double spread_ns;
 	double gap_ns;
 	unsigned gap_rounds;
+	/* round-trip times behind the former, as far as they matter */
+	unsigned spread_samples;
 	/* what the path loses by chance */
 	struct chance chance;
 

@@ -539,27 +539,6 @@ static void a_wrong_timeout_is_undone(void **state)
 	}
 }
 
-/* A round that the receiver's credit limits proves nothing about a larger window. */
-static void credit_bounds_growth(void **state)
-{
-	struct feed feed;
-
-	(void)state;
-	feed_open(&feed, "long-haul", GBIT, RTT);
-	cc_credit(&feed.cc, 100 * PACKET, feed.now);
-	feed.app_limited = false;
-	for (int i = 0; i < 200; i++) {
-		struct cc_report report = { .delivered_packets = 25,
-					    .delivered_bytes = UINT64_C(25) * PACKET,
-					    .rtt_ns = RTT,
-					    .in_flight_bytes = UINT64_C(100) * PACKET };
-
-		cc_report(&feed.cc, &report, feed.now += RTT / 4);
-	}
-	cc_credit(&feed.cc, UINT64_MAX, feed.now);
-	assert_true(feed_window(&feed) < 1000 * PACKET);
-}
-
 /* No sequence of events makes it stop, run away or give nonsense. */
 static void survives_anything(void **state)
 {
@@ -619,7 +598,6 @@ int main(void)
 		cmocka_unit_test(idling_proves_nothing),
 		cmocka_unit_test(silence_starts_anew),
 		cmocka_unit_test(a_wrong_timeout_is_undone),
-		cmocka_unit_test(credit_bounds_growth),
 		cmocka_unit_test(jitter_is_no_queue),
 		cmocka_unit_test(survives_anything),
 	};

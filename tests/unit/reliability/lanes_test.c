@@ -174,9 +174,9 @@ static void dead(void **state)
 	before = lane_of(&duo, 2).sent;
 	move(&duo, 4);
 	assert_int_equal(lane_of(&duo, 2).retired, 1);
-	/* A window of packets until it is known, and then a few a try. */
-	assert_in_range(lane_of(&duo, 2).sent - before, 16, 700);
-	assert_in_range(repeated(&duo), 16, 700);
+	/* Three probe timeouts until it is known, and then a few a try. */
+	assert_in_range(lane_of(&duo, 2).sent - before, 16, 2000);
+	assert_in_range(repeated(&duo), 16, 2000);
 	mended_soon(&duo);
 	sim_lane(duo.world.sim, 0, 2)->down = false;
 	move(&duo, 24);
