@@ -37,12 +37,32 @@ static double fitting_by(const struct batch *batch, unsigned rounds, double at_n
 	return at_ns > last_ns || (at_ns >= last_ns && !just_before) ? batch->groups : 0;
 }
 
+/* Returns the largest number of rounds for which all groups of the batch have time; 0 if there is none. More rounds take
+ * longer, so that it can be searched for by halves. */
+static unsigned rounds_for_all(const struct batch *batch, double at_ns, bool just_before)
+{
+	unsigned low = 0, high = batch->rounds;
+
+	while (low < high) {
+		unsigned middle = low + (high - low + 1) / 2;
+
+		if (fitting_by(batch, middle, at_ns, just_before) >= batch->groups)
+			low = middle;
+		else
+			high = middle - 1;
+	}
+	return low;
+}
+
+/* Only the rounds for which some groups have time and others have not add to the sum. The others are passed over: a sender
+ * computes this between two packets, and where many are lost there are hundreds of rounds. */
 static double log_batch_by(const struct batch *batch, double at_ns, bool just_before)
 {
 	double fitting = fitting_by(batch, 0, at_ns, just_before);
 	double sum = (batch->groups - fitting) * batch->log_early;
 
-	for (unsigned n = 0; n < batch->rounds; n++) {
+	for (unsigned n = rounds_for_all(batch, at_ns, just_before);
+	     n < batch->rounds && fitting > 0; n++) {
 		double more = fitting_by(batch, n + 1, at_ns, just_before);
 
 		/* Groups that have time for n rounds but not for n + 1. */
