@@ -2,6 +2,10 @@
 /*
  * The connecting end's TCP: every address of the host in turn, each with its share of the time. If all refuse, it starts
  * over after a pause, for a listener that is just being started.
+ *
+ * An attempt without an answer is given up after a few seconds and made again, from another source port: the network may
+ * send that along another path, and the kernel's pauses between repeated SYNs start over, which matters where many packets
+ * are lost.
  */
 #include <assert.h>
 #include <errno.h>
@@ -17,6 +21,7 @@
 #define RETRY_DEFAULT_NS (1000 * NS_PER_MS)
 #define RETRY_PAUSE_NS	 (50 * NS_PER_MS)
 #define PORT_DEFAULT	 4791
+#define ATTEMPT_NS	 (3000 * NS_PER_MS)
 
 void attempt_free(struct attempt *attempt)
 {
@@ -56,9 +61,19 @@ static int try_next(struct gw_rendezvous *r)
 	for (const struct addrinfo *a = attempt->at->ai_next; a; a = a->ai_next)
 		left++;
 	attempt->deadline = now;
-	if (attempt->last_deadline > now)
-		attempt->deadline += (attempt->last_deadline - now) / left;
+	if (attempt->last_deadline > now) {
+		uint64_t share = (attempt->last_deadline - now) / left;
+
+		attempt->deadline += share < ATTEMPT_NS ? share : ATTEMPT_NS;
+	}
 	return socket_connect(attempt->at, attempt->from, &r->fd);
+}
+
+static bool may_try_again(const struct attempt *attempt, uint64_t now)
+{
+	if (attempt->worst == -ECONNREFUSED)
+		return now < attempt->retry_until;
+	return attempt->worst == -ETIMEDOUT;
 }
 
 /* The attempt on one address failed. 0: another follows. */
@@ -77,8 +92,7 @@ static int give_up_address(struct gw_rendezvous *r, int error)
 	attempt->at = attempt->at->ai_next;
 	if (attempt->at)
 		return 0;
-	if (attempt->worst != -ECONNREFUSED || now >= attempt->retry_until ||
-	    now >= attempt->last_deadline)
+	if (now >= attempt->last_deadline || !may_try_again(attempt, now))
 		return explain(r, attempt->worst);
 	attempt->at = attempt->to;
 	attempt->worst = -EHOSTUNREACH;

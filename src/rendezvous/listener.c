@@ -3,7 +3,7 @@
  * A listener serves up to PENDING_MAX connections side by side until each has shown who it is and has sent its first
  * message. A place is taken by one connection and in one of these states:
  *
- *	STRANGER	has not said hello; leaves after HELLO_IDLE_NS without a byte, and after HELLO_NS at the latest
+ *	STRANGER	has not said hello; leaves after timeout_ns without a byte, and after HELLO_LIMIT times that at the latest
  *	GUEST		has said hello, and its first message is awaited for timeout_ns
  *	READY		waits for gw_rendezvous_accept()
  *	LEAVING		was told a sentence, and is read from until it hangs up, LEAVE_NS at most
@@ -21,12 +21,11 @@
 
 #include "connection.h"
 
-#define NS_PER_MS     UINT64_C(1000000)
-#define HELLO_IDLE_NS (1000 * NS_PER_MS)
-#define HELLO_NS      (3000 * NS_PER_MS)
-#define LEAVE_NS      (500 * NS_PER_MS)
-#define PENDING_MAX   64
-#define PORT_DEFAULT  4791
+#define NS_PER_MS    UINT64_C(1000000)
+#define HELLO_LIMIT  3
+#define LEAVE_NS     (500 * NS_PER_MS)
+#define PENDING_MAX  64
+#define PORT_DEFAULT 4791
 
 enum place_state { STRANGER, GUEST, READY, LEAVING };
 
@@ -131,7 +130,7 @@ static void serve(struct gw_rendezvous_listener *listener, struct place *place, 
 		place->deadline = place->last_deadline = now + listener->identity.timeout_ns;
 	} else if (place->state == STRANGER && r->received > place->seen) {
 		place->seen = r->received;
-		place->deadline = now + HELLO_IDLE_NS;
+		place->deadline = now + listener->identity.timeout_ns;
 	}
 	if (now >= place->deadline || now >= place->last_deadline) {
 		ignore(listener, r,
@@ -187,8 +186,8 @@ static int admit(struct gw_rendezvous_listener *listener, int fd, uint64_t now)
 	connection_begin(r);
 	*place = (struct place){ .r = r,
 				 .state = STRANGER,
-				 .deadline = now + HELLO_IDLE_NS,
-				 .last_deadline = now + HELLO_NS,
+				 .deadline = now + listener->identity.timeout_ns,
+				 .last_deadline = now + HELLO_LIMIT * listener->identity.timeout_ns,
 				 .came_at = now };
 	serve(listener, place, now);
 	return 0;

@@ -33,12 +33,14 @@ int socket_resolve(const char *name, uint16_t port, bool passive, int family, st
 			 rc == EAI_SYSTEM ? strerror(errno) : gai_strerror(rc));
 }
 
-/* Messages are small, and what follows waits for them. */
+/* Messages are small, and what follows waits for them. Where many packets are lost, the kernel's pauses between repeated
+ * segments must not double: that is allowed for connections with few packets in flight. */
 static void send_at_once(int fd)
 {
 	int on = 1;
 
 	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+	setsockopt(fd, IPPROTO_TCP, TCP_THIN_LINEAR_TIMEOUTS, &on, sizeof(on));
 }
 
 int socket_connect(const struct addrinfo *to, const struct addrinfo *from, int *out)

@@ -31,6 +31,7 @@ static void idle_crowd(void **state)
 
 	(void)state;
 	duo_prepare(&duo);
+	duo.listening.timeout_ns = 1000 * MS;
 	duo_listen(&duo);
 	for (int i = 0; i < 80; i++) {
 		strangers[i] = duo_stranger(&duo, "", 0);
@@ -41,7 +42,7 @@ static void idle_crowd(void **state)
 	duo_meet(&duo, "here I am");
 	assert_non_null(duo.server);
 	assert_true(duo_now() - began < 500 * MS);
-	/* All of them are gone after about a second. */
+	/* All of them are gone after the listener's timeout. */
 	duo_serve(&duo, 80, 5000 * MS);
 	assert_int_equal(duo.ignored, 80);
 	assert_true(duo_now() - began < 3000 * MS);
@@ -62,6 +63,7 @@ static void slow_drip(void **state)
 	(void)state;
 	frame(bytes, FRAME_VERSION, FRAME_KIND_HELLO, FRAME_HELLO, "test client");
 	duo_prepare(&duo);
+	duo.listening.timeout_ns = 1000 * MS;
 	duo_listen(&duo);
 	stranger = duo_stranger(&duo, bytes, 1);
 	for (int i = 1; i < 60 && !duo.ignored; i++) {
