@@ -30,6 +30,29 @@ void recv_check(struct gw_op *op)
 	op_check(op);
 }
 
+static uint64_t landed_bytes(const struct part *part)
+{
+	struct gw_recv_status status;
+	uint64_t length = part->length, bytes;
+
+	if (!part->recv || gw_recv_status(part->recv, &status))
+		return 0;
+	if (status.flags & GW_RECV_ANNOUNCED)
+		length = status.length;
+	bytes = (uint64_t)status.landed * status.payload;
+	return bytes < length ? bytes : length;
+}
+
+uint64_t bulk_landed(const struct gw_op *op)
+{
+	const struct list *item;
+	uint64_t bytes = 0;
+
+	list_for_each (item, &op->parts)
+		bytes += landed_bytes(container_of(item, struct part, link));
+	return bytes;
+}
+
 void bulk_withdraw(struct gw_op *op)
 {
 	struct list *item;
@@ -118,6 +141,9 @@ static void part_over(void *arg, const struct gw_transfer_result *result, uint64
 	bool filled = part->kind == PART_MORE || part->kind == PART_LAST;
 
 	(void)now;
+	/* Of a part that fails, what has landed is at least counted. */
+	if (result->status)
+		op->moved += landed_bytes(part);
 	gw_recv_close(part->recv);
 	list_del(&part->link);
 	list_del(&part->all);

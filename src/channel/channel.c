@@ -146,6 +146,9 @@ void channel_fail(struct gw_channel *ch, int status)
 		return;
 	explain_end(ch, status);
 	ch->status = status;
+	for (uint32_t i = 0; i <= ch->mask; i++)
+		if (ch->recvs[i])
+			ch->recvs[i]->moved += bulk_landed(ch->recvs[i]);
 	shut(ch);
 	for (uint32_t i = 0; i <= ch->mask; i++) {
 		if (ch->sends[i])

@@ -46,17 +46,21 @@ static const struct gw_op *oldest(struct gw_op *const *table, uint32_t mask, uin
 	return NULL;
 }
 
+/* A receiver sees what lands. A sender knows only what the receiver has confirmed, a part at a time. */
 static void say_op(struct text *text, const char *what, const struct gw_op *op)
 {
+	uint64_t moved;
+
 	if (!op)
 		return;
+	moved = op->moved + bulk_landed(op);
 	say(text, "; oldest %s: number %" PRIu32, what, op->seq);
 	if (op->receiving && !op->matched)
 		say(text, ", up to %" PRIu64 " bytes, of which %" PRIu64 " came", op->length,
-		    op->moved);
+		    moved);
 	else
-		say(text, ", %" PRIu64 " of %" PRIu64 " bytes missing", op->total - op->moved,
-		    op->total);
+		say(text, ", %" PRIu64 " of %" PRIu64 " bytes %s", op->total - moved, op->total,
+		    op->receiving ? "missing" : "not confirmed");
 }
 
 static uint32_t open_in(struct gw_op *const *table, uint32_t mask, uint32_t from, uint32_t to)
@@ -66,6 +70,19 @@ static uint32_t open_in(struct gw_op *const *table, uint32_t mask, uint32_t from
 	for (uint32_t seq = from; seq != to; seq++)
 		count += table[seq & mask] && !table[seq & mask]->ended;
 	return count;
+}
+
+/* Bytes of all open sends that the receiver has not confirmed. */
+static uint64_t unconfirmed(const struct gw_channel *ch)
+{
+	uint64_t bytes = 0;
+
+	for (uint32_t seq = ch->send_oldest; seq != ch->send_next; seq++) {
+		const struct gw_op *op = ch->sends[seq & ch->mask];
+
+		bytes += op && !op->ended ? op->total - op->moved : 0;
+	}
+	return bytes;
 }
 
 static void say_open(struct text *text, const struct gw_channel *ch)
@@ -78,6 +95,8 @@ static void say_open(struct text *text, const struct gw_channel *ch)
 		return;
 	}
 	say(text, "open: %" PRIu32 " sends, %" PRIu32 " receives", sends, recvs);
+	if (sends > 1)
+		say(text, "; %" PRIu64 " bytes of all sends not confirmed", unconfirmed(ch));
 	say_op(text, "send", oldest(ch->sends, ch->mask, ch->send_oldest, ch->send_next));
 	say_op(text, "receive", oldest(ch->recvs, ch->mask, ch->recv_oldest, ch->recv_next));
 }
@@ -111,7 +130,7 @@ static bool at_rest(const struct gw_channel *ch)
 	for (uint32_t seq = ch->recv_oldest; seq != ch->recv_next; seq++) {
 		const struct gw_op *op = ch->recvs[seq & ch->mask];
 
-		if (op && !op->ended && (op->matched || op->moved))
+		if (op && !op->ended && (op->matched || op->moved || bulk_landed(op)))
 			return false;
 	}
 	return true;
@@ -129,7 +148,7 @@ void explain_end(struct gw_channel *ch, int status)
 	if (status == -ECONNRESET && at_rest(ch))
 		log_info("channel: %s", ch->why);
 	else
-		log_error("channel: %s", ch->why);
+		log_warn("channel: %s", ch->why);
 }
 
 static void say_lanes(struct text *text, const struct gw_channel *ch)

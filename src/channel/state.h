@@ -33,7 +33,7 @@
 
 #define NEVER		UINT64_MAX
 #define SCHEMES_MAX	8
-#define EXPLANATION_MAX 256
+#define EXPLANATION_MAX 384
 /* More than bounces: one that waits for its receive holds up only the one so far behind it. */
 #define SMALL_SLOTS 256
 
@@ -269,6 +269,8 @@ void bulk_post(struct gw_channel *ch);
 void bulk_withdraw(struct gw_op *op);
 void recv_check(struct gw_op *op);
 void bulk_listen(struct scheme_entry *entry, const struct gw_scheme *scheme);
+/* Bytes that have landed in the parts of a receive that are open. 0 for a send: its parts are confirmed as a whole. */
+uint64_t bulk_landed(const struct gw_op *op);
 
 /* info.c */
 struct peer_channel {

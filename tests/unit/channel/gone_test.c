@@ -73,7 +73,7 @@ static void peer_closes(void **state)
 	assert_true(gw_channel_explain(two->channel[0], text, sizeof(text)) > 0);
 	assert_non_null(strstr(text, "closed the channel"));
 	assert_non_null(strstr(text, "3 sends, 2 receives"));
-	assert_non_null(strstr(text, "bytes missing"));
+	assert_non_null(strstr(text, "bytes not confirmed"));
 	assert_int_equal(
 		gw_channel_send(two->channel[0], &(struct gw_op_attr){ 0 }, &crowd.sends[0].op),
 		-ECONNRESET);

@@ -142,7 +142,7 @@ static void named_in_the_end(void **state)
 	assert_int_equal(result.status, -ECONNRESET);
 	assert_true(gw_channel_explain(ends.channel[0], text, sizeof(text)) > 0);
 	assert_non_null(strstr(text, "127.0.0.1@"));
-	assert_non_null(strstr(text, "100 of 100 bytes missing"));
+	assert_non_null(strstr(text, "100 of 100 bytes not confirmed"));
 	assert_int_equal(gw_channel_explain(ends.channel[0], text, 10), 9);
 	ends_close(&ends);
 }
