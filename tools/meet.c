@@ -10,7 +10,7 @@
 #include "tools/report.h"
 
 /* Version of the messages between commands; the same for all commands. */
-#define PROTOCOL_VERSION 2
+#define PROTOCOL_VERSION 3
 
 /* The names of both ends, as attributes point to them. */
 struct names {

@@ -11,6 +11,7 @@
 
 #include "address.h"
 #include "report.h"
+#include "scheme.h"
 
 #define PORT_DEFAULT	4791
 #define NS_PER_MS	UINT64_C(1000000)
@@ -19,13 +20,14 @@
 #define TIMEOUT_MAX	(86400000 * NS_PER_MS)
 #define DSCP_MAX	63
 
-enum { OPTION_BLOCK = OPTION_OWN, OPTION_CONGESTION, OPTION_RATE };
+enum { OPTION_BLOCK = OPTION_OWN, OPTION_CONGESTION, OPTION_RATE, OPTION_SCHEME };
 
 static const struct option long_options[] = {
 	OPTIONS_SHARED,
 	{ "block", required_argument, NULL, OPTION_BLOCK },
 	{ "congestion", required_argument, NULL, OPTION_CONGESTION },
 	{ "rate", required_argument, NULL, OPTION_RATE },
+	{ "scheme", required_argument, NULL, OPTION_SCHEME },
 	{ NULL, 0, NULL, 0 },
 };
 
@@ -209,6 +211,12 @@ static int read_senders(int id, const char *name, bool sending, struct report *r
 					       sizeof(options->congestion));
 	if (id == OPTION_RATE)
 		return options_read_rate(report, &options->rate_bps);
+	if (id == OPTION_SCHEME) {
+		options->scheme = scheme_find(optarg);
+		return options->scheme ? 0
+				       : report_usage(report, "--scheme \"%s\" is none of %s",
+						      optarg, scheme_names());
+	}
 	rc = options_quantity(report, "--block", UNITS_SIZE, "a size from 4K to 16M", BLOCK_MIN,
 			      BLOCK_MAX, &value);
 	options->block = (uint32_t)value;
@@ -226,7 +234,7 @@ void options_begin(int argc, char **argv, struct report *report, struct options 
 	};
 	/* Even a command line that cannot be read is answered in JSON if it asked for that. */
 	for (int i = 1; i < argc && strcmp(argv[i], "--") != 0; i++)
-		report->json |= strcmp(argv[i], "--json") == 0;
+		report->json |= strcmp(argv[i], "--json") == 0 || strcmp(argv[i], "-J") == 0;
 }
 
 static int read_address(struct report *report, const char *what, char *text, char **host,
@@ -295,6 +303,7 @@ int options_parse(int argc, char **argv, bool sending, struct report *report, st
 
 	options_begin(argc, argv, report, &options);
 	options.block = BLOCK_DEFAULT;
+	options.scheme = scheme_default();
 	options.counterpart = sending ? "recv" : "send";
 	/* A leading ':' tells a missing value from an unknown option; "-x" must not pass as anything. */
 	while ((id = getopt_long(argc, argv, ":", long_options, &index)) != -1) {

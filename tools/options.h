@@ -15,6 +15,7 @@
 #include "lab/units.h"
 
 struct report;
+struct scheme;
 
 /* Bounds of --block. The receiver holds a sender to them too, for its ring is made of such blocks. */
 #define BLOCK_MIN     (UINT64_C(4) << 10)
@@ -46,6 +47,7 @@ struct options {
 	const char *secret_file;
 	/* send only */
 	uint32_t block;
+	const struct scheme *scheme;
 	/* controller's name */
 	char congestion[CONGESTION_BYTES];
 	/* cap on the rate; 0: none */

@@ -85,19 +85,26 @@ static void sample_counters(struct report *report, const struct gw_context *ctx)
 	}
 }
 
-void report_sample(struct report *report, const struct gw_context *ctx, const struct gw_qp *qp)
+static uint64_t counter(const struct report *report, const char *name)
 {
-	struct gw_estimate estimate;
+	return (uint64_t)json_integer_value(json_object_get(report->counters, name));
+}
+
+void report_sample(struct report *report, const struct gw_context *ctx,
+		   const struct gw_channel *channel, const char *packets)
+{
+	struct gw_channel_stats stats;
 
 	if (ctx) {
 		sample_counters(report, ctx);
 		report->icrc = session_icrc(ctx);
+		report->packets = counter(report, packets);
+		report->retransmitted = counter(report, "retransmitted_packets");
 	}
-	if (!qp || gw_qp_estimate(qp, &estimate))
+	if (!channel || gw_channel_status(channel) || gw_channel_stats(channel, &stats))
 		return;
-	report->estimate = estimate;
-	if (!report->have_packets)
-		report->packets = estimate.sent;
+	report->rtt_ns = stats.rtt_ns;
+	report->loss = stats.loss;
 }
 
 json_t *report_text(const char *text)
@@ -131,13 +138,14 @@ static void describe_file(const struct report *report, json_t *object)
 		snprintf(crc32, sizeof(crc32), "%08x", report->crc32);
 		json_object_set_new(object, "crc32", json_string(crc32));
 	}
+	if (report->scheme)
+		json_object_set_new(object, "scheme", json_string(report->scheme));
 	if (report->counters) {
 		json_object_set_new(object, "packets", json_integer((json_int_t)report->packets));
 		json_object_set_new(object, "retransmitted",
-				    json_integer((json_int_t)report->estimate.retransmitted));
-		json_object_set_new(object, "rtt_us",
-				    json_real((double)report->estimate.rtt_ns / 1000));
-		json_object_set_new(object, "loss", json_real(report->estimate.loss));
+				    json_integer((json_int_t)report->retransmitted));
+		json_object_set_new(object, "rtt_us", json_real((double)report->rtt_ns / 1000));
+		json_object_set_new(object, "loss", json_real(report->loss));
 		json_object_set_new(object, "icrc", json_boolean(report->icrc));
 		json_object_set_new(object, "lanes", json_integer(report->lanes));
 		json_object_set_new(object, "traffic_class", json_integer(report->traffic_class));

@@ -11,7 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include <godwit/control.h>
+#include <godwit/channel.h>
 
 struct report {
 	const char *command;
@@ -21,20 +21,27 @@ struct report {
 	/* the command line is at fault */
 	bool usage;
 	bool have_crc32;
-	bool have_packets;
 	/* the packets had an ICRC */
 	bool icrc;
 	uint8_t traffic_class;
-	/* source ports that data left by */
+	/* source ports that packets of this end left by */
 	uint32_t lanes;
+	/* name of the reliability scheme; null: not known yet */
+	const char *scheme;
 	/* signal that ended the command, or 0 */
 	int signal;
 	uint32_t crc32;
 	/* bytes of the file delivered so far */
 	uint64_t bytes;
 	double seconds;
-	/* data packets sent, or landed */
+	/* data packets sent at the sender, received at the receiver */
 	uint64_t packets;
+	/* data packets sent again */
+	uint64_t retransmitted;
+	/* smoothed round-trip time; 0: not measured */
+	uint64_t rtt_ns;
+	/* share of packets lost */
+	double loss;
 	char peer[256];
 	/* address of this host that packets use; "" until it is known */
 	char local[64];
@@ -42,7 +49,6 @@ struct report {
 	char outcome[512];
 	/* why it failed; "" as long as it has not */
 	char error[512];
-	struct gw_estimate estimate;
 	json_t *dropped;
 	json_t *counters;
 	/* members of the JSON object in place of those about a file; null for a file */
@@ -62,8 +68,10 @@ int report_usage(struct report *report, const char *format, ...)
 void report_warn(const struct report *report, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
 
-/* Reads counters and estimates, as long as the context is open. Either may be null. */
-void report_sample(struct report *report, const struct gw_context *ctx, const struct gw_qp *qp);
+/* Reads counters and estimates, as long as the context is open. Either may be null. `packets` is the counter's name that
+ * counts the data packets of this end. Estimates of a channel that has ended are left as they were. */
+void report_sample(struct report *report, const struct gw_context *ctx,
+		   const struct gw_channel *channel, const char *packets);
 
 /* A JSON string of any text. */
 json_t *report_text(const char *text);

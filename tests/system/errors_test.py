@@ -125,6 +125,11 @@ def sending_nothing(directory):
     expect(run("send", source, "127.0.0.1", "--port", port, "--bind", "192.0.2.1"), 1, "192.0.2.1", "not an address")
 
 
+def file_hello(size=5, block=MIB, lanes=1, scheme=1):
+    """What describes a file to a receiver, with a channel that is nonsense."""
+    return struct.pack(">QIIBB6x", size, block, 0, lanes, scheme) + bytes(320)
+
+
 def odd_callers(directory):
     """A receiver puts up with strangers, and a sender with a host that is no receiver."""
     source, target = os.path.join(directory, "source"), os.path.join(directory, "target")
@@ -140,10 +145,13 @@ def odd_callers(directory):
         frame(2, bytes(128)),
         greeting[:40],
         greeting + frame(KIND_FIRST, bytes(100)),
-        greeting + frame(KIND_FIRST + 1, struct.pack(">QII", 5, MIB, 0) + bytes(128)),
-        greeting + frame(KIND_FIRST, struct.pack(">QII", 1 << 63, MIB, 0) + bytes(128)),
-        greeting + frame(KIND_FIRST, struct.pack(">QII", 5, 1, 0) + bytes(128)),
-        greeting + frame(KIND_FIRST, struct.pack(">QII", 5, 0xFFFFFFFF, 0) + bytes(128)),
+        greeting + frame(KIND_FIRST + 1, file_hello()),
+        greeting + frame(KIND_FIRST, file_hello(size=1 << 63)),
+        greeting + frame(KIND_FIRST, file_hello(block=1)),
+        greeting + frame(KIND_FIRST, file_hello(block=0xFFFFFFFF)),
+        greeting + frame(KIND_FIRST, file_hello(lanes=0)),
+        greeting + frame(KIND_FIRST, file_hello(lanes=9)),
+        greeting + frame(KIND_FIRST, file_hello(scheme=99)),
     ]
     for data in strangers:
         with socket.create_connection(("127.0.0.1", port)) as caller:
@@ -173,7 +181,7 @@ def odd_callers(directory):
                           (hello("godwit recv", version=9, kind=KIND_WELCOME), "has version 9"),
                           (frame(KIND_REFUSE, b"not\nnow"), "refused: not?now"),
                           (welcome, "closed the connection"), (welcome + frame(KIND_FIRST), "makes no sense"),
-                          (welcome + frame(KIND_FIRST + 1, bytes(128)), "127.0.0.1")):
+                          (welcome + frame(KIND_FIRST + 1, bytes(320)), "127.0.0.1")):
         with socket.create_server(("127.0.0.1", 0)) as server:
             sender = start_send(source, "127.0.0.1", server.getsockname()[1], "--timeout", 2)
             connection, _ = server.accept()

@@ -42,6 +42,9 @@ class Case:
         self.send_options = ["--json", *draw_faults(rng)]
         if rng.random() < 0.3:
             self.send_options += ["--block", rng.choice(["4K", "64K", "100000", "256K", "4M"])]
+        self.scheme = rng.choice(["sr", "sr", "ec", "auto"])
+        self.lanes = rng.choice([1, 1, 2, 8])
+        self.send_options += ["--scheme", self.scheme, "--lanes", self.lanes]
         self.data_seed = rng.randrange(1 << 32)
 
     def run(self, directory):
@@ -55,6 +58,9 @@ class Case:
         check(same(source, target), f"{label}: differs ({sender}) ({receiver})")
         if sender.json() and receiver.json():
             check(sender.json().get("crc32") == receiver.json().get("crc32"), f"{label}: checksums differ")
+            for end in (sender, receiver):
+                told = end.json().get("scheme"), end.json().get("lanes")
+                check(told == (self.scheme, self.lanes), f"{label}: {told} at one end, {self.scheme}, {self.lanes} asked for")
         for path in (source, target):
             if os.path.exists(path):
                 os.unlink(path)

@@ -245,5 +245,22 @@ def transfer(directory, godwit, *options):
     os.execv(godwit, [godwit, "send", os.path.join(directory, "source"), address(False), "--quiet", *options])
 
 
+def send(directory, godwit, *options):
+    """The same, with the sender's options, and with what both ends print."""
+    if RANK == 1:
+        timeout = options[options.index("--timeout"):][:2] if "--timeout" in options else ()
+        os.execv(godwit, [godwit, "recv", os.path.join(directory, "target"), "--json", *timeout])
+    time.sleep(0.3)
+    os.execv(godwit, [godwit, "send", os.path.join(directory, "source"), address(False), "--json", *options])
+
+
+def perf(godwit, *options):
+    """A measurement, from host 0 to host 1."""
+    if RANK == 1:
+        os.execv(godwit, [godwit, "perf", "--json"])
+    time.sleep(0.3)
+    os.execv(godwit, [godwit, "perf", address(False), "--json", *options])
+
+
 if __name__ == "__main__":
     globals()[sys.argv[1]](*sys.argv[2:])

@@ -20,36 +20,52 @@
 #define TRAILER_OFFSET 0
 #define VERDICT_OFFSET 2048
 
+/* A ring of the default blocks covers 10 Gbit/s at a round trip of 25 ms. */
+#define RING_BYTES (UINT64_C(32) << 20)
+#define RING_MIN   4
+
+/* Operations of a channel: the ring, trailer and verdict, and as many that wait for the peer to acknowledge their end. */
+#define OPERATIONS (4 * RING_MAX)
+
 /* A signal may come just before the sleep begins and not end it: look again after this long. */
 #define NAP_NS UINT64_C(100000000)
 
-static void peer_gone(struct gw_qp *qp, void *arg, int status, uint64_t now)
+static void peer_gone(struct gw_channel *channel, void *arg, int status, uint64_t now)
 {
 	struct file_end *end = arg;
 
-	(void)qp;
+	(void)channel;
 	(void)now;
 	end->gone = status;
 }
 
-static const struct gw_qp_handler qp_handler = { .gone = peer_gone };
+static const struct gw_channel_handler channel_handler = { .gone = peer_gone };
 
-static void transfer_done(void *arg, const struct gw_transfer_result *result, uint64_t now)
+static void piece_done(struct gw_op *op, void *arg, const struct gw_op_result *result)
 {
 	struct piece *piece = arg;
-	struct gw_recv_status status;
 
-	(void)now;
 	piece->state = PIECE_ENDED;
 	piece->status = result->status;
 	piece->length = result->length;
-	if (piece->recv && gw_recv_status(piece->recv, &status) == 0)
-		piece->packets = status.landed;
+	piece->moved = result->moved;
+	gw_op_close(op);
 }
 
-static int map_memory(struct file_end *end, struct report *report, uint32_t block, unsigned pieces)
+static uint32_t ring_pieces(uint32_t block, uint64_t blocks)
 {
-	size_t ring = (size_t)block * pieces;
+	uint64_t pieces = RING_BYTES / block;
+
+	if (pieces < RING_MIN)
+		pieces = RING_MIN;
+	if (pieces > RING_MAX)
+		pieces = RING_MAX;
+	return (uint32_t)(blocks < pieces ? blocks : pieces);
+}
+
+static int map_memory(struct file_end *end, struct report *report, uint32_t block)
+{
+	size_t ring = (size_t)block * end->pieces;
 	void *memory;
 	int rc;
 
@@ -60,7 +76,7 @@ static int map_memory(struct file_end *end, struct report *report, uint32_t bloc
 				   strerror(errno));
 	end->memory = memory;
 	end->memory_bytes = ring + RECORDS_BYTES;
-	for (unsigned i = 0; i < pieces; i++)
+	for (uint32_t i = 0; i < end->pieces; i++)
 		end->ring[i].memory = end->memory + (size_t)block * i;
 	end->trailer.memory = end->memory + ring + TRAILER_OFFSET;
 	end->verdict.memory = end->memory + ring + VERDICT_OFFSET;
@@ -68,97 +84,113 @@ static int map_memory(struct file_end *end, struct report *report, uint32_t bloc
 	return rc ? report_fail(report, rc, "cannot register memory: %s", strerror(-rc)) : 0;
 }
 
-int file_end_open(struct file_end *end, struct report *report, const struct options *options,
-		  const char *local, uint32_t block, unsigned pieces)
+static int make_codes(struct file_end *end, struct report *report, uint32_t block)
 {
-	struct gw_qp_attr attr = { .peer_timeout_ns = options->timeout_ns,
-				   .handler = &qp_handler,
-				   .arg = end };
-	struct gw_context_attr context_attr = { 0 };
-	int rc;
+	struct gw_erasure_attr attr = { .max_length = block, .payload = SCHEME_PAYLOAD_MAX };
+	int rc = 0;
 
-	memset(end, 0, sizeof(*end));
-	rc = session_open_context(report, options, local, &context_attr, &end->ctx);
-	if (rc)
-		return rc;
-	rc = map_memory(end, report, block, pieces);
-	if (rc)
-		goto close_end;
-	rc = gw_qp_create(end->ctx, &attr, &end->qp);
-	if (rc) {
-		report_fail(report, rc, "cannot make a queue pair: %s", strerror(-rc));
-		goto close_end;
-	}
-	return 0;
-
-close_end:
-	file_end_close(end);
-	return rc;
+	for (uint32_t i = 0; end->scheme->coded && rc == 0 && i < end->pieces; i++)
+		rc = gw_erasure_open(end->ctx, &attr, &end->ring[i].code);
+	return rc ? report_fail(report, rc, "no memory for parity: %s", strerror(-rc)) : 0;
 }
 
-int file_end_govern(struct file_end *end, struct report *report, const struct options *options)
+static int make_channel(struct file_end *end, struct report *report, const struct options *options)
 {
-	struct gw_flow_attr attr = { .rate_bps = options->rate_bps };
+	struct gw_channel_attr attr = { .rate_bps = options->rate_bps,
+					.peer_timeout_ns = options->timeout_ns,
+					.operations = OPERATIONS,
+					.handler = &channel_handler,
+					.arg = end };
 	int rc;
 
 	if (options->congestion[0] != '\0')
 		attr.congestion = options->congestion;
-	rc = gw_flow_open(end->qp, &attr, &end->flow);
-	return rc ? report_fail(report, rc, "cannot control congestion: %s", strerror(-rc)) : 0;
+	rc = gw_channel_create(end->ctx, &attr, &end->channel);
+	return rc ? report_fail(report, rc, "cannot make a channel: %s", strerror(-rc)) : 0;
+}
+
+int file_end_open(struct file_end *end, struct report *report, const struct options *options,
+		  const char *local, const struct scheme *scheme, uint32_t block, uint64_t blocks)
+{
+	struct gw_context_attr context_attr = { 0 };
+	int rc;
+
+	memset(end, 0, sizeof(*end));
+	end->scheme = scheme;
+	end->pieces = ring_pieces(block, blocks);
+	rc = session_open_context(report, options, local, &context_attr, &end->ctx);
+	if (rc)
+		return rc;
+	rc = map_memory(end, report, block);
+	if (rc == 0)
+		rc = make_codes(end, report, block);
+	if (rc == 0)
+		rc = make_channel(end, report, options);
+	if (rc)
+		file_end_close(end);
+	return rc;
 }
 
 void file_end_close(struct file_end *end)
 {
-	if (end->flow)
-		gw_flow_close(end->flow);
-	if (end->qp)
-		gw_qp_close(end->qp);
-	/* Takes the requests and the memory's registration with it. */
+	if (end->channel)
+		gw_channel_close(end->channel);
+	/* Takes the memory's registration with it. */
 	if (end->ctx)
 		gw_context_close(end->ctx);
+	for (uint32_t i = 0; i < end->pieces; i++) {
+		if (end->ring[i].code)
+			gw_erasure_abandon(end->ring[i].code);
+	}
 	if (end->memory)
 		munmap(end->memory, end->memory_bytes);
 	memset(end, 0, sizeof(*end));
 }
 
-static struct gw_transfer_attr describe(struct file_end *end, struct piece *piece, uint64_t length)
+static struct gw_op_attr describe(struct file_end *end, struct piece *piece, uint64_t length)
 {
-	return (struct gw_transfer_attr){
+	return (struct gw_op_attr){
 		.addr = piece->memory,
 		.length = length,
 		.mr = end->mr,
-		.done = transfer_done,
+		.scheme = end->scheme->library,
+		.options = piece->code,
+		.done = piece_done,
 		.arg = piece,
 	};
 }
 
+static int posted(struct piece *piece, int error)
+{
+	if (error == 0)
+		piece->state = PIECE_OPEN;
+	return error == -ENOBUFS ? -EAGAIN : error;
+}
+
 int file_end_send(struct file_end *end, struct piece *piece, uint64_t length)
 {
-	struct gw_transfer_attr attr = describe(end, piece, length);
-	int rc = gw_transfer_send(end->qp, &gw_selective_repeat, &attr, &piece->send);
+	struct gw_op_attr attr = describe(end, piece, length);
+	struct gw_op *op;
 
-	if (rc == 0)
-		piece->state = PIECE_OPEN;
-	return rc;
+	return posted(piece, gw_channel_send(end->channel, &attr, &op));
 }
 
 int file_end_recv(struct file_end *end, struct piece *piece, uint64_t length)
 {
-	struct gw_transfer_attr attr = describe(end, piece, length);
-	int rc = gw_transfer_recv(end->qp, &gw_selective_repeat, &attr, &piece->recv);
+	struct gw_op_attr attr = describe(end, piece, length);
+	struct gw_op *op;
 
-	if (rc == 0)
-		piece->state = PIECE_OPEN;
-	return rc;
+	return posted(piece, gw_channel_recv(end->channel, &attr, &op));
+}
+
+struct piece *file_end_piece(struct file_end *end, uint64_t block)
+{
+	return &end->ring[block % end->pieces];
 }
 
 void piece_reuse(struct piece *piece)
 {
-	if (piece->send)
-		gw_send_close(piece->send);
-	if (piece->recv)
-		gw_recv_close(piece->recv);
-	*piece = (struct piece){ .memory = piece->memory };
+	*piece = (struct piece){ .memory = piece->memory, .code = piece->code };
 }
 
 int file_end_wait(struct file_end *end)

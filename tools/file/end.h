@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * One end of a transfer: a context on the right address, one queue pair, and registered memory cut
- * into pieces. A piece is one message's buffer; at most RING_PIECES of the file are under way at once,
- * which bounds the memory whatever the file's size.
+ * One end of a transfer: a context on the right address, one channel, and registered memory cut into
+ * pieces. A piece is one message's buffer. The pieces of the file form a ring, whose size bounds the
+ * memory, and with it what is in flight, whatever the file's size.
  */
 #ifndef TOOLS_FILE_END_H
 #define TOOLS_FILE_END_H
@@ -11,14 +11,15 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include <godwit/flow.h>
-#include <godwit/scheme.h>
+#include <godwit/channel.h>
+#include <godwit/erasure.h>
 
 #include "tools/options.h"
+#include "tools/scheme.h"
 
 struct report;
 
-#define RING_PIECES 16
+#define RING_MAX 256
 
 enum piece_state { PIECE_IDLE, PIECE_OPEN, PIECE_ENDED };
 
@@ -29,40 +30,42 @@ struct piece {
 	uint8_t *memory;
 	/* bytes in the message, once it ended */
 	uint64_t length;
-	/* packets that landed, of a receive */
-	uint32_t packets;
-	struct gw_send *send;
-	struct gw_recv *recv;
+	/* bytes of the message known to be at the receiver, once it ended */
+	uint64_t moved;
+	/* memory for parity, under a scheme that codes; else null */
+	struct gw_erasure *code;
 };
 
 struct file_end {
 	struct gw_context *ctx;
-	struct gw_qp *qp;
-	/* congestion control of what is sent; null at the receiver */
-	struct gw_flow *flow;
+	struct gw_channel *channel;
 	struct gw_mr *mr;
 	uint8_t *memory;
 	size_t memory_bytes;
+	const struct scheme *scheme;
 	/* status with which the peer was lost; 0 while it is there */
 	int gone;
-	struct piece ring[RING_PIECES];
+	/* pieces in the ring */
+	uint32_t pieces;
+	struct piece ring[RING_MAX];
 	struct piece trailer;
 	struct piece verdict;
 };
 
-/* `local` is an address of this host; the ring's pieces are `block` bytes each, `pieces` of them. */
+/* `local` is an address of this host; the file has `blocks` blocks of `block` bytes. Congestion control and the rate limit
+ * in the options hold for what this end sends. */
 int file_end_open(struct file_end *end, struct report *report, const struct options *options,
-		  const char *local, uint32_t block, unsigned pieces);
-
-/* Puts a congestion controller in front of the connected queue pair. For the end that sends the file. */
-int file_end_govern(struct file_end *end, struct report *report, const struct options *options);
+		  const char *local, const struct scheme *scheme, uint32_t block, uint64_t blocks);
 
 /* Tells the peer and gives everything back. Harmless on one that is not open. */
 void file_end_close(struct file_end *end);
 
-/* The piece must be idle. 0 or -errno of the library. */
+/* The piece must be idle. Returns 0, -EAGAIN if the channel has no room for it yet, or -errno of the library. */
 int file_end_send(struct file_end *end, struct piece *piece, uint64_t length);
 int file_end_recv(struct file_end *end, struct piece *piece, uint64_t length);
+
+/* The piece of a block. */
+struct piece *file_end_piece(struct file_end *end, uint64_t block);
 
 /* Makes an ended piece idle again. */
 void piece_reuse(struct piece *piece);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- *	hello	 0 size 8 | 8 block 4 | 12 mode 4 | 16 queue pair 128
+ *	hello	 0 size 8 | 8 block 4 | 12 mode 4 | 16 lanes 1 | 17 scheme 1 | 18 zero 6 | 24 channel 320
  *	trailer	 0 magic 8 | 8 size 8 | 16 crc32 4 | 20 zero 12
  *	verdict	 0 magic 8 | 8 status 4 | 12 crc32 4 | 16 text
  */
@@ -11,18 +11,25 @@
 
 #include "tools/bytes.h"
 #include "tools/options.h"
+#include "tools/scheme.h"
 
-enum { MAGIC = 8, VERDICT_TEXT = 16 };
+enum { MAGIC = 8, VERDICT_TEXT = 16, HELLO_CHANNEL = 24 };
+
+_Static_assert(HELLO_CHANNEL + sizeof(struct gw_channel_info) == PROTOCOL_HELLO, "a hello");
+_Static_assert(sizeof(struct gw_channel_info) == PROTOCOL_ACCEPT, "an answer");
 
 static const uint8_t trailer_magic[MAGIC] = { 'G', 'w', 'T', 'r', 'a', 'i', 'l', 0 };
 static const uint8_t verdict_magic[MAGIC] = { 'G', 'w', 'V', 'e', 'r', 'd', 'c', 't' };
 
 void protocol_encode_hello(const struct protocol_hello *hello, uint8_t out[PROTOCOL_HELLO])
 {
+	memset(out, 0, PROTOCOL_HELLO);
 	put64(out, hello->size);
 	put32(out + 8, hello->block);
 	put32(out + 12, hello->mode);
-	memcpy(out + 16, hello->qp.bytes, sizeof(hello->qp.bytes));
+	out[16] = (uint8_t)hello->lanes;
+	out[17] = hello->scheme->library->id;
+	memcpy(out + HELLO_CHANNEL, hello->channel.bytes, sizeof(hello->channel.bytes));
 }
 
 int protocol_decode_hello(const uint8_t *in, size_t length, struct protocol_hello *out)
@@ -34,9 +41,12 @@ int protocol_decode_hello(const uint8_t *in, size_t length, struct protocol_hell
 	hello.size = get64(in);
 	hello.block = get32(in + 8);
 	hello.mode = get32(in + 12);
-	if (hello.size > INT64_MAX || hello.block < BLOCK_MIN || hello.block > BLOCK_MAX)
+	hello.lanes = in[16];
+	hello.scheme = scheme_by_id(in[17]);
+	if (hello.size > INT64_MAX || hello.block < BLOCK_MIN || hello.block > BLOCK_MAX ||
+	    hello.lanes < 1 || hello.lanes > LANES_MAX || !hello.scheme)
 		return -EPROTO;
-	memcpy(hello.qp.bytes, in + 16, sizeof(hello.qp.bytes));
+	memcpy(hello.channel.bytes, in + HELLO_CHANNEL, sizeof(hello.channel.bytes));
 	*out = hello;
 	return 0;
 }

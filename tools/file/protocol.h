@@ -3,8 +3,11 @@
  * What the two ends of a file transfer tell each other, as bytes. Pure functions.
  *
  * At the rendezvous, one message each; the receiver may also refuse there:
- *	sender -> receiver	hello	size, block, mode, queue pair
- *	receiver -> sender	accept	queue pair
+ *	sender -> receiver	hello	size, block, mode, lanes, scheme, channel
+ *	receiver -> sender	accept	channel
+ * The sender chooses scheme and lanes for both: the receiver has at least as many lanes, so that what it reports can avoid
+ * a path that fails.
+ *
  * Over Godwit, after the blocks of the file:
  *	sender -> receiver	trailer	size, crc32
  *	receiver -> sender	verdict	status, crc32, a sentence
@@ -17,18 +20,20 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include <godwit/message.h>
+#include <godwit/channel.h>
 #include <godwit/rendezvous.h>
 
 enum {
-	PROTOCOL_HELLO = 144,
-	PROTOCOL_ACCEPT = 128,
+	PROTOCOL_HELLO = 344,
+	PROTOCOL_ACCEPT = 320,
 	PROTOCOL_TRAILER = 32,
 	/* at most: the sentence may be shorter */
 	PROTOCOL_VERDICT = 256,
 	/* the longest sentence, without its final zero */
 	PROTOCOL_TEXT = 240,
 };
+
+struct scheme;
 
 enum protocol_kind { PROTOCOL_KIND_HELLO = GW_RENDEZVOUS_KIND_MIN, PROTOCOL_KIND_ACCEPT };
 
@@ -37,7 +42,10 @@ struct protocol_hello {
 	uint32_t block;
 	/* permission bits */
 	uint32_t mode;
-	struct gw_qp_info qp;
+	/* source ports that data leaves by: 1 to LANES_MAX */
+	uint32_t lanes;
+	const struct scheme *scheme;
+	struct gw_channel_info channel;
 };
 
 struct protocol_trailer {

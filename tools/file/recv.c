@@ -2,7 +2,7 @@
 /*
  * godwit recv: waits for one sender and writes its file. Blocks may end in any order; they are
  * checked and written in the file's order, so that the checksum runs along, and a piece is posted
- * for block i + RING_PIECES once block i was written. The receive after the last block's is the
+ * again, for the block that is a whole ring later, once its block was written. The receive after the last block's is the
  * trailer's.
  */
 #include <errno.h>
@@ -19,6 +19,7 @@
 #include "tools/progress.h"
 #include "protocol.h"
 #include "tools/report.h"
+#include "tools/scheme.h"
 #include "tools/session.h"
 #include "target.h"
 #include "tools/text.h"
@@ -26,6 +27,8 @@
 /* wait for the sender's CLOSE, which may be lost */
 #define LINGER_NS     UINT64_C(1000000000)
 #define COMMIT_NAP_NS UINT64_C(2000000)
+/* receives posted before the first block has arrived */
+#define POSTED_FIRST 16
 
 struct receiver {
 	struct options options;
@@ -40,10 +43,17 @@ struct receiver {
 	uint64_t posted;
 	/* blocks written */
 	uint64_t written;
-	/* bytes received and written */
+	/* bytes received and written; at the end, all that were received */
 	uint64_t arrived;
 	uint32_t crc32;
 };
+
+/* The packet size of a message is fixed when its receive is posted, and larger sizes are being tried while the first blocks
+ * arrive. So the number of receives posted ahead starts low, and grows by one with each block. */
+static uint64_t posted_most(const struct receiver *receiver)
+{
+	return POSTED_FIRST + 2 * receiver->written;
+}
 
 static int post(struct receiver *receiver)
 {
@@ -51,8 +61,8 @@ static int post(struct receiver *receiver)
 	uint32_t block = receiver->hello.block;
 	int rc;
 
-	while (receiver->posted < receiver->blocks) {
-		struct piece *piece = &end->ring[receiver->posted % RING_PIECES];
+	while (receiver->posted < receiver->blocks && receiver->posted < posted_most(receiver)) {
+		struct piece *piece = file_end_piece(end, receiver->posted);
 		uint64_t length =
 			session_block_length(receiver->hello.size, block, receiver->posted);
 
@@ -60,15 +70,15 @@ static int post(struct receiver *receiver)
 			return 0;
 		rc = file_end_recv(end, piece, length);
 		if (rc)
-			return rc;
+			return rc == -EAGAIN ? 0 : rc;
 		receiver->posted++;
 	}
-	if (receiver->posted > receiver->blocks)
+	if (receiver->posted != receiver->blocks)
 		return 0;
 	rc = file_end_recv(end, &end->trailer, PROTOCOL_TRAILER);
 	if (rc == 0)
 		receiver->posted++;
-	return rc;
+	return rc == -EAGAIN ? 0 : rc;
 }
 
 /* Writes the blocks that are next in order. */
@@ -78,7 +88,7 @@ static int drain(struct receiver *receiver)
 	int rc;
 
 	while (receiver->written < receiver->blocks) {
-		struct piece *piece = &receiver->end.ring[receiver->written % RING_PIECES];
+		struct piece *piece = file_end_piece(&receiver->end, receiver->written);
 		uint64_t offset = receiver->written * receiver->hello.block;
 		uint64_t length = session_block_length(receiver->hello.size, receiver->hello.block,
 						       receiver->written);
@@ -97,12 +107,12 @@ static int drain(struct receiver *receiver)
 		if (rc)
 			return report_fail(report, rc, "cannot write %s: %s",
 					   receiver->options.file, strerror(-rc));
-		report->packets += piece->packets;
 		receiver->arrived += length;
 		receiver->written++;
 		piece_reuse(piece);
 		rc = post(receiver);
-		if (rc)
+		/* Of a channel that has failed, what had arrived is written all the same. */
+		if (rc && !receiver->end.gone)
 			return rc;
 		/* Writing may be slow: keep acknowledging meanwhile. */
 		file_end_poll(&receiver->end);
@@ -140,6 +150,12 @@ static int explain_loss(struct receiver *receiver, int error)
 		return error;
 	session_describe_loss(reason, &receiver->report, receiver->report.peer, error,
 			      &receiver->options, receiver->end.ctx);
+	/* What waits behind a block that is not whole, and what came of such blocks. */
+	for (uint32_t i = 0; i < receiver->end.pieces; i++) {
+		const struct piece *piece = &receiver->end.ring[i];
+
+		receiver->arrived += piece->state == PIECE_ENDED ? piece->moved : 0;
+	}
 	return report_fail(&receiver->report, error, "%s; %s had arrived; %s was not written",
 			   reason, text_share(receiver->arrived, receiver->hello.size, share),
 			   receiver->options.file);
@@ -155,6 +171,8 @@ static int transfer(struct receiver *receiver)
 		/* Blocks that have arrived are written even if the peer is gone. */
 		if (rc == 0)
 			rc = drain(receiver);
+		if (rc == 0 && !end->gone)
+			rc = post(receiver);
 		if (rc == 0)
 			rc = check_trailer(receiver);
 		if (rc == 0)
@@ -223,28 +241,30 @@ static int answer(struct receiver *receiver)
 {
 	struct report *report = &receiver->report;
 	struct file_end *end = &receiver->end;
-	unsigned pieces;
-	struct gw_qp_info info;
+	struct gw_channel_info info;
 	int rc;
 
 	receiver->blocks = session_blocks(receiver->hello.size, receiver->hello.block);
-	pieces = receiver->blocks < RING_PIECES ? (unsigned)receiver->blocks : RING_PIECES;
+	report->scheme = receiver->hello.scheme->name;
+	if (receiver->options.lanes < receiver->hello.lanes)
+		receiver->options.lanes = receiver->hello.lanes;
+	report->lanes = receiver->options.lanes;
 	rc = target_reserve(&receiver->target, report, receiver->hello.size);
 	if (rc)
 		return refuse(receiver, rc);
 	rc = file_end_open(end, report, &receiver->options,
-			   gw_rendezvous_local(receiver->rendezvous), receiver->hello.block,
-			   pieces);
+			   gw_rendezvous_local(receiver->rendezvous), receiver->hello.scheme,
+			   receiver->hello.block, receiver->blocks);
 	if (rc)
 		return refuse(receiver, rc);
-	rc = gw_qp_connect(end->qp, &receiver->hello.qp);
+	rc = gw_channel_connect(end->channel, &receiver->hello.channel);
 	if (rc) {
 		session_explain_connect(report, report->peer, rc);
 		return refuse(receiver, rc);
 	}
 	rc = post(receiver);
 	if (rc == 0)
-		rc = gw_qp_info(end->qp, &info);
+		rc = gw_channel_info(end->channel, &info);
 	if (rc) {
 		report_fail(report, rc, "cannot post receives: %s", strerror(-rc));
 		return refuse(receiver, rc);
@@ -317,7 +337,6 @@ static int run(struct receiver *receiver)
 	if (rc)
 		return rc;
 
-	report->have_packets = true;
 	started = session_now();
 	progress_start(&receiver->progress, receiver->options.quiet, receiver->hello.size, started);
 	rc = transfer(receiver);
@@ -326,6 +345,8 @@ static int run(struct receiver *receiver)
 	progress_clear(&receiver->progress);
 	report->seconds = session_seconds(session_now() - started);
 	report->bytes = receiver->arrived;
+	/* The sender closes the channel when it has the verdict, and the estimates go with it. */
+	report_sample(report, receiver->end.ctx, receiver->end.channel, "landed_packets");
 	if (rc != -EINTR)
 		send_verdict(receiver, rc);
 	return rc;
@@ -355,7 +376,7 @@ static int recv_run(int argc, char **argv)
 		rc = session_prepare(report);
 	if (rc == 0)
 		rc = run(&receiver);
-	report_sample(report, receiver.end.ctx, receiver.end.qp);
+	report_sample(report, receiver.end.ctx, receiver.end.channel, "landed_packets");
 	if (rc == 0)
 		conclude(&receiver);
 	else

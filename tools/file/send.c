@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * godwit send: reads the file block by block into the ring's pieces and sends each as one message.
- * Block i uses piece i mod RING_PIECES, so a piece is filled again only after its last message was
- * delivered. The trailer follows. The receive for the verdict is posted first, because the receiver
+ * Block i uses piece i mod the size of the ring, so a piece is filled again only after its last
+ * message was delivered. The trailer follows. The receive for the verdict is posted first, because the receiver
  * may report a failure at any time.
  */
 #include <errno.h>
@@ -21,6 +21,7 @@
 #include "tools/progress.h"
 #include "protocol.h"
 #include "tools/report.h"
+#include "tools/scheme.h"
 #include "tools/session.h"
 #include "tools/text.h"
 
@@ -34,9 +35,10 @@ struct sender {
 	uint32_t mode;
 	uint64_t size;
 	uint64_t blocks;
-	/* blocks read and posted */
+	/* blocks read, and those of them posted */
+	uint64_t read;
 	uint64_t posted;
-	/* bytes that the receiver has */
+	/* bytes of the file that the receiver has confirmed */
 	uint64_t delivered;
 	uint32_t crc32;
 	bool trailer_posted;
@@ -72,15 +74,17 @@ static int exchange(struct sender *sender)
 {
 	struct protocol_hello hello = { .size = sender->size,
 					.block = sender->options.block,
-					.mode = sender->mode };
+					.mode = sender->mode,
+					.lanes = sender->report.lanes,
+					.scheme = sender->options.scheme };
 	struct gw_rendezvous_message message;
 	uint8_t encoded[PROTOCOL_HELLO];
-	struct gw_qp_info info;
+	struct gw_channel_info info;
 	int rc;
 
-	rc = gw_qp_info(sender->end.qp, &hello.qp);
+	rc = gw_channel_info(sender->end.channel, &hello.channel);
 	if (rc)
-		return report_fail(&sender->report, rc, "cannot describe the queue pair: %s",
+		return report_fail(&sender->report, rc, "cannot describe the channel: %s",
 				   strerror(-rc));
 	protocol_encode_hello(&hello, encoded);
 	rc = gw_rendezvous_send(sender->rendezvous, PROTOCOL_KIND_HELLO, encoded, sizeof(encoded));
@@ -92,10 +96,8 @@ static int exchange(struct sender *sender)
 		return report_fail(&sender->report, -EPROTO,
 				   "%s sent something that makes no sense", sender->options.host);
 	memcpy(info.bytes, message.data, sizeof(info.bytes));
-	rc = gw_qp_connect(sender->end.qp, &info);
-	if (rc)
-		return session_explain_connect(&sender->report, sender->options.host, rc);
-	return file_end_govern(&sender->end, &sender->report, &sender->options);
+	rc = gw_channel_connect(sender->end.channel, &info);
+	return rc ? session_explain_connect(&sender->report, sender->options.host, rc) : 0;
 }
 
 static int read_block(struct sender *sender, uint8_t *out, uint64_t offset, uint64_t length)
@@ -122,37 +124,48 @@ static int read_block(struct sender *sender, uint8_t *out, uint64_t offset, uint
 	return 0;
 }
 
-/* Fills and posts every piece that is free, then the trailer. */
-static int fill(struct sender *sender)
+static int post_trailer(struct sender *sender)
 {
-	struct protocol_trailer trailer = { .size = sender->size };
+	struct protocol_trailer trailer = { .size = sender->size, .crc32 = sender->crc32 };
 	struct file_end *end = &sender->end;
 	int rc;
 
+	protocol_encode_trailer(&trailer, end->trailer.memory);
+	rc = file_end_send(end, &end->trailer, PROTOCOL_TRAILER);
+	sender->trailer_posted = rc == 0;
+	return rc;
+}
+
+/* Fills and posts every piece that is free, then the trailer. */
+static int fill(struct sender *sender)
+{
+	struct file_end *end = &sender->end;
+	int rc = 0;
+
 	while (sender->posted < sender->blocks) {
-		struct piece *piece = &end->ring[sender->posted % RING_PIECES];
+		struct piece *piece = file_end_piece(end, sender->posted);
 		uint64_t offset = sender->posted * sender->options.block;
 		uint64_t length =
 			session_block_length(sender->size, sender->options.block, sender->posted);
 
 		if (piece->state != PIECE_IDLE)
 			return 0;
-		rc = read_block(sender, piece->memory, offset, length);
-		if (rc)
-			return rc;
+		if (sender->read == sender->posted) {
+			rc = read_block(sender, piece->memory, offset, length);
+			if (rc)
+				return rc;
+			sender->read++;
+		}
 		rc = file_end_send(end, piece, length);
 		if (rc)
-			return rc;
+			return rc == -EAGAIN ? 0 : rc;
 		sender->posted++;
 		/* Reading may be slow: let the earlier blocks go on meanwhile. */
 		file_end_poll(end);
 	}
-	if (sender->trailer_posted)
-		return 0;
-	trailer.crc32 = sender->crc32;
-	protocol_encode_trailer(&trailer, end->trailer.memory);
-	sender->trailer_posted = true;
-	return file_end_send(end, &end->trailer, PROTOCOL_TRAILER);
+	if (!sender->trailer_posted)
+		rc = post_trailer(sender);
+	return rc == -EAGAIN ? 0 : rc;
 }
 
 /* Frees the pieces that were delivered. Returns the status of a message that failed, or 0. */
@@ -160,7 +173,7 @@ static int reap(struct sender *sender)
 {
 	int status = 0;
 
-	for (unsigned i = 0; i < RING_PIECES; i++) {
+	for (uint32_t i = 0; i < sender->end.pieces; i++) {
 		struct piece *piece = &sender->end.ring[i];
 
 		if (piece->state != PIECE_ENDED)
@@ -200,20 +213,26 @@ static int judge(struct sender *sender)
 
 static int explain_loss(struct sender *sender, int error)
 {
-	struct piece *trailer = &sender->end.trailer;
-	bool whole = trailer->state == PIECE_ENDED && trailer->status == 0;
+	uint64_t confirmed = sender->delivered;
 	char share[2 * TEXT_SIZE], reason[SESSION_LOSS_SIZE];
 
 	if (error == -EINTR)
 		return error;
 	session_describe_loss(reason, &sender->report, sender->options.host, error,
 			      &sender->options, sender->end.ctx);
-	if (whole)
-		return report_fail(&sender->report, error,
-				   "%s; everything was delivered, but not whether it was written",
-				   reason);
-	return report_fail(&sender->report, error, "%s; %s had been delivered", reason,
-			   text_share(sender->delivered, sender->size, share));
+	/* What a message that failed has moved was confirmed part by part. Messages end in any order, so that the trailer's
+	 * end says nothing about the blocks before it. */
+	for (uint32_t i = 0; i < sender->end.pieces; i++)
+		confirmed +=
+			sender->end.ring[i].state == PIECE_ENDED ? sender->end.ring[i].moved : 0;
+	sender->delivered = confirmed;
+	if (confirmed == sender->size)
+		return report_fail(
+			&sender->report, error,
+			"%s; it has confirmed all of the file, but not that it was written",
+			reason);
+	return report_fail(&sender->report, error, "%s; it had confirmed %s", reason,
+			   text_share(confirmed, sender->size, share));
 }
 
 /* Sends until the verdict has arrived. */
@@ -244,7 +263,6 @@ static int transfer(struct sender *sender)
 
 static int run(struct sender *sender)
 {
-	unsigned pieces;
 	uint64_t started;
 	int rc;
 
@@ -254,9 +272,9 @@ static int run(struct sender *sender)
 	rc = meet_connect(&sender->report, &sender->options, &sender->rendezvous);
 	if (rc)
 		return rc;
-	pieces = sender->blocks < RING_PIECES ? (unsigned)sender->blocks : RING_PIECES;
 	rc = file_end_open(&sender->end, &sender->report, &sender->options,
-			   gw_rendezvous_local(sender->rendezvous), sender->options.block, pieces);
+			   gw_rendezvous_local(sender->rendezvous), sender->options.scheme,
+			   sender->options.block, sender->blocks);
 	if (rc)
 		return rc;
 	rc = exchange(sender);
@@ -298,11 +316,12 @@ static int send_run(int argc, char **argv)
 	rc = options_parse(argc, argv, true, report, &sender.options);
 	if (rc == 0) {
 		snprintf(report->peer, sizeof(report->peer), "%s", sender.options.host);
+		report->scheme = sender.options.scheme->name;
 		rc = session_prepare(report);
 	}
 	if (rc == 0)
 		rc = run(&sender);
-	report_sample(report, sender.end.ctx, sender.end.qp);
+	report_sample(report, sender.end.ctx, sender.end.channel, "sent_packets");
 	if (rc == 0)
 		conclude(&sender);
 	else
@@ -325,7 +344,9 @@ const struct command command_send = {
 		"  --bind ADDR     send from this address of this host\n"
 		"  --block SIZE    bytes in a message, 4K to 16M (default 1M)\n"
 		"  --congestion C  controller: default, long-haul, swift, or none for a private link\n"
-		"  --rate RATE     no faster than RATE: 800M, 1Gbit\n" OPTIONS_USAGE_WIRE
+		"  --rate RATE     no faster than RATE: 800M, 1Gbit\n"
+		"  --scheme S      how losses are repaired: sr: sent again (default); ec: by erasure coding;\n"
+		"                  auto: the better of both, message by message\n" OPTIONS_USAGE_WIRE
 			OPTIONS_USAGE_ICRC OPTIONS_USAGE,
 	.run = send_run,
 };
