@@ -14,6 +14,8 @@
 
 #define NAP_NS	     UINT64_C(100000)
 #define LAST_WORD_NS UINT64_C(300000000)
+/* limit of a wait while the fabric hears the peer, in units of --timeout */
+#define HEARD_LIMIT 6
 
 static int explain(struct control *control, int error)
 {
@@ -46,13 +48,14 @@ static int keep(struct control *control, const struct gw_rendezvous_message *mes
 /* Waits for a message while the fabric goes on: what was sent last may still have to be repeated. */
 static int wait_busy(struct control *control, struct gw_rendezvous_message *message)
 {
-	uint64_t deadline = session_now() + control->options->timeout_ns;
+	uint64_t patience = control->options->timeout_ns * (control->gone ? HEARD_LIMIT : 1);
+	uint64_t deadline = session_now() + patience;
 	int rc;
 
 	while ((rc = gw_rendezvous_try_recv(control->rendezvous, message)) == -EAGAIN) {
 		if (interrupt_signal())
 			return -EINTR;
-		if (session_now() >= deadline) {
+		if (session_now() >= deadline || (control->gone && *control->gone == -ETIMEDOUT)) {
 			control->lost = true;
 			return report_fail(control->report, -ETIMEDOUT, "%s was silent for %g s",
 					   control->report->peer,

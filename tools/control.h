@@ -28,6 +28,8 @@ struct control {
 	const struct options *options;
 	/* context to be kept going while this end waits, or null */
 	struct gw_context *ctx;
+	/* status with which the fabric lost the peer, 0 while it is there; null: the fabric does not watch */
+	const int *gone;
 	/* a message was received before it was waited for */
 	bool pending;
 	/* the connection is gone: the peer cannot be told anything */
@@ -40,7 +42,8 @@ struct control {
 
 int control_send(struct control *control, uint32_t kind, const void *body, size_t length);
 
-/* Waits, --timeout at most, for the next message, which is then in kind, length and body. */
+/* Waits for the next message, which is then in kind, length and body. The limit is --timeout; while the fabric hears the peer
+ * it is several times that, for TCP makes long pauses where many packets are lost. */
 int control_recv(struct control *control);
 
 /* The same, for a message of this kind. */

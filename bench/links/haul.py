@@ -172,7 +172,7 @@ class Godwit(Contender):
     """`godwit perf` over a channel. The flags are here and nowhere else."""
 
     def __init__(self, name, what, tuning, *options, channel=True):
-        super().__init__(name, what, tuning, *(["--channel"] if channel else []), *options)
+        super().__init__(name, what, tuning, "--channel" if channel else "--bare", *options)
 
     def path(self, build):
         return os.path.join(build, "godwit")

@@ -164,6 +164,7 @@ class UcxPerftest(Ucx, Contender):
 class Godwit(Contender):
     """Its own figures: goodput as the receiver saw it, processor time of either end from the first message to the last."""
     tests = ("bw", "lat", "many")
+    bare = []
 
     def path(self, m):
         return m.godwit or os.path.join(m.build, "godwit")
@@ -178,6 +179,8 @@ class Godwit(Contender):
         for option in self.options:
             if option.startswith("--") and option not in text:
                 return f"this godwit perf has no {option}"
+        # One that has no such option measures bare queue pairs anyway.
+        self.bare = ["--bare"] if "--bare" in text else []
         return None
 
     def version(self, m):
@@ -189,8 +192,9 @@ class Godwit(Contender):
         return [self.path(m), "perf", "--bind", SERVER, *own, "--json"]
 
     def client(self, m):
+        bare = [] if "--channel" in self.options else self.bare
         command = [self.path(m), "perf", SERVER, "--bind", CLIENT, "--test", "lat" if m.test == "lat" else "bw",
-                   *self.options, "--json"]
+                   *bare, *self.options, "--json"]
         if m.test == "lat":
             return command + ["--size", str(m.message or LATENCY_BYTES), "--count", str(m.messages), "--" + m.wait]
         message = m.message or (64 << 10 if m.test == "many" else min(MIB, m.working_set // 4))

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """`godwit perf`: what it measures adds up, at both ends alike; what cannot be measured is refused in one line."""
 import os
+import re
 import signal
 import socket
 import struct
@@ -107,11 +108,11 @@ def check_times(label, test, row):
 def channels():
     for options in ((), ("--congestion", "none", "--drop", "2%", "--dup", "1%", "--reorder", "1%", "--seed", 4),
                     ("--congestion", "swift", "--qps", 4, "--both"), ("--congestion", "long-haul", "--drop", "1%")):
-        for channel in (("--channel",), ()):
+        for channel in ((), ("--channel",), ("--bare",)):
             got = measure(*options, *channel, "--count", 100, "--size", "100000", "--verify")
-            check(not got or got["channel"] is bool(channel), f"{options}: {got}")
-    measure("--channel", "--size", "4,100,5000", "--count", 300, "--verify", "--both")
-    for channel in (("--channel", "--congestion", "none"), ()):
+            check(not got or got["channel"] is (channel != ("--bare",)), f"{options}: {got}")
+    measure("--channel", "--size", "1,2,3,4,100,5000", "--count", 300, "--verify", "--both")
+    for channel in (("--congestion", "none"), ("--bare",)):
         # Slow, so that a busy machine keeps up; but a cap that is taken for bytes a second is an eighth of it.
         got = measure("--rate", "8M", *channel, "--size", "10000", "--duration", 1)
         if not got:
@@ -236,7 +237,7 @@ def shapes():
     got = measure("--test", "lat", "--qps", 4, "--count", 300, "--sleep", host="::1")
     if got:
         check(got["results"][0]["half_round_trip"]["samples"] == 1200, f"300 pings on each of 4: {got}")
-    got = measure("--qps", 1000, "--count", 3, "--size", "4K", "--depth", 1, "--verify")
+    got = measure("--bare", "--qps", 1000, "--count", 3, "--size", "4K", "--depth", 1, "--verify")
     if got:
         check(got["results"][0]["directions"][0]["messages"] == 3000, f"a thousand queue pairs: {got}")
     got = measure("--size", "64M", "--count", 2, "--memory", "512M", server_options=("--memory", "512M"))
@@ -245,6 +246,81 @@ def shapes():
     got = measure("--depth", 1, "--count", 100, "--size", "5000", "--scheme", "raw", "--drop", "5%")
     if got:
         check(got["results"][0]["depth"] == 1, f"{got}")
+
+
+def reverse():
+    """The server sends: what is measured is the way back."""
+    for options in ((), ("--bare",), ("--scheme", "raw"), ("--qps", 3), ("--scheme", "ec", "--drop", "1%")):
+        got = measure("--reverse", "--count", 50, "--size", "100000", "--verify", *options)
+        if got:
+            ways = [(way["from"], way["to"], way["messages"]) for way in got["results"][0]["directions"]]
+            check(ways == [("server", "client", 50 * got["qps"])] and got["reverse"] is True, f"{options}: {ways}")
+            check(got["results"][0]["server"]["packets_sent"] > 500, f"{options}: {got['results'][0]['server']}")
+    port = free_port()
+    server = start_server(port)
+    client = start_client("127.0.0.1", port, "-R", "--count", 5).wait(30)
+    server.wait(10)
+    check(" received " in client.stdout and " sent " in server.stdout, f"each end names its part: {client} {server}")
+
+
+def intervals():
+    """What moved in each interval adds up to the whole, at either end; nothing of it in a pipe unless asked."""
+    for options in ((), ("--reverse",), ("--bare",), ("--both",)):
+        port = free_port()
+        server = start_server(port, "--json", "--interval", 0.2)
+        client = start_client("127.0.0.1", port, "--json", "-i", 0.2, "--duration", 1, "--size", "64K", *options).wait(30)
+        server.wait(10)
+        if not check(client.status == 0 and server.status == 0, f"{options}: {client} {server}"):
+            continue
+        for end in (client.json(), server.json()):
+            told, ways = end["intervals"], end["results"][0]["directions"]
+            check(3 <= len(told) <= 12, f"{options}: 1 s in intervals of 0.2 s: {told}")
+            check(told[0]["start_seconds"] == 0 and all(a["end_seconds"] == b["start_seconds"] for a, b in zip(told, told[1:])),
+                  f"{options}: a gap between intervals: {told}")
+            moved, whole = sum(i["bytes"] for i in told), sum(way["bytes"] for way in ways)
+            # The last one is left out where it is very short.
+            check(0.7 * whole <= moved <= whole, f"{options}: {moved} of {whole} bytes in intervals")
+            check(all(abs(i["goodput_gbps"] - i["bytes"] * 8e-9 / (i["end_seconds"] - i["start_seconds"])) < 1e-6 *
+                      (1 + i["goodput_gbps"]) for i in told), f"{options}: {told}")
+    port = free_port()
+    server = start_server(port)
+    client = start_client("127.0.0.1", port, "--interval", 0.1, "--duration", 0.35).wait(30)
+    server.wait(10)
+    lines = [line for line in client.stdout.splitlines() if re.match(r" *[0-9.]+-[0-9.]+ ", line)]
+    check(2 <= len(lines) <= 5 and " 0.00-0.1" in lines[0], f"a line an interval: {client}")
+    check(not re.search(r"[0-9]-[0-9]", server.stdout), f"intervals that nobody asked for: {server}")
+
+
+def letters():
+    """iperf3's letters, where they mean the same."""
+    port = free_port()
+    server = Command("perf", "-s", "-p", port, "--udp-port", 0)
+    wait_until(lambda: listening(port))
+    run = lambda *arguments: Command("perf", "-p", port, "--udp-port", 0, *arguments).wait(30)
+    client = run("-c", "127.0.0.1", "-J", "-t", 0.3, "-l", "64K", "-P", 2, "-b", "80M", "-R", "-C", "swift", "-S", 104)
+    told = client.json() or {}
+    check(client.status == 0 and told.get("ok"), f"{client}")
+    plan_told = tuple(told.get(k) for k in ("duration_seconds", "qps", "rate_cap_bps", "reverse", "congestion", "traffic_class"))
+    check(plan_told == (0.3, 2, 80000000, True, "swift", 104), f"{plan_told}")
+    client = run("-c", "127.0.0.1", "-J", "-n", "1M", "-l", "100000", "-P", 2)
+    told = client.json() or {"results": [{"directions": [{"messages": 0}]}]}
+    check(told["results"][0]["directions"][0]["messages"] == 12, f"1M in messages of 100000 on two channels are 6 each: {client}")
+    check(server.alive(), "-s goes on after a test")
+    server.signal(signal.SIGTERM)
+    server.wait(10)
+    port = free_port()
+    server = Command("perf", "-s", "-1", "-p", port, "--udp-port", 0)
+    wait_until(lambda: listening(port))
+    check(Command("perf", "127.0.0.1", "-p", port, "--udp-port", 0, "--count", 3).wait(20).status == 0, "-s -1")
+    check(server.wait(10).status == 0, f"-1 ends after one test: {server}")
+    for arguments, words in ((("-u",), ("-u", "UDP")), (("-c", "h", "-k", "3"), ("-k", "--count")), (("-w", "1M"), ("-w", "--depth")),
+                             (("-c", "h", "-n", "1M", "--count", "3"), ("--bytes", "--count")), (("-s", "h"), ("-s", '"h"')),
+                             (("-c", "h", "i"), ('"i"', "too many")), (("-y",), ("-y",)), (("-t",), ("-t", "value")),
+                             (("-s", "-t", "3"), ("--duration", "client")), (("-c", "h", "-b", "0"), ("--rate",)),
+                             (("-c", "h", "-i", "0"), ("--interval", "time"))):
+        command = Command("perf", *arguments).wait(20)
+        check(command.status == 2 and not command.stdout, f"status 2 expected from {command}")
+        one_line(command, *words, "see `godwit help perf`")
 
 
 def wire():
@@ -303,7 +379,7 @@ def usage():
     for arguments, words in (
             (("h", "--test", "speed"), ("--test", "speed")), (("h", "--scheme", "magic"), ("magic", "sr, ec, auto, bounded, raw")),
             (("h", "--congestion", "hope"), ("hope", "swift", "long-haul")), (("h", "--rate", "fast"), ("--rate", "fast")),
-            (("h", "--channel", "--size", "3"), ("4 bytes",)), (("h", "--channel", "--scheme", "raw"), ("exact",)),
+            (("h", "--channel", "--bare"), ("--channel", "--bare")), (("h", "--channel", "--scheme", "raw"), ("exact",)),
             (("--channel",), ("--channel", "client's")),
             (("h", "--size", "0"), ("--size", "0")), (("h", "--size", "2G"), ("2G",)), (("h", "--size", "8..4"), ("8..4",)),
             (("h", "--size", "4K,,8K"), ("4K,,8K",)), (("h", "--size", "1..1G,1..1G,1..1G"), ("64 sizes",)),
@@ -312,7 +388,7 @@ def usage():
             (("h", "--qps", "1e3"), ("--qps",)), (("h", "--both", "--test", "lat"), ("--both",)),
             (("h", "--poll", "--sleep"), ("--poll", "--sleep")), (("h", "--depth", "4", "--test", "lat"), ("--depth",)),
             (("h", "--working-set", "1M", "--size", "1M"), ("working set", "--depth")),
-            (("h", "--size", "1G", "--depth", "4"), ("--memory",)), (("h", "--qps", "9000", "--depth", "4"), ("9000", "--depth")),
+            (("h", "--size", "1G", "--depth", "4"), ("--memory",)), (("h", "--bare", "--qps", "9000", "--depth", "4"), ("9000", "--depth")),
             (("h", "--test", "lat", "--count", "100000000"), ("pings",)), (("h", "--keep"), ("--keep",)),
             (("h", "i"), ("one argument too many",)), (("",), ("host", "empty")), (("--size", "4K"), ("--size", "client")),
             (("--both",), ("--both", "client")), (("h", "--memory", "1"), ("--memory",)), (("--lanes", "2"), ("--lanes", "client")),
@@ -349,7 +425,8 @@ def hostile():
     huge = 1 << 63
     plans = ((plan(version=7), "version 7"), (plan(test=2), "does not know"), (plan(flags=1 << 31), "does not know"),
              (plan(zero=1), "does not know"), (plan(lanes=0), "lanes"), (plan(lanes=9), "lanes"),
-             (plan(flags=16, size=3), "4 bytes at least"), (plan(flags=16, scheme=b"raw"), "a channel is exact"),
+             (plan(flags=16, scheme=b"raw"), "a channel is exact"), (plan(flags=33), "--reverse"),
+             (plan(flags=32, test=1), "--reverse"),
              (plan(scheme=b"ec", depth=300), "256"),
              (plan(flags=16, qps=5001), "5000 channels"), (plan(flags=16, controller=b"x" * 16), "no controller"),
              (plan(marks=5), "traffic class"), (plan(scheme=b"x" * 16), "no scheme"), (plan(size=0), "1 byte to 1G"),
@@ -461,6 +538,9 @@ def main():
     schemes()
     latency()
     shapes()
+    reverse()
+    intervals()
+    letters()
     wire()
     text()
     keeps()

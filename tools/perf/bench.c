@@ -12,7 +12,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "tools/bytes.h"
 #include "flow.h"
 #include "pattern.h"
 #include "scheme.h"
@@ -208,10 +207,12 @@ static const uint8_t *memory_of(const struct perf_shot *shot)
 static int read_head(const struct perf_shot *shot, struct perf_arrival *arrival)
 {
 	struct gw_recv_status what = { 0 };
+	uint32_t known = PERF_IMM_SEQUENCE;
 	int rc;
 
 	if (shot->op) {
-		arrival->imm = get32(memory_of(shot));
+		arrival->imm =
+			perf_head_read(memory_of(shot), shot->flow->bench->plan.size, &known);
 	} else {
 		rc = gw_recv_status(shot->recv, &what);
 		if (rc == 0)
@@ -221,7 +222,7 @@ static int read_head(const struct perf_shot *shot, struct perf_arrival *arrival)
 		if (what.length != shot->flow->bench->plan.size)
 			return -EPROTO;
 	}
-	return (arrival->imm ^ shot->sequence) & PERF_IMM_SEQUENCE ? -EPROTO : 0;
+	return (arrival->imm ^ shot->sequence) & known ? -EPROTO : 0;
 }
 
 /* Checks what landed of a message, hole by hole, and counts what did not. A channel's has no holes. */
@@ -229,7 +230,7 @@ static int examine(struct perf_shot *shot, struct perf_arrival *arrival)
 {
 	struct perf_bench *bench = shot->flow->bench;
 	uint64_t key = perf_pattern_key(!bench->client, shot->flow->index, shot->sequence);
-	uint64_t size = bench->plan.size, from = shot->op ? PERF_CHANNEL_LEAST : 0, at = 0;
+	uint64_t size = bench->plan.size, from = shot->op ? perf_head_bytes(size) : 0, at = 0;
 	const uint8_t *memory = memory_of(shot);
 	struct gw_run hole = { 0, 0 };
 	struct gw_recv_status status = { .payload = 1 };

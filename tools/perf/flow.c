@@ -2,16 +2,18 @@
 /*
  * What is behind a flow: a queue pair, on which a scheme posts, or a channel, with a controller and a pacer.
  *
- * A channel's messages have no immediate: their first four bytes carry its contents.
+ * A channel's messages have no immediate: their first bytes carry its contents, four bytes if there are as many. The two
+ * flags come first, then the low bits of the sequence.
  */
 #include "flow.h"
 
 #include <errno.h>
 #include <string.h>
 
-#include "tools/bytes.h"
 #include "bench.h"
 #include "scheme.h"
+
+#define OPERATIONS_LEAST 64
 
 _Static_assert(sizeof(struct gw_channel_info) <= PERF_INFO_MAX, "an end's description");
 _Static_assert(sizeof(struct gw_qp_info) <= PERF_INFO_MAX, "an end's description");
@@ -49,6 +51,14 @@ static uint32_t slots_for(const struct perf_plan *plan)
 	return slots;
 }
 
+/* Operations of a channel: all messages of each direction, and as many that wait for the peer to acknowledge their end. */
+static uint32_t operations_for(const struct perf_plan *plan)
+{
+	uint32_t operations = 4 * perf_plan_messages(plan);
+
+	return operations < OPERATIONS_LEAST ? OPERATIONS_LEAST : operations;
+}
+
 int perf_flow_open(struct perf_flow *flow, uint64_t timeout_ns)
 {
 	struct perf_bench *bench = flow->bench;
@@ -61,6 +71,7 @@ int perf_flow_open(struct perf_flow *flow, uint64_t timeout_ns)
 					   .rate_bps = plan->rate_bps,
 					   .peer_timeout_ns = timeout_ns,
 					   .slots = slots_for(plan),
+					   .operations = operations_for(plan),
 					   .handler = &channel_handler,
 					   .arg = flow };
 
@@ -135,6 +146,36 @@ uint64_t perf_flow_rtt_ns(const struct perf_flow *flow)
 	return gw_qp_estimate(flow->qp, &estimate) ? 0 : estimate.rtt_ns;
 }
 
+uint32_t perf_head_bytes(uint64_t size)
+{
+	return size < sizeof(uint32_t) ? (uint32_t)size : sizeof(uint32_t);
+}
+
+static uint32_t head_sequence(uint32_t bytes)
+{
+	return PERF_IMM_SEQUENCE >> 8 * (sizeof(uint32_t) - bytes);
+}
+
+static void head_write(uint8_t *message, uint64_t size, uint32_t imm)
+{
+	uint32_t bytes = perf_head_bytes(size);
+	uint32_t flags = (imm & ~PERF_IMM_SEQUENCE) >> 8 * (sizeof(uint32_t) - bytes);
+	uint32_t head = flags | (imm & head_sequence(bytes));
+
+	for (uint32_t i = 0; i < bytes; i++)
+		message[i] = (uint8_t)(head >> 8 * (bytes - 1 - i));
+}
+
+uint32_t perf_head_read(const uint8_t *message, uint64_t size, uint32_t *known)
+{
+	uint32_t bytes = perf_head_bytes(size), head = 0;
+
+	for (uint32_t i = 0; i < bytes; i++)
+		head = head << 8 | message[i];
+	*known = head_sequence(bytes);
+	return (head & ~*known) << 8 * (sizeof(uint32_t) - bytes) | (head & *known);
+}
+
 static void sent(struct gw_op *op, void *arg, const struct gw_op_result *result)
 {
 	struct perf_shot *shot = arg;
@@ -167,7 +208,7 @@ int perf_flow_post_send(struct perf_shot *shot, uint8_t *addr, uint64_t length, 
 
 	if (!shot->flow->channel)
 		return shot->flow->bench->plan.scheme->send(shot, addr, length, imm);
-	put32(addr, imm);
+	head_write(addr, length, imm);
 	return gw_channel_send(shot->flow->channel, &attr, &shot->op);
 }
 

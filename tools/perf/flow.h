@@ -22,6 +22,11 @@ int perf_flow_connect(struct perf_flow *flow, const uint8_t *info, size_t length
 /* 0 when it is not known. */
 uint64_t perf_flow_rtt_ns(const struct perf_flow *flow);
 
+/* A channel's messages have no immediate: its flags, and as much of its sequence as fits, stand in the first bytes. */
+uint32_t perf_head_bytes(uint64_t size);
+/* The immediate of a message that a channel has received, and which bits of its sequence are known. */
+uint32_t perf_head_read(const uint8_t *message, uint64_t size, uint32_t *known);
+
 int perf_flow_post_send(struct perf_shot *shot, uint8_t *addr, uint64_t length, uint32_t imm);
 int perf_flow_post_recv(struct perf_shot *shot, uint8_t *addr, uint64_t length);
 

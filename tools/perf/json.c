@@ -36,6 +36,7 @@ json_t *perf_json_plan(const struct perf_plan *plan, bool client)
 	set_integer(object, "lanes", plan->lanes);
 	set_integer(object, "traffic_class", plan->traffic_class);
 	json_object_set_new(object, "both", json_boolean(plan->both));
+	json_object_set_new(object, "reverse", json_boolean(plan->reverse));
 	json_object_set_new(object, "verify", json_boolean(plan->verify));
 	json_object_set_new(object, "poll", json_boolean(plan->poll));
 	json_object_set_new(object, "count",
@@ -142,8 +143,9 @@ json_t *perf_json_row(const struct perf_plan *plan, bool client,
 	set_integer(object, "size_bytes", plan->size);
 	set_integer(object, "depth", plan->depth);
 	set_integer(object, "working_set_bytes", area);
-	json_array_append_new(directions, direction(plan, true, at_client, at_server));
-	if (plan->both || plan->test == PERF_LATENCY)
+	if (!plan->reverse)
+		json_array_append_new(directions, direction(plan, true, at_client, at_server));
+	if (plan->reverse || plan->both || plan->test == PERF_LATENCY)
 		json_array_append_new(directions, direction(plan, false, at_server, at_client));
 	json_object_set_new(object, "directions", directions);
 	if (plan->test == PERF_LATENCY) {

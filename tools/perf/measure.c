@@ -121,9 +121,65 @@ static int watch(struct perf_bench *bench, struct control *control, uint64_t now
 	return control_send(control, PERF_KIND_SENT, "", 0);
 }
 
-/* Makes progress until every message of the phase has ended. */
-static int run(struct perf_bench *bench, struct control *control, struct progress *progress)
+/* What was last seen to move, to notice that nothing does. */
+struct motion {
+	/* data packets sent and received since the context was opened */
+	uint64_t packets;
+	/* time at which that number last changed */
+	uint64_t at_ns;
+};
+
+static uint64_t data_packets(const struct perf_bench *bench)
 {
+	uint64_t sum = 0, value;
+	const char *name;
+
+	for (unsigned i = 0; (name = gw_counter_name(i)); i++) {
+		if ((strcmp(name, "sent_packets") == 0 || strcmp(name, "landed_packets") == 0) &&
+		    gw_counter_read(bench->ctx, i, &value) == 0)
+			sum += value;
+	}
+	return sum;
+}
+
+/* The first flow that has not finished, in words. */
+static void explain_flow(const struct perf_bench *bench, char *text, size_t size)
+{
+	snprintf(text, size, "some messages do not end");
+	for (uint32_t i = 0; i < bench->plan.qps; i++) {
+		const struct perf_flow *flow = &bench->flows[i];
+		char why[384];
+
+		if (!flow->channel || (bench->sends && flow->send_finished))
+			continue;
+		if (gw_channel_explain(flow->channel, why, sizeof(why)) > 0)
+			snprintf(text, size, "channel %u %s", i, why);
+		return;
+	}
+}
+
+/* Fails if the peer is there but no data packet was sent or received for --timeout: a part of the messages waits for ever,
+ * for room that others hold. */
+static int check_motion(struct perf_bench *bench, struct control *control, struct motion *motion,
+			uint64_t now)
+{
+	uint64_t packets = data_packets(bench);
+	char text[448];
+
+	if (packets != motion->packets || !motion->at_ns)
+		*motion = (struct motion){ packets, now };
+	if (now - motion->at_ns < control->options->timeout_ns)
+		return 0;
+	explain_flow(bench, text, sizeof(text));
+	return report_fail(control->report, -ETIMEDOUT, "nothing has moved for %g s: %s",
+			   session_seconds(control->options->timeout_ns), text);
+}
+
+/* Makes progress until every message of the phase has ended. */
+static int run(struct perf_bench *bench, struct control *control, struct progress *progress,
+	       struct perf_intervals *intervals)
+{
+	struct motion motion = { 0 };
 	uint64_t watched_ns = 0;
 	bool told = !bench->sends;
 
@@ -137,10 +193,16 @@ static int run(struct perf_bench *bench, struct control *control, struct progres
 			return -EINTR;
 		if (bench->gone || bench->error)
 			break;
+		if (bench->phase.measured && perf_intervals_due(intervals, now)) {
+			progress_clear(progress);
+			perf_intervals_report(intervals, bench, now);
+		}
 		if (now - watched_ns < WATCH_NS)
 			continue;
 		watched_ns = now;
 		rc = watch(bench, control, now, &told);
+		if (rc == 0)
+			rc = check_motion(bench, control, &motion, now);
 		if (rc)
 			return rc;
 		show(bench, progress, now);
@@ -155,7 +217,7 @@ static int run(struct perf_bench *bench, struct control *control, struct progres
 }
 
 static int run_phase(struct perf_bench *bench, struct control *control, struct progress *progress,
-		     bool measured, struct perf_mark *mark)
+		     struct perf_intervals *intervals, bool measured, struct perf_mark *mark)
 {
 	int rc;
 
@@ -171,8 +233,15 @@ static int run_phase(struct perf_bench *bench, struct control *control, struct p
 		rc = perf_expect(control, PERF_KIND_GO);
 	if (rc)
 		return rc;
+	if (measured) {
+		progress_clear(progress);
+		perf_intervals_begin(intervals, bench);
+	}
 	perf_bench_go(bench, gw_now_ns(bench->ctx));
-	return run(bench, control, progress);
+	rc = run(bench, control, progress, intervals);
+	if (rc == 0 && measured)
+		perf_intervals_end(intervals, bench, gw_now_ns(bench->ctx));
+	return rc;
 }
 
 static int trade_results(struct control *control, struct perf_measurement *out)
@@ -211,23 +280,27 @@ static int trade_results(struct control *control, struct perf_measurement *out)
 }
 
 int perf_measure(struct perf_bench *bench, struct control *control, struct progress *progress,
-		 struct perf_measurement *out)
+		 struct perf_intervals *intervals, struct perf_measurement *out)
 {
 	struct perf_mark mark;
 	int rc;
 
 	control->ctx = bench->ctx;
 	rc = connect_all(bench, control);
+	/* From now on a channel notices when the peer is gone. */
+	if (rc == 0 && bench->plan.channel)
+		control->gone = &bench->gone;
 	if (rc == 0)
-		rc = run_phase(bench, control, progress, false, &mark);
+		rc = run_phase(bench, control, progress, intervals, false, &mark);
 	if (rc == 0)
-		rc = run_phase(bench, control, progress, true, &mark);
+		rc = run_phase(bench, control, progress, intervals, true, &mark);
 	if (rc == 0) {
 		perf_result_take(bench, &mark, &out->here);
 		out->icrc = session_icrc(bench->ctx);
 		rc = trade_results(control, out);
 	}
 	control->ctx = NULL;
+	control->gone = NULL;
 	progress_clear(progress);
 	return rc;
 }

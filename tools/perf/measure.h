@@ -4,6 +4,7 @@
 #define TOOLS_PERF_MEASURE_H
 
 #include "bench.h"
+#include "interval.h"
 #include "result.h"
 #include "records.h"
 #include "tools/progress.h"
@@ -20,6 +21,6 @@ struct perf_measurement {
  * report; the bench stays the caller's to close.
  */
 int perf_measure(struct perf_bench *bench, struct control *control, struct progress *progress,
-		 struct perf_measurement *out);
+		 struct perf_intervals *intervals, struct perf_measurement *out);
 
 #endif

@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "iperf.h"
 #include "scheme.h"
 #include "tools/report.h"
 
@@ -23,19 +24,24 @@
 #define MEMORY_DEFAULT	 (UINT64_C(1) << 30)
 #define MEMORY_MIN	 (UINT64_C(1) << 20)
 #define MEMORY_MAX	 (UINT64_C(1) << 40)
+#define BYTES_MAX	 (UINT64_C(1) << 60)
 
 enum {
-	OPTION_BOTH = OPTION_OWN,
+	OPTION_BARE = OPTION_OWN,
+	OPTION_BOTH,
+	OPTION_BYTES,
 	OPTION_CHANNEL,
 	OPTION_CONGESTION,
 	OPTION_COUNT,
 	OPTION_DEPTH,
 	OPTION_DURATION,
+	OPTION_INTERVAL,
 	OPTION_KEEP,
 	OPTION_MEMORY,
 	OPTION_POLL,
 	OPTION_QPS,
 	OPTION_RATE,
+	OPTION_REVERSE,
 	OPTION_SCHEME,
 	OPTION_SIZE,
 	OPTION_SLEEP,
@@ -46,17 +52,21 @@ enum {
 
 static const struct option long_options[] = {
 	OPTIONS_SHARED,
+	{ "bare", no_argument, NULL, OPTION_BARE },
 	{ "both", no_argument, NULL, OPTION_BOTH },
+	{ "bytes", required_argument, NULL, OPTION_BYTES },
 	{ "channel", no_argument, NULL, OPTION_CHANNEL },
 	{ "congestion", required_argument, NULL, OPTION_CONGESTION },
 	{ "count", required_argument, NULL, OPTION_COUNT },
 	{ "depth", required_argument, NULL, OPTION_DEPTH },
 	{ "duration", required_argument, NULL, OPTION_DURATION },
+	{ "interval", required_argument, NULL, OPTION_INTERVAL },
 	{ "keep", no_argument, NULL, OPTION_KEEP },
 	{ "memory", required_argument, NULL, OPTION_MEMORY },
 	{ "poll", no_argument, NULL, OPTION_POLL },
 	{ "qps", required_argument, NULL, OPTION_QPS },
 	{ "rate", required_argument, NULL, OPTION_RATE },
+	{ "reverse", no_argument, NULL, OPTION_REVERSE },
 	{ "scheme", required_argument, NULL, OPTION_SCHEME },
 	{ "size", required_argument, NULL, OPTION_SIZE },
 	{ "sleep", no_argument, NULL, OPTION_SLEEP },
@@ -70,6 +80,11 @@ struct parser {
 	struct perf_options options;
 	struct report *report;
 	const char *clients; /* the first option that only a client may give */
+	char *host;	     /* of -c */
+	bool server;	     /* -s */
+	bool one_off;	     /* -1 */
+	bool bare;
+	bool channel;
 	bool poll;
 	bool sleep;
 };
@@ -140,6 +155,12 @@ static int read_number(struct parser *parser, const char *option, uint64_t max,
 	return 0;
 }
 
+static int read_time(struct parser *parser, const char *option, uint64_t *out)
+{
+	return options_quantity(parser->report, option, UNITS_SECONDS, "a time from 10ms to 24h",
+				DURATION_MIN, PERF_SECONDS_MAX * NS_PER_SECOND, out);
+}
+
 static int read_congestion(struct parser *parser)
 {
 	struct perf_plan *plan = &parser->options.plan;
@@ -154,11 +175,17 @@ static int read_client_option(int id, struct parser *parser)
 	int rc = 0;
 
 	switch (id) {
+	case OPTION_BARE:
+		parser->bare = true;
+		return 0;
 	case OPTION_BOTH:
 		plan->both = true;
 		return 0;
+	case OPTION_BYTES:
+		return options_quantity(parser->report, "--bytes", UNITS_SIZE, "a size such as 1G",
+					1, BYTES_MAX, &parser->options.bytes);
 	case OPTION_CHANNEL:
-		plan->channel = true;
+		parser->channel = true;
 		return 0;
 	case OPTION_CONGESTION:
 		return read_congestion(parser);
@@ -172,9 +199,7 @@ static int read_client_option(int id, struct parser *parser)
 		parser->options.depth_given = true;
 		return rc;
 	case OPTION_DURATION:
-		return options_quantity(parser->report, "--duration", UNITS_SECONDS,
-					"a time from 10ms to 24h", DURATION_MIN,
-					PERF_SECONDS_MAX * NS_PER_SECOND, &plan->duration_ns);
+		return read_time(parser, "--duration", &plan->duration_ns);
 	case OPTION_POLL:
 		parser->poll = true;
 		return 0;
@@ -184,6 +209,9 @@ static int read_client_option(int id, struct parser *parser)
 		return rc;
 	case OPTION_RATE:
 		return options_read_rate(parser->report, &plan->rate_bps);
+	case OPTION_REVERSE:
+		plan->reverse = true;
+		return 0;
 	case OPTION_SCHEME:
 		plan->scheme = perf_scheme_find(optarg);
 		if (!plan->scheme)
@@ -221,6 +249,8 @@ static int read_option(int id, int index, char **argv, struct parser *parser)
 		claim_for_client(parser, index);
 	if (id < OPTION_OWN)
 		return options_read(id, argv, parser->report, &parser->options.common);
+	if (id == OPTION_INTERVAL)
+		return read_time(parser, "--interval", &parser->options.interval_ns);
 	if (id == OPTION_KEEP) {
 		parser->options.keep = true;
 		return 0;
@@ -234,11 +264,57 @@ static int read_option(int id, int index, char **argv, struct parser *parser)
 	return read_client_option(id, parser);
 }
 
+/* A letter of iperf3's: one of the options above, or an end of its own. */
+static int read_letter(int id, char **argv, struct parser *parser)
+{
+	const struct perf_letter *letter = perf_letter_find(id, parser->report);
+	int index = 0;
+
+	if (!letter)
+		return -EINVAL;
+	switch (id) {
+	case 'c':
+		parser->host = optarg;
+		return 0;
+	case 's':
+		parser->server = true;
+		return 0;
+	case '1':
+		parser->one_off = true;
+		return 0;
+	}
+	while (strcmp(long_options[index].name, letter->name) != 0)
+		index++;
+	return read_option(long_options[index].val, index, argv, parser);
+}
+
+/* The host is an argument or that of -c. With -s there is none, and the server goes on after a test, as iperf3's does. */
+static int find_host(int argc, char **argv, struct parser *parser)
+{
+	char *host = parser->host ? parser->host : argc > optind ? argv[optind] : NULL;
+	int wanted = parser->host || parser->server ? 0 : 1;
+
+	if (parser->server && host)
+		return report_usage(parser->report, "-s waits for a client; \"%s\" is too much",
+				    host);
+	if (argc - optind > wanted)
+		return report_usage(parser->report, "\"%s\" is one argument too many",
+				    argv[optind + wanted]);
+	if (parser->server && !parser->one_off)
+		parser->options.keep = true;
+	return options_place(parser->report, &parser->options.common, host);
+}
+
 struct perf_plan perf_options_plan(const struct perf_options *options, uint64_t size)
 {
 	struct perf_plan plan = options->plan;
 
 	plan.size = size;
+	if (options->bytes) {
+		uint64_t each = size * plan.qps;
+
+		plan.count = (options->bytes + each - 1) / each;
+	}
 	if (!options->depth_given)
 		plan.depth = perf_plan_fit(&plan, options->memory_bytes, DEPTH_DEFAULT);
 	return plan;
@@ -252,7 +328,8 @@ static void fill_in(struct parser *parser)
 	bool latency = plan->test == PERF_LATENCY;
 	char why[PERF_WHY];
 
-	if (!plan->count && !plan->duration_ns) {
+	plan->channel = parser->channel || (!parser->bare && plan->scheme->exact);
+	if (!plan->count && !plan->duration_ns && !options->bytes) {
 		plan->duration_ns = DURATION_DEFAULT;
 		plan->count = latency ? PINGS_DEFAULT : 0;
 	}
@@ -281,6 +358,10 @@ static int check_client(struct parser *parser)
 
 	if (options->keep)
 		return report_usage(parser->report, "--keep is for the end that waits");
+	if (parser->bare && parser->channel)
+		return report_usage(parser->report, "--bare and --channel exclude each other");
+	if (options->bytes && options->plan.count)
+		return report_usage(parser->report, "--bytes and --count exclude each other");
 	if (parser->poll && parser->sleep)
 		return report_usage(parser->report, "--poll and --sleep exclude each other");
 	if (options->depth_given && options->plan.test == PERF_LATENCY)
@@ -310,14 +391,14 @@ int perf_options_parse(int argc, char **argv, struct report *report, struct perf
 
 	options_begin(argc, argv, report, common);
 	common->counterpart = "perf";
-	while ((id = getopt_long(argc, argv, ":", long_options, &index)) != -1) {
-		rc = read_option(id, index, argv, &parser);
+	while ((id = getopt_long(argc, argv, PERF_LETTERS, long_options, &index)) != -1) {
+		rc = id < OPTION_BIND && id != ':' && id != '?'
+			     ? read_letter(id, argv, &parser)
+			     : read_option(id, index, argv, &parser);
 		if (rc)
 			return rc;
 	}
-	if (argc - optind > 1)
-		return report_usage(report, "\"%s\" is one argument too many", argv[optind + 1]);
-	rc = options_place(report, common, argc > optind ? argv[optind] : NULL);
+	rc = find_host(argc, argv, &parser);
 	if (rc)
 		return rc;
 	if (!common->host && parser.clients)

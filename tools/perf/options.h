@@ -19,10 +19,14 @@ struct perf_options {
 	uint64_t memory_bytes;
 	/* the server goes on after a test */
 	bool keep;
+	/* length of the intervals that this end tells about; 0: none */
+	uint64_t interval_ns;
 	/* the client's */
 	/* without the size, and without the depth unless that was given */
 	struct perf_plan plan;
 	bool depth_given;
+	/* bytes after which a test ends, over all channels; 0: not given */
+	uint64_t bytes;
 	unsigned size_count;
 	uint64_t sizes[PERF_SIZES_MAX];
 };

@@ -28,6 +28,7 @@ struct perf {
 	struct perf_plan ctx_plan;
 	struct perf_bench bench;
 	struct progress progress;
+	struct perf_intervals intervals;
 	bool client;
 	/* the head of the table was printed */
 	bool headed;
@@ -63,6 +64,18 @@ static void show(struct perf *perf, const struct perf_plan *plan,
 	perf_print_row(plan, perf->client, what);
 }
 
+/* Lines for a person, entries for a program, nothing for one who wants it quiet. */
+static void prepare_intervals(struct perf *perf)
+{
+	if (!perf->options.interval_ns || (perf->report.quiet && !perf->report.json))
+		return;
+	perf->intervals = (struct perf_intervals){ .every_ns = perf->options.interval_ns };
+	if (!perf->report.json)
+		return;
+	perf->intervals.entries = json_array();
+	json_object_set_new(perf->report.body, "intervals", perf->intervals.entries);
+}
+
 /* The bench is open and the peer has agreed. */
 static int measure(struct perf *perf, const struct perf_plan *plan)
 {
@@ -73,9 +86,10 @@ static int measure(struct perf *perf, const struct perf_plan *plan)
 		perf->rows = json_array();
 		json_object_update_new(perf->report.body, perf_json_plan(plan, perf->client));
 		json_object_set(perf->report.body, "results", perf->rows);
+		prepare_intervals(perf);
 	}
 	progress_start(&perf->progress, perf->options.common.quiet, 0, session_now());
-	rc = perf_measure(&perf->bench, &perf->control, &perf->progress, &what);
+	rc = perf_measure(&perf->bench, &perf->control, &perf->progress, &perf->intervals, &what);
 	if (rc)
 		return rc;
 	json_object_set_new(perf->report.body, "icrc", json_boolean(what.icrc));
@@ -258,28 +272,33 @@ const struct command command_perf = {
 		"       godwit perf HOST [OPTION ...]\n"
 		"\n"
 		"Without HOST, waits for one test and takes part in it. With HOST, where such a `godwit perf`\n"
-		"waits, runs the test. Both print what they found.\n"
+		"waits, runs the test. Both print what they found. iperf3's letters -c HOST, -s, -p, -t, -b, -l, -P, -R,\n"
+		"-i, -J, -n, -B, -C, -S and -1 are understood.\n"
 		"\n"
 		"of the client:\n"
 		"  --test T        bw: bandwidth (default); lat: latency, half the round trip of a ping\n"
 		"  --scheme S      sr: Selective Repeat (default); ec: erasure coding; auto: the better of both, by\n"
 		"                  message; bounded: in time rather than whole; raw: nothing is repaired\n"
-		"  --channel       over ordered channels, under congestion control, instead of bare queue pairs\n"
+		"  --channel       over ordered channels, as applications have them, under congestion control (default)\n"
+		"  --bare          over bare queue pairs instead (default for --scheme bounded and raw)\n"
 		"  --congestion C  under controller C: default, long-haul, swift, none (default on queue pairs)\n"
-		"  --rate RATE     no faster than RATE on each of them: 800M, 1Gbit\n"
-		"  --size SIZE     bytes in a message (default 1M, 64 for lat); LO..HI doubles; A,B,C lists\n"
-		"  --count N       end after N messages on each queue pair\n"
-		"  --duration T    end after T: 5s, 500ms (default 2s; for lat 10,000 pings or 2s)\n"
-		"  --depth N       messages under way on each queue pair (default 16, or what fits)\n"
+		"  --rate RATE     no faster than RATE on each of them: 800M, 1Gbit; -b\n"
+		"  --size SIZE     bytes in a message (default 1M, 64 for lat); LO..HI doubles; A,B,C lists; -l\n"
+		"  --count N       end after N messages on each channel\n"
+		"  --bytes SIZE    end after as many messages as SIZE takes, over all channels; -n\n"
+		"  --duration T    end after T: 5s, 500ms (default 2s; for lat 10,000 pings or 2s); -t\n"
+		"  --depth N       messages under way on each channel (default 16, or what fits)\n"
 		"  --both          both directions at once\n"
-		"  --qps N         as many queue pairs, all active (default 1)\n"
+		"  --reverse       the server sends and the client receives; -R\n"
+		"  --qps N         as many channels or queue pairs, all active (default 1); -P\n"
 		"  --working-set SIZE  memory that the messages cycle through (default: depth times size)\n"
 		"  --poll          poll without pause (default for lat)\n"
 		"  --sleep         sleep until something happens (default for bw)\n" OPTIONS_USAGE_WIRE
 		"  --verify        check every byte that arrives\n"
 		"of the server:\n"
-		"  --keep          go on after a test\n"
+		"  --keep          go on after a test; -s does too, -s -1 does not\n"
 		"of both:\n"
+		"  --interval T    tell every T what has moved: 1s, 500ms; -i\n"
 		"  --icrc on|off   client: off measures without ICRC; server: on insists on it (default on)\n"
 		"  --memory SIZE   the most that messages may take at this end (default 1G)\n"
 		"  --bind ADDR     use this address of this host\n" OPTIONS_USAGE,

@@ -21,7 +21,8 @@
 #define FLAG_POLL      4u
 #define FLAG_SKIP_ICRC 8u
 #define FLAG_CHANNEL   16u
-#define FLAGS	       (FLAG_BOTH | FLAG_VERIFY | FLAG_POLL | FLAG_SKIP_ICRC | FLAG_CHANNEL)
+#define FLAG_REVERSE   32u
+#define FLAGS	       (FLAG_BOTH | FLAG_VERIFY | FLAG_POLL | FLAG_SKIP_ICRC | FLAG_CHANNEL | FLAG_REVERSE)
 
 #define NAME_OFFSET	  56
 #define RATE_OFFSET	  72
@@ -136,18 +137,21 @@ static int check_bounds(const struct perf_plan *plan, char why[PERF_WHY])
 		return refuse(why, "a measurement lasts 86400 seconds at most");
 	if (plan->working_set > PERF_WORKING_SET_MAX)
 		return refuse(why, "a working set has 1T at most");
-	if (plan->channel && plan->size < PERF_CHANNEL_LEAST)
-		return refuse(why, "over a channel a message has 4 bytes at least");
 	if (plan->channel && plan->qps > PERF_QPS_MAX / 2)
-		return refuse(why, "there can be 1 to 5000 channels, of two queue pairs each");
+		return refuse(
+			why,
+			"there can be 1 to 5000 channels, of two queue pairs each; --bare takes 10000 queue pairs");
 	if (plan->congestion[0] != '\0' && options_find_congestion(plan->congestion)) {
 		snprintf(why, PERF_WHY, "there is no controller \"%s\"", plan->congestion);
 		return -EINVAL;
 	}
 	if (plan->channel && !plan->scheme->exact)
 		return refuse(why, "a channel is exact: raw and bounded are for bare queue pairs");
-	if (plan->both && plan->test == PERF_LATENCY)
-		return refuse(why, "--both is for bandwidth; pings go both ways anyway");
+	if ((plan->both || plan->reverse) && plan->test == PERF_LATENCY)
+		return refuse(why,
+			      "--both and --reverse are for bandwidth; pings go both ways anyway");
+	if (plan->both && plan->reverse)
+		return refuse(why, "--both goes both ways anyway; --reverse is for one way");
 	if (plan->scheme->coded && plan->depth > PERF_DEPTH_MAX / 2)
 		return refuse(why, "under a code the depth can be 1 to 256");
 	if ((uint64_t)plan->qps * perf_plan_messages(plan) > PERF_MESSAGES_MAX) {
@@ -193,10 +197,10 @@ void perf_plan_encode(const struct perf_plan *plan, uint8_t out[PERF_PLAN_BYTES]
 	memset(out, 0, PERF_PLAN_BYTES);
 	put32(out, PERF_VERSION);
 	put32(out + 4, plan->test);
-	put32(out + 8, (plan->both ? FLAG_BOTH : 0) | (plan->verify ? FLAG_VERIFY : 0) |
-			       (plan->poll ? FLAG_POLL : 0) |
-			       (plan->skip_icrc ? FLAG_SKIP_ICRC : 0) |
-			       (plan->channel ? FLAG_CHANNEL : 0));
+	put32(out + 8,
+	      (plan->both ? FLAG_BOTH : 0) | (plan->verify ? FLAG_VERIFY : 0) |
+		      (plan->poll ? FLAG_POLL : 0) | (plan->skip_icrc ? FLAG_SKIP_ICRC : 0) |
+		      (plan->channel ? FLAG_CHANNEL : 0) | (plan->reverse ? FLAG_REVERSE : 0));
 	put32(out + 12, plan->qps);
 	put32(out + 16, plan->depth);
 	out[22] = plan->traffic_class;
@@ -250,6 +254,7 @@ int perf_plan_decode(const uint8_t *in, size_t length, struct perf_plan *out, ch
 		.verify = flags & FLAG_VERIFY,
 		.poll = flags & FLAG_POLL,
 		.channel = flags & FLAG_CHANNEL,
+		.reverse = flags & FLAG_REVERSE,
 		.rate_bps = get64(in + RATE_OFFSET),
 	};
 	memcpy(plan.congestion, in + CONTROLLER_OFFSET, PERF_NAME_BYTES);

@@ -25,8 +25,6 @@ struct perf_scheme;
 #define PERF_WORKING_SET_MAX (UINT64_C(1) << 40)
 
 #define PERF_NAME_BYTES 16
-#define PERF_CHANNEL_LEAST                                                                         \
-	4 /* a channel has no immediate: what it would say stands in the first bytes */
 
 enum perf_test { PERF_BANDWIDTH, PERF_LATENCY };
 
@@ -51,6 +49,8 @@ struct perf_plan {
 	bool skip_icrc;
 	/* both directions at once */
 	bool both;
+	/* the server sends and the client receives */
+	bool reverse;
 	bool verify;
 	/* poll without sleeping */
 	bool poll;

@@ -22,7 +22,10 @@ void perf_print_head(const struct perf_plan *plan, const char *peer, bool icrc)
 	       plan->scheme->name, plan->qps, plan->channel ? "channel" : "queue pair",
 	       plan->qps == 1 ? "" : "s", plan->lanes, plan->lanes == 1 ? "" : "s",
 	       plan->poll ? "polling" : "sleeping", icrc ? "on" : "off",
-	       plan->both ? ", both directions" : "", plan->verify ? ", verified" : "");
+	       plan->both      ? ", both directions"
+	       : plan->reverse ? ", the server sends"
+			       : "",
+	       plan->verify ? ", verified" : "");
 	if (latency)
 		printf("%11s %9s %9s %9s %9s %9s %9s %6s %15s\n", "size", "samples", "min",
 		       "median", "p99", "p99.9", "max", "lost", "CPU s, both");
@@ -110,9 +113,9 @@ void perf_print_row(const struct perf_plan *plan, bool client, const struct perf
 	if (plan->test == PERF_LATENCY) {
 		print_latency(plan, client ? &what->here : &what->there, what);
 	} else {
-		if (client || plan->both)
+		if (client != plan->reverse || plan->both)
 			print_direction(plan, "sent", &what->here, &what->there, what);
-		if (!client || plan->both)
+		if (client == plan->reverse || plan->both)
 			print_direction(plan, "received", &what->there, &what->here, what);
 	}
 	print_drops("here", &what->here);

@@ -151,8 +151,8 @@ int perf_bench_open(struct perf_bench *bench, struct report *report, const struc
 		.plan = *plan,
 		.engine = plan->test == PERF_LATENCY ? &perf_pingpong : &perf_stream,
 		.client = client,
-		.sends = client || plan->both || plan->test == PERF_LATENCY,
-		.receives = !client || plan->both || plan->test == PERF_LATENCY,
+		.sends = client != plan->reverse || plan->both || plan->test == PERF_LATENCY,
+		.receives = client == plan->reverse || plan->both || plan->test == PERF_LATENCY,
 	};
 	if (bench->sends)
 		rc = map_area(bench, report, &bench->send_area, plan->depth);
