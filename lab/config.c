@@ -134,6 +134,17 @@ static int set_size(struct lab_link_config *link, const char *key, const char *v
 	return 0;
 }
 
+static int set_mtu(struct lab_link_config *link, const char *value, char error[LAB_ERROR_SIZE])
+{
+	uint64_t bytes;
+
+	if (units_count(value, LAB_MTU_MIN, LAB_MTU_MAX, &bytes))
+		return fail(error, "mtu \"%s\" is not a number from %d to %d", value, LAB_MTU_MIN,
+			    LAB_MTU_MAX);
+	link->mtu = (uint32_t)bytes;
+	return 0;
+}
+
 static int set_time(struct lab_link_config *link, const char *key, const char *value,
 		    char error[LAB_ERROR_SIZE])
 {
@@ -166,9 +177,11 @@ int config_set(struct lab_link_config *link, const char *key, const char *value,
 		return set_burst(link, value, error);
 	if (strcmp(key, "reorder") == 0)
 		return set_reorder(&link->attr, value, error);
+	if (strcmp(key, "mtu") == 0)
+		return set_mtu(link, value, error);
 	return fail(
 		error,
-		"a link has no \"%s\"; it has rate, delay, jitter, queue, ecn, loss, burst, dup, reorder",
+		"a link has no \"%s\"; it has rate, delay, jitter, queue, ecn, loss, burst, dup, reorder, mtu",
 		key);
 }
 

@@ -35,6 +35,8 @@ struct lab_link_config {
 	double burst;
 	/* the user set the queue's size */
 	bool queue_given;
+	/* largest IP packet that the link carries, in bytes; larger ones vanish; 0: no limit */
+	uint32_t mtu;
 };
 
 enum lab_change { LAB_LINK_DOWN, LAB_LINK_UP, LAB_LINK_RATE, LAB_LINK_LOSS };

@@ -52,9 +52,15 @@ static void enter(struct lab_switch *sw, struct lab_link *link, struct buffer *b
 		  unsigned index, bool congested, uint64_t now_ns)
 {
 	uint32_t bytes = packet_segment_bytes(&buffer->packet, index);
+	uint32_t mtu = sw->config->links[link->host][link->direction].mtu;
 	uint64_t busy_ns = link->model.busy_until_ns;
-	struct link_verdict verdict = link_enter(&link->model, now_ns, bytes);
+	struct link_verdict verdict;
 
+	if (mtu && bytes > mtu) {
+		link->oversize++;
+		return;
+	}
+	verdict = link_enter(&link->model, now_ns, bytes);
 	if (verdict.copies)
 		lateness_add(&link->waiting, busy_ns > now_ns ? busy_ns - now_ns : 0, 1);
 	if (verdict.ce && packet_is_ecn_capable(&buffer->packet)) {

@@ -29,13 +29,14 @@ static json_t *link_counts(unsigned host, const char *direction,
 	const struct link_stats *stats = &link->stats;
 
 	return json_pack(
-		"{s:i, s:s, s:I, s:I, s:{s:I, s:I, s:I, s:I, s:I}, s:I, s:I, s:I, s:o, s:o}",
+		"{s:i, s:s, s:I, s:I, s:{s:I, s:I, s:I, s:I, s:I, s:I}, s:I, s:I, s:I, s:o, s:o}",
 		"host", (int)host, "direction", direction, "forwarded",
 		(json_int_t)stats->forwarded, "bytes", (json_int_t)link->bytes, "dropped", "loss",
 		(json_int_t)stats->lost, "queue", (json_int_t)stats->overflow, "down",
 		(json_int_t)stats->cut, "refused", (json_int_t)link->refused, "overrun",
-		(json_int_t)overruns, "marked", (json_int_t)link->marked, "duplicated",
-		(json_int_t)stats->duplicated, "reordered", (json_int_t)stats->reordered, "late",
+		(json_int_t)overruns, "size", (json_int_t)link->oversize, "marked",
+		(json_int_t)link->marked, "duplicated", (json_int_t)stats->duplicated, "reordered",
+		(json_int_t)stats->reordered, "late",
 		times(link->late_p50_ns, link->late_p99_ns, link->late_max_ns), "waited",
 		times(link->wait_p50_ns, link->wait_p99_ns, link->wait_max_ns));
 }

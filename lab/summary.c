@@ -18,14 +18,14 @@ static void print_link(const char *name, const struct switch_link_counts *link, 
 {
 	const struct link_stats *stats = &link->stats;
 
-	if (stats->forwarded + dropped(stats) + link->refused + overruns == 0)
+	if (stats->forwarded + dropped(stats) + link->refused + link->oversize + overruns == 0)
 		return;
 	fprintf(to,
 		"%-9s %10" PRIu64 " %9" PRIu64 " %9" PRIu64 " %9" PRIu64 " %9" PRIu64 " %9" PRIu64
-		" %10.3f %10.3f %10.3f\n",
+		" %9" PRIu64 " %10.3f %10.3f %10.3f\n",
 		name, stats->forwarded, stats->lost, stats->overflow, stats->cut, link->refused,
-		overruns, (double)link->wait_p50_ns / NS_A_MS, (double)link->wait_p99_ns / NS_A_MS,
-		(double)link->wait_max_ns / NS_A_MS);
+		overruns, link->oversize, (double)link->wait_p50_ns / NS_A_MS,
+		(double)link->wait_p99_ns / NS_A_MS, (double)link->wait_max_ns / NS_A_MS);
 }
 
 void lab_print_summary(const struct lab_config *config, const struct lab_outcome *outcome, FILE *to)
@@ -35,9 +35,9 @@ void lab_print_summary(const struct lab_config *config, const struct lab_outcome
 	uint64_t unforwarded = counts->misaddressed + counts->malformed + counts->starved;
 	char name[32];
 
-	fprintf(to, "%-9s %10s  dropped:%41s  waited, ms:\n", "", "packets", "");
-	fprintf(to, "%-9s %10s %9s %9s %9s %9s %9s %10s %10s %10s\n", "link", "forwarded", "loss",
-		"queue", "down", "refused", "overrun", "median", "p99", "max");
+	fprintf(to, "%-9s %10s  dropped:%51s  waited, ms:\n", "", "packets", "");
+	fprintf(to, "%-9s %10s %9s %9s %9s %9s %9s %9s %10s %10s %10s\n", "link", "forwarded",
+		"loss", "queue", "down", "refused", "overrun", "size", "median", "p99", "max");
 	for (unsigned i = 0; i < config->hosts; i++) {
 		snprintf(name, sizeof(name), "%u up", i);
 		print_link(name, &counts->links[i][LAB_UP], result->overruns[i], to);

@@ -252,6 +252,7 @@ void switch_counts(const struct lab_switch *sw, struct switch_counts *out)
 			.bytes = link->bytes,
 			.marked = link->marked,
 			.refused = link->refused,
+			.oversize = link->oversize,
 			.late_p50_ns = lateness_quantile_ns(&link->lateness, 0.50),
 			.late_p99_ns = lateness_quantile_ns(&link->lateness, 0.99),
 			.late_max_ns = link->lateness.max_ns,

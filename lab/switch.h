@@ -20,6 +20,7 @@ struct switch_link_counts {
 	uint64_t bytes;
 	uint64_t marked;
 	uint64_t refused;
+	uint64_t oversize;
 	/* how late packets were written to the host: median, 99th percentile, maximum */
 	uint64_t late_p50_ns;
 	uint64_t late_p99_ns;

@@ -33,6 +33,8 @@ struct lab_link {
 	uint64_t marked;
 	/* packets that the host's kernel did not accept */
 	uint64_t refused;
+	/* packets larger than the link carries */
+	uint64_t oversize;
 	/* how late packets were written */
 	struct lateness lateness;
 	/* how long packets waited behind others */

@@ -296,7 +296,7 @@ const struct command command_lab = {
 		"  --jitter T          delay each packet by up to T more\n"
 		"  --link H:up|down:K=V,...\n"
 		"                      other settings for one link: rate, delay, jitter, queue, ecn, loss, burst,\n"
-		"                      dup, reorder; H is a host's number or all\n"
+		"                      dup, reorder, mtu; H is a host's number or all\n"
 		"  --paths N           side by side in the middle, 1 to 16; a flow takes one (default 1)\n"
 		"  --path K:loss=P,burst=N\n"
 		"                      losses of path K, from 0 on, besides those of the links\n"

@@ -243,13 +243,13 @@ def test_summary(popen):
     check(command.status == 0 and {"0 up", "0 down", "1 up", "1 down", "path 0"} <= set(rows), f"{command}")
     for entry in report["links"]:
         values = rows.get(f"{entry['host']} {entry['direction']}")
-        drops = [entry["dropped"][cause] for cause in ("loss", "queue", "down", "refused", "overrun")]
+        drops = [entry["dropped"][cause] for cause in ("loss", "queue", "down", "refused", "overrun", "size")]
         if values is None:
             check(entry["forwarded"] + sum(drops) == 0, f"a link without its line: {entry}")
             continue
-        check([int(value) for value in values[:6]] == [entry["forwarded"], *drops], f"{values}: {entry}")
+        check([int(value) for value in values[:7]] == [entry["forwarded"], *drops], f"{values}: {entry}")
         waited = [entry["waited"][key] / 1e3 for key in ("p50_us", "p99_us", "max_us")]
-        check(all(abs(float(a) - b) <= 0.001 for a, b in zip(values[6:], waited)), f"{values}: {entry}")
+        check(all(abs(float(a) - b) <= 0.001 for a, b in zip(values[7:], waited)), f"{values}: {entry}")
     check(any(int(values[1]) for values in rows.values()), f"some were lost: {rows}")
     for options in ([], ["--no-summary"], ["--json"]):
         command = Command("lab", *options, "true", **popen).wait(30)

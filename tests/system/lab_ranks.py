@@ -24,6 +24,7 @@ QUIET_POLLS = 10  # without a packet, after everything was sent: no more will co
 LOST_POLLS = 2  # without a packet, after a send: what did not come was lost
 UDP_SEGMENT = 103
 IP_RECVTOS = 13
+IP_UDP = 28  # bytes of an IPv4 header and a UDP header
 
 
 def address(ipv6, host=1):
@@ -161,6 +162,24 @@ def ports(directory, flows, count):
             sock.sendto(bytes([number]) * PACKET, (address(False), PORT))
         time.sleep(0.001)
         stay_near(progress, turn * flows - AHEAD)
+    say(directory, "sent")
+
+
+def sizes(directory, *lengths):
+    """IP packets of these lengths; host 1 tells which came."""
+    sock = udp()
+    if RANK == 1:
+        seen = []
+        sock.bind(("", PORT))
+        say_ready(directory)
+        for readable in arrivals(sock, directory):
+            if readable:
+                seen.append(len(sock.recv(65535)) + IP_UDP)
+        tell(seen)
+        return
+    await_ready(directory)
+    for length in lengths:
+        sock.sendto(bytes(int(length) - IP_UDP), (address(False), PORT))
     say(directory, "sent")
 
 

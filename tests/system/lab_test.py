@@ -108,6 +108,14 @@ def test_other_faults():
     check(seen + down["dropped"].get("queue", 0) == 60, f"{seen} came: {down}")
 
 
+def test_black_hole():
+    """A link that carries less than the interfaces drops what is larger, without a word, and counts it."""
+    _, report, told = run(["--mtu", 9000, "--link", "1:down:mtu=1400"], "sizes", 1400, 1401, 9000, 1280)
+    down = link(report, 1, "down")
+    check((told.get(1) or [[]])[0] == [1400, 1280], f"1400 bytes at most: {told}")
+    check((down.get("forwarded"), down["dropped"].get("size")) == (2, 2), f"two came, two did not: {down}")
+
+
 def test_paths():
     """A flow keeps its path, the flows of a host take them in turn, and a path fails by itself and at its time."""
     _, report, told = run(["--paths", 3, "--path", "1:loss=50%", "--at", "50ms:path2:down"], "ports", 6, 400)
@@ -203,6 +211,7 @@ def test_command_lines():
                             (["--rtt", "25", "true"], "--rtt"), (["--rate", "quick", "true"], "rate"),
                             (["--link", "0:sideways:rate=1", "true"], "--link"), (["--at", "1s:9:up", "true"], "--at"),
                             (["--paths", "17", "true"], "--paths"), (["--path", "1:loss=1", "true"], "--path"),
+                            (["--link", "0:down:mtu=100", "true"], "1280"),
                             (["--samples", "5ms", "true"], "--samples"), (["--mtu", "100", "true"], "--mtu"), (["--frob", "true"], "--frob"), ([], "command"),
                             (["--hosts"], "--hosts needs a value")):
         command = Command("lab", *arguments).wait(20)
