@@ -126,6 +126,19 @@ void svg_line(struct svg *svg, const char *name, const char *colour, const char 
 	write_text(svg->file, LEGEND_X + 36, y + 4, "start", 13, "", name);
 }
 
+void svg_dots(struct svg *svg, const char *name, const char *colour, const double *xs,
+	      const double *ys, unsigned count)
+{
+	static const char dot[] =
+		"<circle cx=\"%.1f\" cy=\"%.1f\" r=\"3.5\" fill=\"%s\" fill-opacity=\"0.7\"/>\n";
+	double y = LEGEND_Y + ENTRY * svg->entries++;
+
+	for (unsigned i = 0; i < count; i++)
+		fprintf(svg->file, dot, across(svg, xs[i]), up(svg, ys[i]), colour);
+	fprintf(svg->file, dot, LEGEND_X + 14.0, y, colour);
+	write_text(svg->file, LEGEND_X + 36, y + 4, "start", 13, "", name);
+}
+
 void svg_cell(const struct svg *svg, const char *colour, double x_low, double x_high, double y_low,
 	      double y_high)
 {

@@ -39,6 +39,10 @@ void svg_begin(const struct svg *svg, const char *title, const char *subtitle);
 void svg_line(struct svg *svg, const char *name, const char *colour, const char *dash,
 	      const double *xs, const double *ys, unsigned count);
 
+/* A dot at each of the points, which lie within the axes, and an entry in the legend. */
+void svg_dots(struct svg *svg, const char *name, const char *colour, const double *xs,
+	      const double *ys, unsigned count);
+
 /* A cell from one corner to the other; an entry in the legend for its colour. */
 void svg_cell(const struct svg *svg, const char *colour, double x_low, double x_high, double y_low,
 	      double y_high);

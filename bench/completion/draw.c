@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * draw: lines on two logarithmic axes, as the command's own drawings are made. Reads, a line each, and writes SVG:
+ * draw: lines and dots on two logarithmic axes, as the command's own drawings are made. Reads, a line each, and writes SVG:
  *
  *	title TEXT
  *	subtitle TEXT
  *	x LOW HIGH LABEL		y likewise
  *	xtick VALUE TEXT		ytick likewise
- *	line COLOUR DASH NAME		DASH is as in SVG, "none" for a whole line
+ *	line COLOUR DASH NAME		DASH is as in SVG, "none" for a whole line, "dots" for single points
  *	at X Y				a point of the line last named
  */
 #include <stdio.h>
@@ -16,7 +16,7 @@
 #include "svg.h"
 
 #define LINE_MAX_BYTES 512
-#define POINTS_MAX     64
+#define POINTS_MAX     1024
 #define LINES_MAX      24
 
 struct series {
@@ -128,8 +128,12 @@ int main(void)
 	for (unsigned i = 0; i < drawing.count; i++) {
 		const struct series *series = &drawing.series[i];
 
-		svg_line(&drawing.svg, series->name, series->colour, series->dash, series->xs,
-			 series->ys, series->count);
+		if (!strcmp(series->dash, "dots"))
+			svg_dots(&drawing.svg, series->name, series->colour, series->xs, series->ys,
+				 series->count);
+		else
+			svg_line(&drawing.svg, series->name, series->colour, series->dash,
+				 series->xs, series->ys, series->count);
 	}
 	svg_end(&drawing.svg);
 	return ferror(stdout) != 0;
