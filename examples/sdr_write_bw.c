@@ -240,7 +240,7 @@ struct lane {
 	struct sdr_recv_handle *recv[WINDOW_MAX];
 	uint32_t posted, completed;
 	size_t seen;	   /* chunks of the oldest receive */
-	double changed_at; /* when one was added; 0: nothing came yet */
+	double changed_at; /* when one was added, or the receive became the oldest */
 };
 
 static void post_recv(struct end *end, struct lane *lane, uint32_t qp, uint32_t size)
@@ -289,7 +289,7 @@ static int turn(struct end *end, struct lane *lane, uint32_t qp, uint32_t size,
 		if (seen != lane->seen)
 			lane->changed_at = time;
 		lane->seen = seen;
-		if (lane->changed_at == 0 || time - lane->changed_at < 1e-3 * end->plan.patience_ms)
+		if (time - lane->changed_at < 1e-3 * end->plan.patience_ms)
 			return 0;
 	} else if (sdr_recv_imm_get(recv, &imm) == SDR_SUCCESS && imm != lane->completed) {
 		die("a message landed in another one's place");
@@ -320,6 +320,8 @@ static struct result receive(struct end *end, uint32_t size)
 			post_recv(end, &lanes[qp], qp, size);
 	tell(end, "go", 2);
 	start = now();
+	for (uint32_t qp = 0; qp < plan->qps; qp++)
+		lanes[qp].changed_at = start;
 	while (result.messages < plan->qps * plan->messages) {
 		int busy = 0;
 

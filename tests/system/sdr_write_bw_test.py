@@ -48,6 +48,9 @@ def main():
     # Each lost packet costs its chunk and nothing else; a receive that stands still is completed with holes.
     expect("lossy", [1 << 16], 20, "-n", "20", "-k", "14", "-t", "100", missing=True,
            environment={"SDR_DROP": "0.03", "SDR_SEED": "1"})
+    # Of the first receive, too, no chunk may arrive whole.
+    expect("nothing whole", [1 << 16], 3, "-n", "3", "-t", "100", missing=True,
+           environment={"SDR_DROP": "0.6", "SDR_SEED": "1"})
     statuses, said, errors = play("-n", "1", fabric="roce:nowhere")
     check(statuses == [1, 1] and said == [[], []] and "SDR_FABRIC" in errors, f"bad fabric: {statuses} {errors}")
     finish()
