@@ -3,9 +3,12 @@
  * The command is a table of subcommands. This file finds the one that was named and knows nothing
  * else about any of them.
  */
+#include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <godwit/godwit.h>
 
@@ -71,9 +74,23 @@ static int help(int argc, char **argv)
 	return finish_output();
 }
 
+/*
+ * Opens a standard descriptor that is closed, the wrong way round, so that its use fails with EBADF. A socket would get its
+ * number otherwise, and data would go there.
+ */
+static void fill_standard_descriptors(void)
+{
+	for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++) {
+		if (fcntl(fd, F_GETFD) < 0 && errno == EBADF)
+			(void)!open("/dev/null", fd == STDIN_FILENO ? O_WRONLY : O_RDONLY);
+	}
+}
+
 int main(int argc, char **argv)
 {
 	const struct command *command;
+
+	fill_standard_descriptors();
 
 	/* A closed pipe or connection is an error to report where it is met, not a way to die. */
 	signal(SIGPIPE, SIG_IGN);

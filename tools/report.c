@@ -154,7 +154,7 @@ static void describe_file(const struct report *report, json_t *object)
 	}
 }
 
-static void print_json(const struct report *report)
+static void print_json(const struct report *report, FILE *out)
 {
 	json_t *object = json_object();
 
@@ -170,13 +170,14 @@ static void print_json(const struct report *report)
 		json_object_update(object, report->body);
 	else
 		describe_file(report, object);
-	json_dumpf(object, stdout, JSON_COMPACT | JSON_PRESERVE_ORDER | JSON_REAL_PRECISION(12));
-	putchar('\n');
+	json_dumpf(object, out, JSON_COMPACT | JSON_PRESERVE_ORDER | JSON_REAL_PRECISION(12));
+	fputc('\n', out);
 	json_decref(object);
 }
 
 int report_finish(struct report *report)
 {
+	FILE *out = report->stdout_is_data ? stderr : stdout;
 	int status = EXIT_DONE;
 
 	if (report->error[0] != '\0') {
@@ -187,9 +188,9 @@ int report_finish(struct report *report)
 	}
 	make_one_line(report->outcome);
 	if (report->json)
-		print_json(report);
+		print_json(report, out);
 	else if (status == EXIT_DONE && !report->quiet && report->outcome[0] != '\0')
-		puts(report->outcome);
+		fprintf(out, "%s\n", report->outcome);
 	/* The transfer may have succeeded, but whoever reads the result would never know. */
 	if ((fflush(stdout) != 0 || ferror(stdout)) && status == EXIT_DONE) {
 		fprintf(stderr, "godwit %s: cannot write the result to standard output: %s\n",

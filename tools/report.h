@@ -18,6 +18,8 @@ struct report {
 	const char *file;
 	bool json;
 	bool quiet;
+	/* standard output is for data: the result goes to standard error */
+	bool stdout_is_data;
 	/* the command line is at fault */
 	bool usage;
 	bool have_crc32;

@@ -12,6 +12,7 @@
 #include "tools/bytes.h"
 #include "tools/options.h"
 #include "tools/scheme.h"
+#include "tools/session.h"
 
 enum { MAGIC = 8, VERDICT_TEXT = 16, HELLO_CHANNEL = 24 };
 
@@ -43,12 +44,20 @@ int protocol_decode_hello(const uint8_t *in, size_t length, struct protocol_hell
 	hello.mode = get32(in + 12);
 	hello.lanes = in[16];
 	hello.scheme = scheme_by_id(in[17]);
-	if (hello.size > INT64_MAX || hello.block < BLOCK_MIN || hello.block > BLOCK_MAX ||
-	    hello.lanes < 1 || hello.lanes > LANES_MAX || !hello.scheme)
+	if ((hello.size > INT64_MAX && hello.size != PROTOCOL_SIZE_UNKNOWN) ||
+	    hello.block < BLOCK_MIN || hello.block > BLOCK_MAX || hello.lanes < 1 ||
+	    hello.lanes > LANES_MAX || !hello.scheme)
 		return -EPROTO;
 	memcpy(hello.channel.bytes, in + HELLO_CHANNEL, sizeof(hello.channel.bytes));
 	*out = hello;
 	return 0;
+}
+
+uint64_t protocol_messages(uint64_t size, uint32_t block)
+{
+	if (size == PROTOCOL_SIZE_UNKNOWN)
+		return UINT64_MAX;
+	return session_blocks(size, block) + 1 + (size % block == PROTOCOL_TRAILER);
 }
 
 void protocol_encode_trailer(const struct protocol_trailer *trailer, uint8_t out[PROTOCOL_TRAILER])

@@ -8,7 +8,7 @@
  * The sender chooses scheme and lanes for both: the receiver has at least as many lanes, so that what it reports can avoid
  * a path that fails.
  *
- * Over Godwit, after the blocks of the file:
+ * Over Godwit, after the blocks of the file, which may be of any length but the trailer's:
  *	sender -> receiver	trailer	size, crc32
  *	receiver -> sender	verdict	status, crc32, a sentence
  *
@@ -65,6 +65,13 @@ void protocol_encode_trailer(const struct protocol_trailer *trailer, uint8_t out
 /* Returns the length. */
 size_t protocol_encode_verdict(const struct protocol_verdict *verdict,
 			       uint8_t out[PROTOCOL_VERDICT]);
+
+/* The size in a hello whose sender reads a pipe. */
+#define PROTOCOL_SIZE_UNKNOWN UINT64_MAX
+
+/* Messages that carry a file of this size, the trailer included, at most. No block has the trailer's length: a sender cuts
+ * such a block in two, so that a message of that length is the trailer. */
+uint64_t protocol_messages(uint64_t size, uint32_t block);
 
 /* -EPROTO: not such a record. */
 int protocol_decode_hello(const uint8_t *in, size_t length, struct protocol_hello *out);

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * godwit recv: waits for one sender and writes its file. Blocks may end in any order; they are
- * checked and written in the file's order, so that the checksum runs along, and a piece is posted
- * again, for the block that is a whole ring later, once its block was written. The receive after the last block's is the
- * trailer's.
+ * godwit recv: waits for one sender and writes its file, or its data to standard output. Blocks may
+ * end in any order; they are checked and written in the file's order, so that the checksum runs
+ * along, and a piece is posted again, for the message that is a whole ring later, once its block was
+ * written. A message of the trailer's length is the trailer. Of a sender that reads a pipe nobody
+ * knows how many messages come.
  */
 #include <errno.h>
 #include <isa-l.h>
@@ -29,6 +30,8 @@
 #define COMMIT_NAP_NS UINT64_C(2000000)
 /* receives posted before the first block has arrived */
 #define POSTED_FIRST 16
+/* While a pipe has no room, the transfer goes on at this interval. */
+#define OUTPUT_NAP_MS 2
 
 struct receiver {
 	struct options options;
@@ -38,11 +41,14 @@ struct receiver {
 	struct progress progress;
 	struct target target;
 	struct protocol_hello hello;
-	uint64_t blocks;
-	/* receives posted, the trailer's included */
+	/* messages that may come, the trailer included */
+	uint64_t messages;
+	/* receives posted */
 	uint64_t posted;
-	/* blocks written */
+	/* blocks written, and bytes written of the next one, for which the target had no room */
 	uint64_t written;
+	uint64_t part;
+	bool blocked;
 	/* bytes received and written; at the end, all that were received */
 	uint64_t arrived;
 	uint32_t crc32;
@@ -55,59 +61,101 @@ static uint64_t posted_most(const struct receiver *receiver)
 	return POSTED_FIRST + 2 * receiver->written;
 }
 
+/* Bytes that the receive of message `index` has to take: exactly those of the block where the file's size is known. */
+static uint64_t message_room(const struct receiver *receiver, uint64_t index)
+{
+	const struct protocol_hello *hello = &receiver->hello;
+
+	if (hello->size == PROTOCOL_SIZE_UNKNOWN)
+		return hello->block;
+	if (index >= session_blocks(hello->size, hello->block))
+		return PROTOCOL_TRAILER;
+	return session_block_length(hello->size, hello->block, index);
+}
+
 static int post(struct receiver *receiver)
 {
 	struct file_end *end = &receiver->end;
-	uint32_t block = receiver->hello.block;
 	int rc;
 
-	while (receiver->posted < receiver->blocks && receiver->posted < posted_most(receiver)) {
+	while (receiver->posted < receiver->messages && receiver->posted < posted_most(receiver)) {
 		struct piece *piece = file_end_piece(end, receiver->posted);
-		uint64_t length =
-			session_block_length(receiver->hello.size, block, receiver->posted);
 
 		if (piece->state != PIECE_IDLE)
 			return 0;
-		rc = file_end_recv(end, piece, length);
+		rc = file_end_recv(end, piece, message_room(receiver, receiver->posted));
 		if (rc)
 			return rc == -EAGAIN ? 0 : rc;
 		receiver->posted++;
 	}
-	if (receiver->posted != receiver->blocks)
-		return 0;
-	rc = file_end_recv(end, &end->trailer, PROTOCOL_TRAILER);
-	if (rc == 0)
-		receiver->posted++;
-	return rc == -EAGAIN ? 0 : rc;
+	return 0;
 }
 
-/* Writes the blocks that are next in order. */
-static int drain(struct receiver *receiver)
+/* What became of the target, for the line that says what went wrong. */
+static const char *left_behind(const struct receiver *receiver)
+{
+	return receiver->target.stream ? "is incomplete" : "was not written";
+}
+
+/* 1 if the trailer agrees with what was received. */
+static int check_trailer(struct receiver *receiver, const struct piece *piece)
 {
 	struct report *report = &receiver->report;
+	uint64_t size = receiver->hello.size;
+	struct protocol_trailer trailer;
+
+	if (protocol_decode_trailer(piece->memory, piece->length, &trailer) ||
+	    trailer.size != receiver->arrived ||
+	    (size != PROTOCOL_SIZE_UNKNOWN && trailer.size != size))
+		return report_fail(report, -EPROTO, "%s ended with a trailer that makes no sense",
+				   report->peer);
+	if (trailer.crc32 != receiver->crc32)
+		return report_fail(report, -EILSEQ, "%s sent crc32 %08x, but %08x arrived; %s %s",
+				   report->peer, trailer.crc32, receiver->crc32,
+				   receiver->target.path, left_behind(receiver));
+	return 1;
+}
+
+/* Returns 1 when all of the block is written, 0 when the target has no room now, or -errno. */
+static int write_block(struct receiver *receiver, const struct piece *piece)
+{
+	int64_t n =
+		target_write(&receiver->target, piece->memory + receiver->part,
+			     piece->length - receiver->part, receiver->arrived + receiver->part);
+
+	if (n == -EPIPE)
+		return report_fail(&receiver->report, -EPIPE,
+				   "cannot write %s: its reader closed it", receiver->target.path);
+	if (n < 0)
+		return report_fail(&receiver->report, (int)n, "cannot write %s: %s",
+				   receiver->target.path, strerror((int)-n));
+	receiver->part += (uint64_t)n;
+	receiver->blocked = receiver->part < piece->length;
+	if (receiver->blocked)
+		return 0;
+	receiver->crc32 = crc32_gzip_refl(receiver->crc32, piece->memory, piece->length);
+	receiver->arrived += piece->length;
+	receiver->part = 0;
+	return 1;
+}
+
+/* Writes the blocks that are next in order. Returns 1 after the trailer. */
+static int drain(struct receiver *receiver)
+{
 	int rc;
 
-	while (receiver->written < receiver->blocks) {
+	for (;;) {
 		struct piece *piece = file_end_piece(&receiver->end, receiver->written);
-		uint64_t offset = receiver->written * receiver->hello.block;
-		uint64_t length = session_block_length(receiver->hello.size, receiver->hello.block,
-						       receiver->written);
 
 		if (piece->state != PIECE_ENDED)
 			return 0;
 		if (piece->status)
 			return piece->status;
-		if (piece->length != length)
-			return report_fail(report, -EPROTO,
-					   "%s sent a block of %llu bytes where %llu were due",
-					   report->peer, (unsigned long long)piece->length,
-					   (unsigned long long)length);
-		receiver->crc32 = crc32_gzip_refl(receiver->crc32, piece->memory, length);
-		rc = target_write(&receiver->target, piece->memory, length, offset);
-		if (rc)
-			return report_fail(report, rc, "cannot write %s: %s",
-					   receiver->options.file, strerror(-rc));
-		receiver->arrived += length;
+		if (piece->length == PROTOCOL_TRAILER)
+			return check_trailer(receiver, piece);
+		rc = write_block(receiver, piece);
+		if (rc <= 0)
+			return rc;
 		receiver->written++;
 		piece_reuse(piece);
 		rc = post(receiver);
@@ -117,29 +165,16 @@ static int drain(struct receiver *receiver)
 		/* Writing may be slow: keep acknowledging meanwhile. */
 		file_end_poll(&receiver->end);
 	}
-	return 0;
 }
 
-/* 1 once the trailer has arrived and agrees with what was received. */
-static int check_trailer(struct receiver *receiver)
+/* Sleeps until something happens. A pipe that has room again wakes nobody who waits for packets. */
+static int wait(struct receiver *receiver)
 {
-	struct piece *piece = &receiver->end.trailer;
-	struct report *report = &receiver->report;
-	struct protocol_trailer trailer;
-
-	if (receiver->written < receiver->blocks || piece->state != PIECE_ENDED)
-		return 0;
-	if (piece->status)
-		return piece->status;
-	if (protocol_decode_trailer(piece->memory, piece->length, &trailer) ||
-	    trailer.size != receiver->hello.size)
-		return report_fail(report, -EPROTO, "%s ended with a trailer that makes no sense",
-				   report->peer);
-	if (trailer.crc32 != receiver->crc32)
-		return report_fail(
-			report, -EILSEQ, "%s sent crc32 %08x, but %08x arrived; %s was not written",
-			report->peer, trailer.crc32, receiver->crc32, receiver->options.file);
-	return 1;
+	if (!receiver->blocked)
+		return file_end_wait(&receiver->end);
+	target_wait(&receiver->target, OUTPUT_NAP_MS);
+	file_end_poll(&receiver->end);
+	return interrupt_signal() ? -EINTR : 0;
 }
 
 static int explain_loss(struct receiver *receiver, int error)
@@ -156,9 +191,12 @@ static int explain_loss(struct receiver *receiver, int error)
 
 		receiver->arrived += piece->state == PIECE_ENDED ? piece->moved : 0;
 	}
-	return report_fail(&receiver->report, error, "%s; %s had arrived; %s was not written",
-			   reason, text_share(receiver->arrived, receiver->hello.size, share),
-			   receiver->options.file);
+	if (receiver->hello.size == PROTOCOL_SIZE_UNKNOWN)
+		text_bytes(receiver->arrived, share);
+	else
+		text_share(receiver->arrived, receiver->hello.size, share);
+	return report_fail(&receiver->report, error, "%s; %s had arrived; %s %s", reason, share,
+			   receiver->target.path, left_behind(receiver));
 }
 
 static int transfer(struct receiver *receiver)
@@ -167,15 +205,13 @@ static int transfer(struct receiver *receiver)
 	int rc = 0;
 
 	while (rc == 0) {
-		rc = file_end_wait(end);
+		rc = wait(receiver);
 		/* Blocks that have arrived are written even if the peer is gone. */
 		if (rc == 0)
 			rc = drain(receiver);
 		if (rc == 0 && !end->gone)
 			rc = post(receiver);
-		if (rc == 0)
-			rc = check_trailer(receiver);
-		if (rc == 0)
+		if (rc == 0 && !receiver->blocked)
 			rc = end->gone;
 		progress_update(&receiver->progress, receiver->arrived, session_now());
 	}
@@ -186,7 +222,7 @@ static int transfer(struct receiver *receiver)
 
 static int commit(struct receiver *receiver)
 {
-	const char *file = receiver->options.file;
+	const char *file = receiver->target.path;
 	struct report *report = &receiver->report;
 	int rc;
 
@@ -244,7 +280,7 @@ static int answer(struct receiver *receiver)
 	struct gw_channel_info info;
 	int rc;
 
-	receiver->blocks = session_blocks(receiver->hello.size, receiver->hello.block);
+	receiver->messages = protocol_messages(receiver->hello.size, receiver->hello.block);
 	report->scheme = receiver->hello.scheme->name;
 	if (receiver->options.lanes < receiver->hello.lanes)
 		receiver->options.lanes = receiver->hello.lanes;
@@ -254,7 +290,7 @@ static int answer(struct receiver *receiver)
 		return refuse(receiver, rc);
 	rc = file_end_open(end, report, &receiver->options,
 			   gw_rendezvous_local(receiver->rendezvous), receiver->hello.scheme,
-			   receiver->hello.block, receiver->blocks);
+			   receiver->hello.block, receiver->messages);
 	if (rc)
 		return refuse(receiver, rc);
 	rc = gw_channel_connect(end->channel, &receiver->hello.channel);
@@ -274,8 +310,8 @@ static int answer(struct receiver *receiver)
 	gw_rendezvous_close(receiver->rendezvous);
 	receiver->rendezvous = NULL;
 	if (rc && rc != -EINTR)
-		report_fail(report, rc, "lost %s before anything arrived: %s; %s was not written",
-			    report->peer, gw_rendezvous_error(), receiver->options.file);
+		report_fail(report, rc, "lost %s before anything arrived: %s; %s %s", report->peer,
+			    gw_rendezvous_error(), receiver->target.path, left_behind(receiver));
 	return rc;
 }
 
@@ -328,6 +364,7 @@ static int run(struct receiver *receiver)
 	rc = target_open(&receiver->target, report, receiver->options.file);
 	if (rc)
 		return rc;
+	report->stdout_is_data = receiver->target.stream;
 	rc = meet(receiver);
 	if (rc)
 		return rc;
@@ -338,7 +375,9 @@ static int run(struct receiver *receiver)
 		return rc;
 
 	started = session_now();
-	progress_start(&receiver->progress, receiver->options.quiet, receiver->hello.size, started);
+	progress_start(&receiver->progress, receiver->options.quiet,
+		       receiver->hello.size == PROTOCOL_SIZE_UNKNOWN ? 0 : receiver->hello.size,
+		       started);
 	rc = transfer(receiver);
 	if (rc == 0)
 		rc = commit(receiver);
@@ -359,9 +398,9 @@ static void conclude(struct receiver *receiver)
 
 	snprintf(report->outcome, sizeof(report->outcome),
 		 "received %s from %s in %.2f s (%s), crc32 %08x, written to %s%s",
-		 text_bytes(receiver->hello.size, size), report->peer, report->seconds,
-		 text_rate((double)receiver->hello.size * 8 / report->seconds, rate),
-		 receiver->crc32, receiver->options.file, report->icrc ? "" : ", ICRC off");
+		 text_bytes(receiver->arrived, size), report->peer, report->seconds,
+		 text_rate((double)receiver->arrived * 8 / report->seconds, rate), receiver->crc32,
+		 receiver->target.path, report->icrc ? "" : ", ICRC off");
 }
 
 static int recv_run(int argc, char **argv)
@@ -394,7 +433,8 @@ const struct command command_recv = {
 		"usage: godwit recv FILE [OPTION ...]\n"
 		"\n"
 		"Waits for one `godwit send` and writes what it sends to FILE. FILE appears, or is\n"
-		"replaced, only when everything arrived and its checksum is right.\n"
+		"replaced, only when everything arrived and its checksum is right. FILE may be -, standard\n"
+		"output: the data goes there as it arrives, and everything else to standard error.\n"
 		"\n"
 		"  --bind ADDR     wait on this address only (default: all of this host's)\n" OPTIONS_USAGE_WIRE
 			OPTIONS_USAGE_ICRC OPTIONS_USAGE,

@@ -1,17 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * godwit send: reads the file block by block into the ring's pieces and sends each as one message.
- * Block i uses piece i mod the size of the ring, so a piece is filled again only after its last
- * message was delivered. The trailer follows. The receive for the verdict is posted first, because the receiver
- * may report a failure at any time.
+ * godwit send: reads the file, or standard input, block by block into the ring's pieces and sends each
+ * as one message. Message i uses piece i mod the size of the ring, so a piece is filled again only
+ * after its last message was delivered. A block is as long as --block, but for the last of a file
+ * and for what a pipe has when nothing else is under way. The trailer follows; no block has its
+ * length, which is how the receiver knows it. The receive for the verdict is posted first, because
+ * the receiver may report a failure at any time.
  */
 #include <errno.h>
-#include <fcntl.h>
-#include <isa-l.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "tools/command.h"
 #include "end.h"
@@ -20,6 +18,7 @@
 #include "tools/options.h"
 #include "tools/progress.h"
 #include "protocol.h"
+#include "source.h"
 #include "tools/report.h"
 #include "tools/scheme.h"
 #include "tools/session.h"
@@ -31,50 +30,33 @@ struct sender {
 	struct gw_rendezvous *rendezvous;
 	struct file_end end;
 	struct progress progress;
-	int fd;
-	uint32_t mode;
-	uint64_t size;
-	uint64_t blocks;
-	/* blocks read, and those of them posted */
-	uint64_t read;
+	struct source source;
+	/* messages posted */
 	uint64_t posted;
+	/* messages posted that have not ended */
+	uint32_t under_way;
+	/* bytes in the piece that is being filled */
+	uint32_t filled;
+	/* last byte of a block that had the trailer's length: the first of the next */
+	bool carried;
+	uint8_t carry;
+	/* a piece is free and the source has nothing for it */
+	bool starved;
 	/* bytes of the file that the receiver has confirmed */
 	uint64_t delivered;
-	uint32_t crc32;
 	bool trailer_posted;
 };
 
-static int open_source(struct sender *sender)
-{
-	const char *path = sender->options.file;
-	struct stat st;
-
-	/* O_NONBLOCK: opening a pipe without a writer would block. */
-	sender->fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-	if (sender->fd < 0)
-		return report_fail(&sender->report, -errno, "cannot read %s: %s", path,
-				   strerror(errno));
-	if (fstat(sender->fd, &st))
-		return report_fail(&sender->report, -errno, "cannot read %s: %s", path,
-				   strerror(errno));
-	if (S_ISDIR(st.st_mode))
-		return report_fail(&sender->report, -EISDIR,
-				   "%s is a directory; only a file can be sent", path);
-	if (!S_ISREG(st.st_mode))
-		return report_fail(&sender->report, -EINVAL, "%s is not a regular file", path);
-	posix_fadvise(sender->fd, 0, 0, POSIX_FADV_SEQUENTIAL);
-	sender->size = (uint64_t)st.st_size;
-	sender->mode = st.st_mode & 0777;
-	sender->blocks = session_blocks(sender->size, sender->options.block);
-	return 0;
-}
+/* While a pipe is waited for, the transfer goes on at these intervals. */
+#define INPUT_NAP_NS	  UINT64_C(1000000)
+#define INPUT_NAP_IDLE_MS 20
 
 /* Sends what describes the file and this end, and connects to what comes back. */
 static int exchange(struct sender *sender)
 {
-	struct protocol_hello hello = { .size = sender->size,
+	struct protocol_hello hello = { .size = sender->source.size,
 					.block = sender->options.block,
-					.mode = sender->mode,
+					.mode = sender->source.mode,
 					.lanes = sender->report.lanes,
 					.scheme = sender->options.scheme };
 	struct gw_rendezvous_message message;
@@ -100,33 +82,10 @@ static int exchange(struct sender *sender)
 	return rc ? session_explain_connect(&sender->report, sender->options.host, rc) : 0;
 }
 
-static int read_block(struct sender *sender, uint8_t *out, uint64_t offset, uint64_t length)
-{
-	char share[2 * TEXT_SIZE];
-	uint64_t done = 0;
-
-	while (done < length) {
-		ssize_t n = pread(sender->fd, out + done, length - done, (off_t)(offset + done));
-
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n < 0)
-			return report_fail(&sender->report, -errno, "cannot read %s: %s",
-					   sender->options.file, strerror(errno));
-		if (n == 0)
-			return report_fail(&sender->report, -EIO,
-					   "%s shrank while it was being sent: %s are left",
-					   sender->options.file,
-					   text_share(offset + done, sender->size, share));
-		done += (uint64_t)n;
-	}
-	sender->crc32 = crc32_gzip_refl(sender->crc32, out, length);
-	return 0;
-}
-
 static int post_trailer(struct sender *sender)
 {
-	struct protocol_trailer trailer = { .size = sender->size, .crc32 = sender->crc32 };
+	struct protocol_trailer trailer = { .size = sender->source.read,
+					    .crc32 = sender->source.crc32 };
 	struct file_end *end = &sender->end;
 	int rc;
 
@@ -136,36 +95,82 @@ static int post_trailer(struct sender *sender)
 	return rc;
 }
 
+/* Reads into the piece. Returns 1 when it is to be sent, 0 when there is nothing to send now, or -errno. */
+static int fill_piece(struct sender *sender, struct piece *piece)
+{
+	struct source *source = &sender->source;
+	uint32_t block = sender->options.block;
+
+	if (sender->carried) {
+		piece->memory[0] = sender->carry;
+		sender->filled = 1;
+		sender->carried = false;
+	}
+	while (sender->filled < block && !source->ended) {
+		ssize_t n = source_read(source, &sender->report, piece->memory + sender->filled,
+					block - sender->filled);
+
+		if (n < 0)
+			return (int)n;
+		if (n == 0 && !source->ended)
+			break;
+		sender->filled += (uint32_t)n;
+	}
+	if (sender->filled == block || source->ended)
+		return sender->filled > 0;
+	/* A producer that pauses: what there is leaves when nothing else is under way. */
+	return sender->filled > 0 && sender->under_way == 0;
+}
+
 /* Fills and posts every piece that is free, then the trailer. */
 static int fill(struct sender *sender)
 {
 	struct file_end *end = &sender->end;
-	int rc = 0;
+	int rc;
 
-	while (sender->posted < sender->blocks) {
+	sender->starved = false;
+	for (;;) {
 		struct piece *piece = file_end_piece(end, sender->posted);
-		uint64_t offset = sender->posted * sender->options.block;
-		uint64_t length =
-			session_block_length(sender->size, sender->options.block, sender->posted);
+		uint32_t length;
 
 		if (piece->state != PIECE_IDLE)
 			return 0;
-		if (sender->read == sender->posted) {
-			rc = read_block(sender, piece->memory, offset, length);
-			if (rc)
-				return rc;
-			sender->read++;
-		}
+		rc = fill_piece(sender, piece);
+		if (rc <= 0)
+			break;
+		length = sender->filled == PROTOCOL_TRAILER ? sender->filled - 1 : sender->filled;
 		rc = file_end_send(end, piece, length);
 		if (rc)
 			return rc == -EAGAIN ? 0 : rc;
 		sender->posted++;
+		sender->under_way++;
+		sender->carried = length < sender->filled;
+		if (sender->carried)
+			sender->carry = piece->memory[length];
+		sender->filled = 0;
 		/* Reading may be slow: let the earlier blocks go on meanwhile. */
 		file_end_poll(end);
 	}
-	if (!sender->trailer_posted)
+	if (rc == 0 && !sender->source.ended)
+		sender->starved = true;
+	else if (rc == 0 && !sender->trailer_posted)
 		rc = post_trailer(sender);
 	return rc == -EAGAIN ? 0 : rc;
+}
+
+/* Sleeps until something happens. A pipe wakes nobody who waits for packets, so that it is looked at often. */
+static int wait(struct sender *sender)
+{
+	struct file_end *end = &sender->end;
+
+	if (!sender->starved)
+		return file_end_wait(end);
+	if (sender->under_way)
+		gw_wait(end->ctx, INPUT_NAP_NS);
+	else
+		source_wait(&sender->source, INPUT_NAP_IDLE_MS);
+	file_end_poll(end);
+	return interrupt_signal() ? -EINTR : 0;
 }
 
 /* Frees the pieces that were delivered. Returns the status of a message that failed, or 0. */
@@ -183,6 +188,7 @@ static int reap(struct sender *sender)
 			continue;
 		}
 		sender->delivered += piece->length;
+		sender->under_way--;
 		piece_reuse(piece);
 	}
 	if (sender->end.trailer.state == PIECE_ENDED && sender->end.trailer.status)
@@ -204,10 +210,10 @@ static int judge(struct sender *sender)
 	if (verdict.status)
 		return report_fail(&sender->report, -EREMOTEIO, "%s failed: %s", host,
 				   verdict.text);
-	if (verdict.crc32 != sender->crc32)
+	if (verdict.crc32 != sender->source.crc32)
 		return report_fail(&sender->report, -EILSEQ,
 				   "%s computed crc32 %08x, but %08x was sent", host, verdict.crc32,
-				   sender->crc32);
+				   sender->source.crc32);
 	return 0;
 }
 
@@ -226,13 +232,16 @@ static int explain_loss(struct sender *sender, int error)
 		confirmed +=
 			sender->end.ring[i].state == PIECE_ENDED ? sender->end.ring[i].moved : 0;
 	sender->delivered = confirmed;
-	if (confirmed == sender->size)
+	if (sender->source.ended && confirmed == sender->source.read)
 		return report_fail(
 			&sender->report, error,
-			"%s; it has confirmed all of the file, but not that it was written",
+			"%s; it has confirmed all of the data, but not that it was written",
 			reason);
-	return report_fail(&sender->report, error, "%s; it had confirmed %s", reason,
-			   text_share(confirmed, sender->size, share));
+	if (sender->source.stream)
+		text_bytes(confirmed, share);
+	else
+		text_share(confirmed, sender->source.size, share);
+	return report_fail(&sender->report, error, "%s; it had confirmed %s", reason, share);
 }
 
 /* Sends until the verdict has arrived. */
@@ -245,7 +254,7 @@ static int transfer(struct sender *sender)
 	while (rc == 0) {
 		rc = fill(sender);
 		if (rc == 0)
-			rc = file_end_wait(end);
+			rc = wait(sender);
 		/* A verdict outranks every other end: the receiver closes after it. */
 		if (end->verdict.state == PIECE_ENDED && end->verdict.status == 0) {
 			reap(sender);
@@ -266,7 +275,7 @@ static int run(struct sender *sender)
 	uint64_t started;
 	int rc;
 
-	rc = open_source(sender);
+	rc = source_open(&sender->source, &sender->report, sender->options.file);
 	if (rc)
 		return rc;
 	rc = meet_connect(&sender->report, &sender->options, &sender->rendezvous);
@@ -274,7 +283,8 @@ static int run(struct sender *sender)
 		return rc;
 	rc = file_end_open(&sender->end, &sender->report, &sender->options,
 			   gw_rendezvous_local(sender->rendezvous), sender->options.scheme,
-			   sender->options.block, sender->blocks);
+			   sender->options.block,
+			   protocol_messages(sender->source.size, sender->options.block));
 	if (rc)
 		return rc;
 	rc = exchange(sender);
@@ -284,7 +294,8 @@ static int run(struct sender *sender)
 	sender->rendezvous = NULL;
 
 	started = session_now();
-	progress_start(&sender->progress, sender->options.quiet, sender->size, started);
+	progress_start(&sender->progress, sender->options.quiet,
+		       sender->source.stream ? 0 : sender->source.size, started);
 	rc = transfer(sender);
 	progress_clear(&sender->progress);
 	sender->report.seconds = session_seconds(session_now() - started);
@@ -298,17 +309,17 @@ static void conclude(struct sender *sender)
 	char size[TEXT_SIZE], rate[TEXT_SIZE];
 
 	report->have_crc32 = true;
-	report->crc32 = sender->crc32;
+	report->crc32 = sender->source.crc32;
 	snprintf(report->outcome, sizeof(report->outcome),
 		 "sent %s to %s in %.2f s (%s), crc32 %08x, verified by the receiver%s",
-		 text_bytes(sender->size, size), sender->options.host, report->seconds,
-		 text_rate((double)sender->size * 8 / report->seconds, rate), sender->crc32,
-		 report->icrc ? "" : ", ICRC off");
+		 text_bytes(sender->source.read, size), sender->options.host, report->seconds,
+		 text_rate((double)sender->source.read * 8 / report->seconds, rate),
+		 sender->source.crc32, report->icrc ? "" : ", ICRC off");
 }
 
 static int send_run(int argc, char **argv)
 {
-	struct sender sender = { .fd = -1 };
+	struct sender sender = { .source = { .fd = -1 } };
 	struct report *report = &sender.report;
 	int rc;
 
@@ -328,8 +339,7 @@ static int send_run(int argc, char **argv)
 		session_explain_signal(report, rc);
 	file_end_close(&sender.end);
 	gw_rendezvous_close(sender.rendezvous);
-	if (sender.fd >= 0)
-		close(sender.fd);
+	source_close(&sender.source);
 	return report_finish(report);
 }
 
@@ -339,7 +349,7 @@ const struct command command_send = {
 	.usage =
 		"usage: godwit send FILE HOST [OPTION ...]\n"
 		"\n"
-		"Sends FILE to HOST, where `godwit recv` waits for it.\n"
+		"Sends FILE to HOST, where `godwit recv` waits for it. FILE may be -, standard input.\n"
 		"\n"
 		"  --bind ADDR     send from this address of this host\n"
 		"  --block SIZE    bytes in a message, 4K to 16M (default 1M)\n"

@@ -9,15 +9,18 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <libgen.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
 
 #include "base/entropy.h"
+#include "protocol.h"
 #include "tools/interrupt.h"
 #include "tools/report.h"
 #include "tools/text.h"
@@ -103,6 +106,21 @@ static int open_named(struct target *target)
 	return -EEXIST;
 }
 
+static int open_stream(struct target *target, struct report *report)
+{
+	struct stat st;
+
+	target->path = "standard output";
+	target->stream = true;
+	if (fstat(STDOUT_FILENO, &st))
+		return report_fail(report, -errno, "cannot write standard output: %s",
+				   strerror(errno));
+	target->pipe = S_ISFIFO(st.st_mode);
+	target->socket = S_ISSOCK(st.st_mode);
+	target->fd = STDOUT_FILENO;
+	return 0;
+}
+
 int target_open(struct target *target, struct report *report, const char *path)
 {
 	char copy[PATH_MAX];
@@ -111,6 +129,8 @@ int target_open(struct target *target, struct report *report, const char *path)
 	int fd;
 
 	*target = (struct target){ .path = path, .fd = -1 };
+	if (strcmp(path, "-") == 0)
+		return open_stream(target, report);
 	if (length >= sizeof(copy))
 		return report_fail(report, -ENAMETOOLONG, "the name of the file is too long");
 	memcpy(copy, path, length + 1);
@@ -154,7 +174,7 @@ int target_reserve(struct target *target, struct report *report, uint64_t size)
 	struct statvfs fs;
 	uint64_t available = UINT64_MAX;
 
-	if (size == 0)
+	if (size == 0 || size == PROTOCOL_SIZE_UNKNOWN || target->stream)
 		return 0;
 	if (fstatvfs(target->fd, &fs) == 0)
 		available = (uint64_t)fs.f_bavail * fs.f_frsize;
@@ -182,22 +202,48 @@ int target_reserve(struct target *target, struct report *report, uint64_t size)
 	}
 }
 
-int target_write(struct target *target, const void *data, uint64_t length, uint64_t offset)
+/* A pipe with any room takes PIPE_BUF bytes without blocking; more would block until all are read. */
+static ssize_t write_some(const struct target *target, const uint8_t *bytes, uint64_t length)
+{
+	struct pollfd fd = { .fd = target->fd, .events = POLLOUT };
+
+	if (target->socket)
+		return send(target->fd, bytes, length, MSG_DONTWAIT | MSG_NOSIGNAL);
+	if (target->pipe && poll(&fd, 1, 0) == 0) {
+		errno = EAGAIN;
+		return -1;
+	}
+	if (target->pipe && length > PIPE_BUF)
+		length = PIPE_BUF;
+	return write(target->fd, bytes, length);
+}
+
+int64_t target_write(struct target *target, const void *data, uint64_t length, uint64_t offset)
 {
 	const uint8_t *bytes = data;
+	uint64_t done = 0;
 
-	while (length > 0) {
-		ssize_t n = pwrite(target->fd, bytes, length, (off_t)offset);
+	while (done < length) {
+		ssize_t n = target->stream ? write_some(target, bytes + done, length - done)
+					   : pwrite(target->fd, bytes + done, length - done,
+						    (off_t)(offset + done));
 
 		if (n < 0 && errno == EINTR)
 			continue;
+		if (n < 0 && errno == EAGAIN)
+			break;
 		if (n <= 0)
 			return n < 0 ? -errno : -EIO;
-		bytes += n;
-		offset += (uint64_t)n;
-		length -= (uint64_t)n;
+		done += (uint64_t)n;
 	}
-	return 0;
+	return (int64_t)done;
+}
+
+void target_wait(const struct target *target, int milliseconds)
+{
+	struct pollfd fd = { .fd = target->fd, .events = POLLOUT };
+
+	poll(&fd, 1, milliseconds);
 }
 
 /* Gives the nameless file a temporary name of its own. */
@@ -279,6 +325,8 @@ int target_commit_start(struct target *target, uint32_t mode)
 	int rc;
 
 	umask(mask);
+	if (target->stream)
+		return 0;
 	/* A file system without permissions keeps its own. */
 	if (fchmod(target->fd, (mode_t)(mode & 0777) & ~mask) && errno != EPERM &&
 	    errno != EOPNOTSUPP)
@@ -315,7 +363,7 @@ void target_close(struct target *target)
 		unlink(target->temporary);
 	interrupt_doom(NULL);
 	target->temporary[0] = '\0';
-	if (target->fd >= 0)
+	if (target->fd >= 0 && !target->stream)
 		close(target->fd);
 	target->fd = -1;
 }

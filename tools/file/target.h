@@ -2,7 +2,8 @@
 /*
  * The file being received. It has no name until it is complete and checked; then it takes the name
  * it was meant for in one step, replacing what was there. Whatever goes wrong before that, nothing
- * stays behind.
+ * stays behind. Standard output ("-") is written as data arrives, and is what it is when something
+ * goes wrong.
  */
 #ifndef TOOLS_FILE_TARGET_H
 #define TOOLS_FILE_TARGET_H
@@ -16,7 +17,12 @@
 struct report;
 
 struct target {
+	/* for messages: the file's name, or "standard output" */
 	const char *path;
+	bool stream;
+	/* of a stream: a pipe or a socket, which may have no room */
+	bool pipe;
+	bool socket;
 	char directory[PATH_MAX];
 	/* "" while the file has no name at all */
 	char temporary[PATH_MAX];
@@ -34,8 +40,14 @@ int target_open(struct target *target, struct report *report, const char *path);
 /* Takes the space now, so that a full disk is known before anything is sent. */
 int target_reserve(struct target *target, struct report *report, uint64_t size);
 
-/* Writes all of it, or -errno. */
-int target_write(struct target *target, const void *data, uint64_t length, uint64_t offset);
+/*
+ * Writes to a file all of it, to a pipe or a socket what fits now, which may be nothing. Returns the
+ * number of bytes or -errno.
+ */
+int64_t target_write(struct target *target, const void *data, uint64_t length, uint64_t offset);
+
+/* Waits until a pipe has room again, for so long at most. */
+void target_wait(const struct target *target, int milliseconds);
 
 /*
  * Makes it durable and gives it its name. Syncing may take longer than a peer is patient, so it runs
