@@ -55,6 +55,8 @@
 #define CALM_REST   3
 /* Rounds that still show losses of growth after it was stopped. */
 #define SETTLE_ROUNDS 2
+/* The same after START, whose losses are many: some are repeated and lost again, and are proven rounds later. */
+#define START_SETTLE_ROUNDS 4
 /* Largest growth in a round then, and largest window as a multiple of what the path delivers. */
 #define CALM_MOST    0.6
 #define CALM_AHEAD   1.6
@@ -189,6 +191,7 @@ static void leave_start(struct long_haul *l)
 	l->phase = DRAIN;
 	l->window /= 2;
 	l->slow = 0;
+	l->settling = START_SETTLE_ROUNDS;
 	l->doing = "draining the queue of the start";
 }
 

@@ -76,6 +76,7 @@ static void the_path_is_filled(void **state)
 		{ "long-haul", 0, 0, 0.9 },	  { "long-haul", 1e-3, 0, 0.9 },
 		{ "long-haul", 1e-2, 0, 0.87 },	  { "default", 1e-3, 0, 0.9 },
 		{ "long-haul", 0, 3 * MS, 0.88 }, { "long-haul", 1e-3, 6 * MS, 0.84 },
+		{ "long-haul", 0, 2 * MS, 0.88 }, { "long-haul", 0, 4 * MS, 0.88 },
 	};
 
 	(void)state;
