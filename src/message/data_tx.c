@@ -62,7 +62,7 @@ void data_sent(struct gw_qp *qp, struct gw_send *send, uint32_t n, uint32_t lane
 		  n == put->packets ? (uint64_t)(n - 1) * send->payload + put->tail
 				    : (uint64_t)n * send->payload);
 	if (!copied)
-		size_sent(qp, n);
+		size_sent(qp);
 	if (qp->path && lane < qp->path->count)
 		number = path_sent(qp->path, lane, n, qp->ctx->now) - n;
 	for (uint32_t i = 0; i < n; i++) {

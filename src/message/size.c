@@ -12,7 +12,7 @@
  *	IDLE      -> PROBING    the first request
  *	PROBING   -> SETTLED    the ceiling arrived, or PROBE_ROUNDS rounds brought small answers only
  *	SETTLED   -> PROBING    below the ceiling, after a pause: paths change, and probes are lost like any packet
- *	others    -> DOUBTED    UNHEARD_LEAST packets left and nothing landed for a probe timeout
+ *	others    -> DOUBTED    UNHEARD_LEAST packets are in flight and nothing landed for a probe timeout
  *	DOUBTED   -> SETTLED    something landed, or a large probe arrived
  *	DOUBTED   -> CUTTING    CUT_ROUNDS rounds brought small answers only: the path has shrunk. At the floor there is
  *	                        nothing smaller: after LOST_ROUNDS the queue pair ends with -EMSGSIZE
@@ -141,7 +141,7 @@ static void settle(struct gw_qp *qp)
 
 	TRACE_QP(qp, "size settled proven=%u ceiling=%u", s->proven, s->ceiling);
 	s->state = SIZE_SETTLED;
-	s->unheard = 0;
+	s->unheard_ns = 0;
 	s->at = NEVER;
 	if (s->proven < s->ceiling) {
 		s->at = qp->ctx->now + (RAISE_NS << least(s->searches, RAISE_SHIFT));
@@ -279,30 +279,40 @@ void size_timer(struct gw_qp *qp)
 	qp_owe(qp, OWE_SIZE | OWE_PROBE);
 }
 
+/* Data left, and nothing was heard of it for long: is it the packets' size? */
+static void doubt(struct gw_qp *qp)
+{
+	struct size *s = &qp->size;
+	uint32_t unheard = qp->feedback.sequence - qp->feedback.echoed;
+
+	if (s->unheard_ns && unheard >= UNHEARD_LEAST && s->state != SIZE_DOUBTED &&
+	    s->state != SIZE_CUTTING &&
+	    qp->ctx->now - s->unheard_ns > gw_qp_patience_ns(qp) + REPORT_DELAY_POOR_NS)
+		start(qp, SIZE_DOUBTED);
+}
+
 void size_probe_answered(struct gw_qp *qp)
 {
 	qp->size.answered = true;
+	doubt(qp);
 }
 
-void size_sent(struct gw_qp *qp, uint32_t packets)
+void size_sent(struct gw_qp *qp)
 {
 	struct size *s = &qp->size;
 
 	if (s->floor == s->ceiling)
 		return;
-	if (!s->unheard)
+	if (!s->unheard_ns)
 		s->unheard_ns = qp->ctx->now;
-	s->unheard += packets;
-	if (s->unheard >= UNHEARD_LEAST && s->state != SIZE_DOUBTED && s->state != SIZE_CUTTING &&
-	    qp->ctx->now - s->unheard_ns > gw_qp_patience_ns(qp) + REPORT_DELAY_POOR_NS)
-		start(qp, SIZE_DOUBTED);
+	doubt(qp);
 }
 
 void size_landed(struct gw_qp *qp)
 {
 	struct size *s = &qp->size;
 
-	s->unheard = 0;
+	s->unheard_ns = 0;
 	if (s->state == SIZE_DOUBTED)
 		settle(qp);
 	else if (s->state == SIZE_PROBING)

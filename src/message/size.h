@@ -59,8 +59,7 @@ struct size {
 	uint32_t proven;
 	/* The same for each lane. */
 	uint32_t lane_proven[FABRIC_LANES_MAX];
-	/* Data packets sent since the peer last reported that something landed, and when the first of them left. */
-	uint32_t unheard;
+	/* Time at which the first data packet left since the peer last reported that something landed, in ns; 0: none did. */
 	uint64_t unheard_ns;
 	/* Time of the next round, or NEVER. */
 	uint64_t at;
@@ -88,7 +87,7 @@ void size_timer(struct gw_qp *qp);
 /* A small probe was answered. */
 void size_probe_answered(struct gw_qp *qp);
 /* Data packets left. */
-void size_sent(struct gw_qp *qp, uint32_t packets);
+void size_sent(struct gw_qp *qp);
 /* The peer reports that data landed. */
 void size_landed(struct gw_qp *qp);
 /* Takes in what a control header says of sizes. */

@@ -28,8 +28,9 @@
 #endif
 
 /* The longest wait of a timer before its first repeat, while no round trip has been measured. Each wait in vain doubles
- * the next one, up to a second (talk.c, rounds.c, selective_repeat.c). */
-#define FIRST_WAIT (50 * MS)
+ * the next one, up to a second (control_tx.c, loss_detection.c, selective_repeat.c). A probe timeout adds the time for which a
+ * receiver may hold a report back. */
+#define FIRST_WAIT (55 * MS)
 /* The same for a cut: the round trip has been measured and is shorter than a millisecond. How long it takes until a cut
  * depends on when packets are repeated, and those waits have grown to some 50 ms by then. */
 #define FIRST_WAIT_KNOWN (2 * MS)
