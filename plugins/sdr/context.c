@@ -9,7 +9,7 @@
 /* Most lanes that a fabric has. */
 #define CHANNELS_MAX 8
 #define LOG_MAX_QPS  14
-#define REQUESTS     16384
+#define REQUESTS     65536
 /* Address space for bitmaps; pages are touched as they are used. */
 #define BITMAP_BYTES (UINT64_C(64) << 20)
 

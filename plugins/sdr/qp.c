@@ -7,8 +7,11 @@
  *	5   zeros
  *	16  Godwit's own description
  *
- * An offset in chunks must be the start of a packet, so the packet size is a power of two: the largest up to the mtu that
- * the fabric supports.
+ * An offset in chunks must be the start of a packet, so the packet size is a power of two: the largest that the fabric
+ * supports, up to the mtu and up to a chunk.
+ *
+ * A packet's immediate names its message in 10 bits and its place in 18, as published. A queue pair with more than 1024
+ * messages takes bits from the place: messages have half as many packets for each doubling of their number.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -16,56 +19,89 @@
 
 #include "state.h"
 
-/* Bits of the immediate for a message's number, as published. */
-#define LOG_MSGS_MAX   10
-#define CHUNK_MTUS_MAX 64
-/* Logarithm of SDR_MTU_64's 64 bytes. */
+/* Bits of the immediate: for a message's number as published and at most, for fragments of the program's immediate. */
+#define LOG_MSGS     10
+#define LOG_MSGS_MAX 16
+#define USER_BITS    4
+/* Logarithm of SDR_MTU_64's 64 bytes, the smallest packet. */
 #define LOG_MTU_FIRST 6
-#define INFO_HEADER   16
+#define LOG_CHUNK_MAX 31
+#define LOG_BYTES_MAX 63
+/* Most packets that a bit of Godwit's own bitmap of chunks stands for. */
+#define GW_CHUNK_PACKETS_MAX 64
+#define INFO_HEADER	     16
 
 static const uint8_t magic[4] = { 'S', 'D', 'R', 1 };
 
 /* Returns what is wrong with the attributes, or NULL. */
 static const char *check_attr(const struct sdr_qp_attr *attr)
 {
-	uint32_t chunk_log = attr->bitmap_chunk_size_log_bytes, mtu_log = LOG_MTU_FIRST + attr->mtu;
-
 	if (attr->mtu > SDR_MTU_4096)
 		return "the mtu is none of enum sdr_mtu";
 	if (attr->max_log_num_msgs > LOG_MSGS_MAX)
-		return "max_log_num_msgs is over 10";
-	if (attr->max_in_flight_log_bytes > 40)
-		return "max_in_flight_log_bytes is over 40";
-	if (chunk_log < mtu_log || chunk_log > 31 || 1u << (chunk_log - mtu_log) > CHUNK_MTUS_MAX)
-		return "a chunk is not 1 to 64 times the mtu";
-	if (attr->max_in_flight_log_bytes < (uint64_t)chunk_log + attr->max_log_num_msgs)
-		return "2^max_log_num_msgs messages of a chunk are more than 2^max_in_flight_log_bytes";
+		return "max_log_num_msgs is over 16";
+	if (attr->max_in_flight_log_bytes > LOG_BYTES_MAX)
+		return "max_in_flight_log_bytes is over 63; it is a logarithm";
+	if (attr->bitmap_chunk_size_log_bytes < LOG_MTU_FIRST ||
+	    attr->bitmap_chunk_size_log_bytes > LOG_CHUNK_MAX)
+		return "bitmap_chunk_size_log_bytes is not 6 to 31";
 	if (!attr->send_enable && !attr->recv_enable)
 		return "it can neither send nor receive";
 	return NULL;
 }
 
+static uint32_t slot_bits(const struct sdr_qp_attr *attr)
+{
+	return attr->max_log_num_msgs > LOG_MSGS ? attr->max_log_num_msgs : LOG_MSGS;
+}
+
+static uint32_t packet_bits(const struct sdr_qp_attr *attr)
+{
+	return 32 - USER_BITS - slot_bits(attr);
+}
+
+/* Logarithm of the largest packet: the mtu, or a chunk if that is smaller. */
+static uint32_t packet_log(const struct sdr_qp_attr *attr)
+{
+	uint32_t mtu_log = LOG_MTU_FIRST + attr->mtu;
+
+	return mtu_log < attr->bitmap_chunk_size_log_bytes ? mtu_log
+							   : attr->bitmap_chunk_size_log_bytes;
+}
+
 /* Creates the queue pair of Godwit, with the largest payload that the fabric accepts. */
 static int create_gw(struct sdr_qp *qp, const struct sdr_qp_attr *attr)
 {
-	struct gw_qp_attr gw_attr = { .slots = 1u << attr->max_log_num_msgs };
+	struct gw_qp_attr gw_attr = { .slots = 1u << attr->max_log_num_msgs,
+				      .slot_bits = (uint8_t)slot_bits(attr),
+				      .packet_bits = (uint8_t)packet_bits(attr),
+				      .user_bits = USER_BITS,
+				      .payload_divides = 1u << qp->chunk_log };
 	int error = -EINVAL;
 
-	for (uint32_t log = LOG_MTU_FIRST + attr->mtu; log >= LOG_MTU_FIRST && error == -EINVAL;
-	     log--) {
+	for (uint32_t log = packet_log(attr); log >= LOG_MTU_FIRST && error == -EINVAL; log--) {
 		uint32_t packets = 1u << (qp->chunk_log - log);
 
 		gw_attr.payload = 1u << log;
-		gw_attr.payload_divides = 1u << qp->chunk_log;
-		gw_attr.chunk_packets = packets < CHUNK_MTUS_MAX ? packets : CHUNK_MTUS_MAX;
+		gw_attr.chunk_packets =
+			packets < GW_CHUNK_PACKETS_MAX ? packets : GW_CHUNK_PACKETS_MAX;
 		error = gw_qp_create(qp->ctx->gw, &gw_attr, &qp->gw);
 	}
 	return error;
 }
 
+/* Returns the most bytes in a message. Those of all messages together are not limited. */
+static uint64_t longest_message(const struct sdr_qp_attr *attr)
+{
+	size_t log = packet_bits(attr) + packet_log(attr);
+
+	return UINT64_C(1) << (attr->max_in_flight_log_bytes < log ? attr->max_in_flight_log_bytes
+								   : log);
+}
+
 static int make_handles(struct sdr_qp *qp, uint32_t count)
 {
-	size_t chunks = (size_t)(qp->message_max >> qp->chunk_log);
+	size_t chunks = (size_t)((qp->message_max - 1) >> qp->chunk_log) + 1;
 
 	qp->sends = calloc(count, sizeof(*qp->sends));
 	qp->recvs = calloc(count, sizeof(*qp->recvs));
@@ -124,8 +160,8 @@ struct sdr_qp *sdr_qp_create(struct sdr_context *ctx, struct sdr_qp_attr *attr)
 		return NULL;
 	qp->ctx = ctx;
 	qp->chunk_log = attr->bitmap_chunk_size_log_bytes;
-	qp->mtu = 1u << (LOG_MTU_FIRST + attr->mtu);
-	qp->message_max = UINT64_C(1) << (attr->max_in_flight_log_bytes - attr->max_log_num_msgs);
+	qp->mtu = 1u << packet_log(attr);
+	qp->message_max = longest_message(attr);
 	qp->send_enable = attr->send_enable;
 	qp->recv_enable = attr->recv_enable;
 	qp->rate_limit_kbps = attr->rate_limit;

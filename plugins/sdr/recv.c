@@ -137,6 +137,9 @@ int sdr_recv_bitmap_chunk_expand(struct sdr_recv_handle *handle, uint32_t chunk_
 		result = complain(
 			"sdr_recv_bitmap_chunk_expand: chunk %u is beyond the buffer of %zu chunks",
 			chunk_offset, handle->chunks);
+	else if ((1u << handle->qp->chunk_log) / handle->qp->mtu > 64)
+		result = complain(
+			"sdr_recv_bitmap_chunk_expand: a chunk has more than 64 times the mtu, and the result 64 bits");
 	else
 		result = SDR_SUCCESS;
 	if (result == SDR_SUCCESS)

@@ -64,13 +64,13 @@ SDR_API int sdr_context_destroy(struct sdr_context *ctx);
 /* ---- queue pairs ---------------------------------------------------------------------------------------------- */
 
 struct sdr_qp_attr {
-	/* logarithm of the bytes in a chunk, for which the bitmap has one byte: 1 to 64 times the mtu */
+	/* logarithm of the bytes in a chunk, for which the bitmap has one byte: 6 to 31 */
 	uint32_t bitmap_chunk_size_log_bytes;
-	/* logarithm of the bytes in all open messages; a message has at most 2^(this - max_log_num_msgs) bytes */
+	/* logarithm of the bytes in all open messages, and so in the longest one; the sum is not checked */
 	size_t max_in_flight_log_bytes;
-	/* logarithm of the most open sends, and of the most open receives; at most 10 */
+	/* logarithm of the most open sends, and of the most open receives; at most 16 */
 	uint32_t max_log_num_msgs;
-	/* largest packet; smaller ones are used if the path carries less */
+	/* largest packet; smaller ones are used if the path carries less or a chunk is smaller */
 	enum sdr_mtu mtu;
 	uint8_t send_enable;
 	uint8_t recv_enable;
@@ -113,7 +113,8 @@ SDR_API int sdr_recv_imm_get(struct sdr_recv_handle *handle, uint32_t *imm);
 SDR_API int sdr_recv_bitmap_get(struct sdr_recv_handle *handle, uint8_t **bitmap,
 				size_t *length_bytes);
 
-/* Sets one bit for each mtu bytes of the chunk that landed, lowest bit first. SDR_ERROR beyond the buffer. */
+/* Sets one bit for each mtu bytes of the chunk that landed, lowest bit first. SDR_ERROR beyond the buffer, or if a chunk has
+ * more than 64 times the mtu. */
 SDR_API int sdr_recv_bitmap_chunk_expand(struct sdr_recv_handle *handle, uint32_t chunk_offset,
 					 uint64_t *chunk_bitmap);
 

@@ -85,7 +85,7 @@ struct sdr_qp {
 	bool send_enable, recv_enable;
 	/* logarithm of the bytes in a chunk */
 	uint32_t chunk_log;
-	/* bytes in a packet as requested; packets may be smaller */
+	/* bytes in a packet as requested, at most a chunk; packets may be smaller */
 	uint32_t mtu;
 	/* most bytes in a message */
 	uint64_t message_max;

@@ -7,7 +7,7 @@
 
 const struct sdr_qp_attr duo_qp_attr = {
 	.bitmap_chunk_size_log_bytes = 12,
-	.max_in_flight_log_bytes = 23,
+	.max_in_flight_log_bytes = 20,
 	.max_log_num_msgs = 3,
 	.mtu = SDR_MTU_512,
 	.send_enable = 1,

@@ -47,23 +47,22 @@ static void test_device_names(void **state)
 
 static void test_qp(void **state)
 {
-	struct sdr_qp_attr bad[7], other = duo_qp_attr;
+	struct sdr_qp_attr bad[6], other = duo_qp_attr;
 	uint8_t info[256] = { 0 };
 	struct sdr_qp *qp;
 	struct duo duo;
 	size_t size;
 
 	duo_open(&duo, NULL);
-	for (int i = 0; i < 7; i++)
+	for (int i = 0; i < 6; i++)
 		bad[i] = duo_qp_attr;
-	bad[0].bitmap_chunk_size_log_bytes = 8;	 /* less than a packet */
-	bad[1].bitmap_chunk_size_log_bytes = 16; /* more than 64 packets */
-	bad[2].max_log_num_msgs = 11;
+	bad[0].bitmap_chunk_size_log_bytes = 5;
+	bad[1].bitmap_chunk_size_log_bytes = 32;
+	bad[2].max_log_num_msgs = 17;
 	bad[3].mtu = SDR_MTU_4096 + 1;
-	bad[4].max_in_flight_log_bytes = 14; /* messages smaller than a chunk */
-	bad[5].max_in_flight_log_bytes = 41;
-	bad[6].send_enable = bad[6].recv_enable = 0;
-	for (int i = 0; i < 7; i++)
+	bad[4].max_in_flight_log_bytes = 64;
+	bad[5].send_enable = bad[5].recv_enable = 0;
+	for (int i = 0; i < 6; i++)
 		assert_null(sdr_qp_create(duo.ctx[0], &bad[i]));
 	assert_null(sdr_qp_create(duo.ctx[0], NULL));
 	assert_null(sdr_qp_create(NULL, &other));
