@@ -119,7 +119,7 @@ int sdr_recv_bitmap_get(struct sdr_recv_handle *handle, uint8_t **bitmap, size_t
 		*bitmap = handle->bytes;
 		*length_bytes = handle->chunks;
 	}
-	service_leave(handle->qp->ctx, false);
+	service_leave(handle->qp->ctx, true);
 	return result;
 }
 
@@ -144,7 +144,7 @@ int sdr_recv_bitmap_chunk_expand(struct sdr_recv_handle *handle, uint32_t chunk_
 		result = SDR_SUCCESS;
 	if (result == SDR_SUCCESS)
 		*chunk_bitmap = bitmap_expand(handle, chunk_offset);
-	service_leave(handle->qp->ctx, false);
+	service_leave(handle->qp->ctx, true);
 	return result;
 }
 

@@ -7,6 +7,9 @@
  * thread does not take the lock again before all waiting threads have had it. A signal that arrives just before the sleep
  * is lost, so it is sent repeatedly until the lock is free.
  *
+ * A program that polls in a loop makes progress with every call, and nearly always has the lock. The service thread then sleeps
+ * between two looks whether the lock is free: if it waited on a processor, it would take one that the program or its peer needs.
+ *
  * The signal is SIGURG, which is ignored by default, and is sent to that thread only.
  */
 #include <errno.h>
@@ -21,6 +24,9 @@
 #define SLEEP_NS      UINT64_C(20000000)
 #define WAKE_AGAIN_NS 200000
 #define NS_PER_SECOND 1000000000
+/* How often the service thread yields to callers before it sleeps, and for how long it then sleeps each time. */
+#define YIELDS_MAX 16
+#define LEAVE_NS   100000
 
 static pthread_once_t handler_once = PTHREAD_ONCE_INIT;
 
@@ -41,13 +47,23 @@ static void install_handler(void)
 		sigaction(WAKE_SIGNAL, &action, NULL);
 }
 
+/* Returns when no caller has the lock or waits for it. */
+static void wait_for_callers(const struct sdr_context *ctx)
+{
+	for (int yields = 0; atomic_load(&ctx->callers); yields++) {
+		if (yields < YIELDS_MAX)
+			sched_yield();
+		else
+			nanosleep(&(struct timespec){ .tv_nsec = LEAVE_NS }, NULL);
+	}
+}
+
 static void *serve(void *arg)
 {
 	struct sdr_context *ctx = arg;
 
 	while (!atomic_load(&ctx->stop)) {
-		while (atomic_load(&ctx->callers))
-			sched_yield();
+		wait_for_callers(ctx);
 		pthread_mutex_lock(&ctx->lock);
 		atomic_store(&ctx->asleep, true);
 		if (!atomic_load(&ctx->callers) && !atomic_load(&ctx->stop))

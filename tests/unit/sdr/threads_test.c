@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Several threads on one queue pair, as the benchmark published with SDR has it, and a library that is asleep when it is
- * called.
+ * Several threads on one queue pair, as the benchmark published with SDR has it; a library that is asleep when it is called;
+ * and one that is called in a loop.
  */
 #include "duo.h"
 
 #include <pthread.h>
 #include <string.h>
+#include <time.h>
 
 enum { THREADS = 4, MESSAGES = 40, SIZE = 5000 };
 
@@ -69,11 +70,47 @@ static void test_calls_wake_the_sleeper(void **state)
 	duo_close(&duo);
 }
 
+static double cpu_seconds(clockid_t clock)
+{
+	struct timespec time;
+
+	clock_gettime(clock, &time);
+	return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
+}
+
+/* A program that polls in a loop makes progress itself: the service thread neither sleeps with the lock, so that each call has
+ * to wake it, nor waits for the lock on a processor. */
+static void test_polling_needs_no_service(void **state)
+{
+	struct sdr_recv_handle *recv;
+	double limit, own, others;
+	uint8_t *bitmap;
+	struct duo duo;
+	size_t chunks;
+
+	duo_open(&duo, NULL);
+	recv = duo_recv(&duo, 0, SIZE);
+	own = -cpu_seconds(CLOCK_THREAD_CPUTIME_ID);
+	others = -cpu_seconds(CLOCK_PROCESS_CPUTIME_ID);
+	for (limit = duo_now() + 0.3; duo_now() < limit;)
+		assert_int_equal(sdr_recv_bitmap_get(recv, &bitmap, &chunks), SDR_SUCCESS);
+	own += cpu_seconds(CLOCK_THREAD_CPUTIME_ID);
+	others += cpu_seconds(CLOCK_PROCESS_CPUTIME_ID) - own;
+	if (others > own / 3)
+		fail_msg("others took %.3f s of CPU time while polling took %.3f s", others, own);
+	/* The service thread is back when the calls end. */
+	duo_send(&duo, 0, SIZE, 0);
+	duo_until(duo_chunks(bitmap, chunks) == chunks);
+	assert_int_equal(sdr_recv_complete(recv), SDR_SUCCESS);
+	duo_close(&duo);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_many_senders),
 		cmocka_unit_test(test_calls_wake_the_sleeper),
+		cmocka_unit_test(test_polling_needs_no_service),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
