@@ -44,6 +44,13 @@ def main():
     # Loopback overruns nothing here: the receiver's window holds the sender.
     expect("one", [1, 4097, 1 << 20], 50, "-n", "50")
     expect("many", [100, 70001], 4 * 60, "-n", "60", "-q", "4", "-w", "8", "-c", "4", "-k", "12", "-m", "10")
+    # As the published benchmark has it, with fewer messages: far more in flight than the receiver can buffer, nothing lost.
+    expect("published", [1 << 20], 200, "-n", "200", "-w", "96", "--poll", "call")
+    expect("large", [8 << 20], 24, "-n", "24", "-w", "16", "--poll", "spin")
+    # Three messages in flight, and a chunk larger or smaller than the 64 packets and the one that were the limits.
+    expect("odd", [320 << 10], 20, "-n", "20", "-w", "3", "-k", "19")
+    expect("small chunks", [100000], 20, "-n", "20", "-w", "3", "-k", "10")
+    expect("many in flight", [1000], 3000, "-n", "3000", "-w", "1500")
     expect("ipv6", [65536], 20, "-n", "20", host="::1", fabric="roce:::1@0")
     # Each lost packet costs its chunk and nothing else; a receive that stands still is completed with holes.
     expect("lossy", [1 << 16], 20, "-n", "20", "-k", "14", "-t", "100", missing=True,
