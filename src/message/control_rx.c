@@ -250,7 +250,7 @@ static bool take_probe(struct gw_qp *qp, const struct control_message *message)
 	f->probe_at = f->probe_later;
 	if (elapsed >= body->hold_ns)
 		feedback_rtt(qp, elapsed - body->hold_ns);
-	size_probe_answered(qp);
+	size_probe_answered(qp, body->time_ns);
 	/* A question may overtake the packets that it was asked about: whoever still waits for the gate asks again. */
 	if (qp->gate)
 		feedback_reopen(qp);

@@ -275,6 +275,7 @@ void size_timer(struct gw_qp *qp)
 	}
 	/* A padded probe takes its time on a slow link; answers are never too late, so that asking seldom costs little. */
 	wait = gw_qp_patience_ns(qp) << s->backoff;
+	s->asked_ns = qp->ctx->now;
 	s->at = qp->ctx->now + wait;
 	qp_owe(qp, OWE_SIZE | OWE_PROBE);
 }
@@ -291,9 +292,20 @@ static void doubt(struct gw_qp *qp)
 		start(qp, SIZE_DOUBTED);
 }
 
-void size_probe_answered(struct gw_qp *qp)
+/* The answer to a probe of before this round says nothing about this round's large ones; but the peer is there, and how long
+ * an answer takes is known better now. */
+void size_probe_answered(struct gw_qp *qp, uint64_t sent_ns)
 {
-	qp->size.answered = true;
+	struct size *s = &qp->size;
+	uint64_t soon = qp->ctx->now + gw_qp_patience_ns(qp);
+
+	if (sent_ns >= s->asked_ns)
+		s->answered = true;
+	if (s->backoff && s->at != NEVER && s->at > soon) {
+		s->at = soon;
+		qp_arm(qp);
+	}
+	s->backoff = 0;
 	doubt(qp);
 }
 

@@ -47,7 +47,7 @@ struct size {
 	uint8_t backoff;
 	/* Something was heard from the peer. */
 	bool heard;
-	/* A small probe was answered since the last round. */
+	/* A small probe of the latest round was answered. */
 	bool answered;
 	/* Times that the path was found to have shrunk; wraps. */
 	uint8_t epoch;
@@ -61,7 +61,8 @@ struct size {
 	uint32_t lane_proven[FABRIC_LANES_MAX];
 	/* Time at which the first data packet left since the peer last reported that something landed, in ns; 0: none did. */
 	uint64_t unheard_ns;
-	/* Time of the next round, or NEVER. */
+	/* Time of the latest round, in ns, and of the next one, or NEVER. */
+	uint64_t asked_ns;
 	uint64_t at;
 
 	/* As the receiver of data. */
@@ -84,8 +85,8 @@ void size_begin(struct gw_qp *qp);
 /* When size_timer() is to be called; NEVER: not. */
 uint64_t size_due(const struct gw_qp *qp);
 void size_timer(struct gw_qp *qp);
-/* A small probe was answered. */
-void size_probe_answered(struct gw_qp *qp);
+/* A small probe that left at `sent_ns` was answered. */
+void size_probe_answered(struct gw_qp *qp, uint64_t sent_ns);
 /* Data packets left. */
 void size_sent(struct gw_qp *qp);
 /* The peer reports that data landed. */
