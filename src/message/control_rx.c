@@ -235,6 +235,8 @@ static bool take_probe(struct gw_qp *qp, const struct control_message *message)
 		if (f->reply_since && body->id > f->reply_id &&
 		    PROBE_BLOCK(body->id) == PROBE_BLOCK(f->reply_id))
 			lanes_turn_control(qp);
+		else if (f->reply_since)
+			lanes_control_arrived(qp, f->reply_since);
 		f->reply_id = body->id;
 		f->reply_time = body->time_ns;
 		f->reply_since = qp->ctx->arrived;
@@ -246,6 +248,7 @@ static bool take_probe(struct gw_qp *qp, const struct control_message *message)
 	if (body->time_ns <= f->answered_ns || body->time_ns > qp->ctx->arrived)
 		return true;
 	f->answered_ns = body->time_ns;
+	lanes_control_arrived(qp, body->time_ns);
 	f->probe_id = PROBE_BLOCK(f->probe_id) + PROBE_BLOCK_SIZE;
 	f->probe_at = f->probe_later;
 	if (elapsed >= body->hold_ns)

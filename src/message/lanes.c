@@ -32,8 +32,23 @@ void lanes_turn_control(struct gw_qp *qp)
 	if (!qp->path || !ops->control_by || qp->control.turned_ns == qp->ctx->now)
 		return;
 	qp->control.turned_ns = qp->ctx->now;
+	qp->control.lane_works = false;
 	qp->control.lane = (uint8_t)path_repeat(qp->path, qp->control.lane);
 	ops->control_by(qp->fabric_qp, qp->control.lane);
+}
+
+void lanes_control_arrived(struct gw_qp *qp, uint64_t sent_ns)
+{
+	if (sent_ns > qp->control.turned_ns)
+		qp->control.lane_works = true;
+}
+
+/* Of two lanes one may be dead: whoever turned at each repeat could meet it each time. */
+void lanes_repeat_control(struct gw_qp *qp)
+{
+	if (!qp->control.lane_works)
+		lanes_turn_control(qp);
+	qp->control.lane_works = false;
 }
 
 static void announce(struct gw_qp *qp, uint32_t lane, enum path_news news)

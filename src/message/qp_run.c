@@ -137,7 +137,7 @@ void qp_timer(struct gw_qp *qp)
 	if (now >= qp->control.repeat_at) {
 		if (qp->control.repeats < BACKOFF_LIMIT)
 			qp->control.repeats++;
-		lanes_turn_control(qp);
+		lanes_repeat_control(qp);
 		qp->control.repeat_at = NEVER;
 		qp->rx.grants_told = qp->rx.grants_acked;
 		qp->tx.announce_told = qp->tx.announce_acked;

@@ -135,7 +135,7 @@ static void run_scene(void **state)
 		struct search search = scene->searches[i];
 
 		if (IS_SANITIZED)
-			search.depth /= 2;
+			search.depth /= 4;
 		memset(run.pattern, 0, sizeof(run.pattern));
 		do {
 			uint64_t bound;
