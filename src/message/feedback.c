@@ -388,6 +388,8 @@ void feedback_reported(struct gw_qp *qp, const struct control_message *message)
 	if ((r->times > 1 && elapsed < f->rtt_min_ns) || r->sequence == f->sampled)
 		return;
 	f->sampled = r->sequence;
+	if (qp->path && r->at > qp->path->landed_sent_ns)
+		qp->path->landed_sent_ns = r->at;
 	newer = serial_after(r->sequence, f->echoed);
 	if (f->timed_out && newer && !serial_after(r->sequence, f->timeout_sequence))
 		undo_timeout(qp);

@@ -194,19 +194,13 @@ static bool is_silent(const struct path_lane *lane, uint64_t limit_ns, uint64_t 
 	return lane->waits_ns && now - lane->waits_ns > limit_ns && lane->sent != lane->told_at;
 }
 
-/* True if nothing arrives on the lane although packets of other lanes that were sent later did: what is heard a round trip
- * after the lane's packets left is about such packets. */
-static bool is_dead(const struct path *path, const struct path_lane *lane, uint64_t trip_ns,
-		    uint64_t now)
+/* True if nothing arrives on the lane although packets of others that left later by `dead_ns` did. When they arrived says
+ * less: a receiver that is slow takes in packets that left long ago. */
+static bool is_dead(const struct path *path, const struct path_lane *lane, uint64_t now)
 {
-	if (lane->state != PATH_USED || !is_silent(lane, path->dead_ns, now) ||
-	    lane->sent - lane->told_at < DEAD_LEAST)
-		return false;
-	for (uint32_t i = 0; i < path->count; i++)
-		if (path->lane[i].state == PATH_USED &&
-		    path->lane[i].heard_ns > lane->waits_ns + trip_ns)
-			return true;
-	return false;
+	return lane->state == PATH_USED && is_silent(lane, path->dead_ns, now) &&
+	       lane->sent - lane->told_at >= DEAD_LEAST &&
+	       path->landed_sent_ns > lane->waits_ns + path->dead_ns;
 }
 
 /* A lane of which no packet ever landed counts as silent as soon as another lane was heard. */
@@ -248,7 +242,7 @@ enum path_news path_told(struct path *path, uint32_t lane, uint32_t landed, uint
 	}
 	if (l->state == PATH_TRIED)
 		return judge_trial(path, l, trip_ns, now);
-	if (is_dead(path, l, trip_ns, now))
+	if (is_dead(path, l, now))
 		return retire(path, l, PATH_DEAD, trip_ns, now);
 	return PATH_NO_NEWS;
 }

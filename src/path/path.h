@@ -86,6 +86,8 @@ struct path {
 	uint32_t left;
 	/* time without an arrival after which a lane is dead if later packets arrive elsewhere: three probe timeouts */
 	uint64_t dead_ns;
+	/* latest time at which a packet left that is known to have landed, on any lane */
+	uint64_t landed_sent_ns;
 	/* missing packets that path_excused() ascribed to silent lanes */
 	uint32_t excused;
 	/* times that a lane was retired or restored */

@@ -335,10 +335,17 @@ void scenario_draw(uint64_t seed, struct scenario *out)
 		out->shrink_payload = PICK(&rng, 600, 800);
 	}
 	draw_reader(&rng, out);
-	/* A lane that loses all is never used again; one that loses much is, now and then. */
-	for (uint32_t i = 0; i < out->host.lanes; i++)
-		if (out->shape.uneven && out->shape.lane[i].loss >= 1 && rng_chance(&rng, 0.5))
-			out->shape.lane[i].loss = 0.6;
+	/* A lane that loses everything is never used again; one that does so for a time is. */
+	for (uint32_t i = 0; i < out->host.lanes; i++) {
+		struct link_attr *lane = &out->shape.lane[i];
+
+		if (!out->shape.uneven || lane->loss < 1 || !rng_chance(&rng, 0.5))
+			continue;
+		lane->loss = 0;
+		lane->burst_enter = 0.01;
+		lane->burst_leave = 0.03;
+		lane->burst_loss = 1;
+	}
 }
 
 static void print_link(const char *name, const struct link_attr *link)

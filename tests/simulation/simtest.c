@@ -14,14 +14,14 @@
 #include "simulation/run.h"
 
 #define STANDARD_SEEDS 10000
-#define OCCURRENCES    50
+#define OCCURRENCES    100
 
 static const char *const usage =
 	"usage: simtest [--seeds A-B] [--trace-hash] [--soak] [--no-histogram] [--min N] [--expose-fails P]\n"
 	"  --seeds A-B     run these scenarios (default 1-10000); one number runs one\n"
 	"  --trace-hash    print a hash of everything that happened, a line a seed\n"
 	"  --soak          go on after B until stopped\n"
-	"  --min N         fail if a rare event occurred less than N times (default 50 in 10000 seeds and more)\n"
+	"  --min N         fail if a rare event occurred less than N times (default 100 in 10000 seeds and more)\n"
 	"  --no-histogram  do not print how often rare events occurred\n"
 	"  --expose-fails P  NIC hosts fail to open a window with this probability (default 0)\n";
 
@@ -54,11 +54,14 @@ static int print_histogram(const uint64_t *totals, uint64_t least, bool show)
 	int rare = 0;
 
 	for (int i = 0; i < SIGHTS; i++) {
+		/* A lane is tried again after pauses that most scenarios do not last. */
+		uint64_t enough = i == SIGHT_LANE_RESTORED ? least / 5 : least;
+
 		if (show)
 			printf("  %12lu  %s\n", (unsigned long)totals[i], sight_names[i]);
-		if (totals[i] < least) {
+		if (totals[i] < enough) {
 			fprintf(stderr, "simtest: \"%s\" occurred %lu times, fewer than %lu\n",
-				sight_names[i], (unsigned long)totals[i], (unsigned long)least);
+				sight_names[i], (unsigned long)totals[i], (unsigned long)enough);
 			rare++;
 		}
 	}

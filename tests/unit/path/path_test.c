@@ -37,6 +37,8 @@ static enum path_news turn(uint32_t lane, uint32_t packets, uint32_t lost)
 	uint32_t number = path_sent(path, lane, packets, now);
 	enum path_news news;
 
+	if (lost < packets)
+		path->landed_sent_ns = now;
 	now += TRIP_NS + 1;
 	news = path_told(path, lane, path->lane[lane].landed + packets - lost, 0, TRIP_NS, now);
 	if (news != PATH_NO_NEWS || lost == packets)
@@ -228,9 +230,28 @@ static void never_heard(void **state)
 	assert_int_equal(path_excused(path, 22, TRIP_NS, now), 0);
 }
 
+/* A receiver that is slow takes in late what left long ago: that proves nothing about a lane. */
+static void what_left_before_proves_nothing(void **state)
+{
+	uint64_t sent_ns = now;
+
+	(void)state;
+	path_sent(path, 0, 4 * PATH_TURN, sent_ns);
+	path_sent(path, 1, 4 * PATH_TURN, sent_ns);
+	now += 10 * TRIP_NS;
+	path->landed_sent_ns = sent_ns;
+	path_told(path, 0, 2 * PATH_TURN, 0, TRIP_NS, now);
+	assert_int_equal(path_told(path, 1, 0, 0, TRIP_NS, now), PATH_NO_NEWS);
+	path->landed_sent_ns = sent_ns + path->dead_ns + 1;
+	path_told(path, 0, 3 * PATH_TURN, 0, TRIP_NS, now);
+	assert_int_equal(path_told(path, 1, 0, 0, TRIP_NS, now), PATH_DEAD);
+}
+
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(what_left_before_proves_nothing, open_path,
+						close_path),
 		cmocka_unit_test_setup_teardown(take_turns, open_path, close_path),
 		cmocka_unit_test_setup_teardown(loses, open_path, close_path),
 		cmocka_unit_test_setup_teardown(alike, open_path, close_path),
