@@ -103,6 +103,32 @@ static void peer_dies(void **state)
 	two_close(two);
 }
 
+/* Of a message that was under way, the receiver is told how much is there. */
+static void landed_is_counted(void **state)
+{
+	struct two_attr attr = { .link = wire };
+	struct act send = { 0 }, recv = { 0 };
+	uint64_t there = 0;
+	struct two two;
+
+	(void)state;
+	attr.channel[1].peer_timeout_ns = S;
+	two_open(&two, &attr);
+	act_recv(&two, 1, LARGE, &recv);
+	act_send(&two, 0, LARGE, 1, &send);
+	two_run(&two, 10 * MS);
+	send.mr = NULL; /* it goes with its context */
+	world_kill(&two.world, 0);
+	two_until(&two, 5 * S, recv.ended);
+	for (uint64_t at = 0; at + TWO_PAYLOAD <= LARGE; at += TWO_PAYLOAD)
+		there += memcmp(recv.addr + at, send.addr + at, TWO_PAYLOAD) ? 0 : TWO_PAYLOAD;
+	assert_in_range(there, LARGE / 4, LARGE - LARGE / 4);
+	assert_int_equal(recv.result.moved, there);
+	act_check(&recv, -ETIMEDOUT);
+	act_free(&send);
+	two_close(&two);
+}
+
 /* An idle channel notices, too. */
 static void peer_dies_in_silence(void **state)
 {
@@ -277,15 +303,11 @@ static void rate_cap(void **state)
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
-		cmocka_unit_test(peer_closes),
-		cmocka_unit_test(peer_dies),
-		cmocka_unit_test(peer_dies_in_silence),
-		cmocka_unit_test(outage_is_survived),
-		cmocka_unit_test(closed_in_the_middle),
-		cmocka_unit_test(context_closes_it),
-		cmocka_unit_test(closed_in_a_callback),
-		cmocka_unit_test(kill_switch),
-		cmocka_unit_test(rate_cap),
+		cmocka_unit_test(peer_closes),	      cmocka_unit_test(peer_dies),
+		cmocka_unit_test(landed_is_counted),  cmocka_unit_test(peer_dies_in_silence),
+		cmocka_unit_test(outage_is_survived), cmocka_unit_test(closed_in_the_middle),
+		cmocka_unit_test(context_closes_it),  cmocka_unit_test(closed_in_a_callback),
+		cmocka_unit_test(kill_switch),	      cmocka_unit_test(rate_cap),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

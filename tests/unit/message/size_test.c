@@ -268,18 +268,24 @@ static bool lose_announcements(struct duo *duo, int end, const struct control_me
 	return message->header.type == CONTROL_ANNOUNCE && duo_now(duo) < S + 100 * MS;
 }
 
-/* The first message begins with small packets. Its parity is granted when it is announced: larger ones are known then. */
+/* The first message begins with small packets, and is longer than what is granted ahead while sizes are tried. Its parity is
+ * granted when a larger size is known, and has to be of the data's size all the same. It is announced after that: a receiver
+ * decides then whether it decodes. */
 static void parity_is_as_large_as_data(void **state)
 {
 	struct duo_attr attr = path(0);
 	struct gw_erasure_attr memory = { .max_length = GROWING, .k = 8, .m = 2 };
 	struct gw_erasure *coders[2];
 	struct duo_transfer transfer;
+	struct gw_recv_status status;
 	struct duo duo;
+	uint32_t placed;
 
 	(void)state;
 	attr.link.rate_bps = 20000000;
 	attr.link.loss = 0.05;
+	/* Few packets are in flight: size probes do not wait behind the whole message. */
+	attr.host.queue = 32;
 	attr.memory_bytes = GROWING;
 	duo_open(&duo, &attr);
 	duo.lose_control = lose_announcements;
@@ -288,9 +294,13 @@ static void parity_is_as_large_as_data(void **state)
 		duo.options[end] = coders[end];
 	}
 	duo.scheme = &gw_erasure;
+	placed = duo.qp[1]->rx.placed;
 	duo_start(&duo, GROWING, &transfer);
-	duo_finish(&transfer, LIMIT);
+	duo_until(&duo, LIMIT, duo.qp[1]->rx.placed == placed + 2);
+	assert_int_equal(gw_recv_status(transfer.recv, &status), 0);
+	assert_int_equal(status.payload, FLOOR);
 	assert_int_equal(duo_estimate(&duo, 1).payload_recv, DUO_PAYLOAD);
+	duo_finish(&transfer, LIMIT);
 	assert_true(duo_counter(&duo, 1, "rebuilt_packets") > 20);
 	for (int end = 0; end < 2; end++)
 		assert_int_equal(gw_erasure_close(coders[end]), 0);
