@@ -124,11 +124,12 @@ static uint64_t granted_ahead(struct gw_qp *qp)
 	return bytes;
 }
 
-/* While larger packets are being tried few bytes are granted ahead, for their packets' size is fixed with the grant. The
- * search for a size ends by itself, so that nobody waits for ever who needs the next grant before the last one is filled. */
-static bool may_grant(struct gw_qp *qp)
+/* While larger packets are being tried few bytes are granted ahead, for their packets' size is fixed with the grant. One that
+ * gets the size of the receive before it would not gain by waiting. The search for a size ends by itself, so that nobody waits
+ * for ever who needs the next grant before the last one is filled. */
+static bool may_grant(struct gw_qp *qp, const struct gw_recv *recv)
 {
-	return qp->size.peer_settled || granted_ahead(qp) < GRANTED_AHEAD;
+	return qp->size.peer_settled || recv->same_size || granted_ahead(qp) < GRANTED_AHEAD;
 }
 
 static uint32_t choose_payload(const struct gw_qp *qp, const struct gw_recv *recv)
@@ -152,7 +153,7 @@ void recv_place(struct gw_qp *qp)
 		if (slot->state == SLOT_RESTING &&
 		    (int32_t)((uint32_t)(qp->ctx->now >> REST_UNIT_SHIFT) - slot->value) >= 0)
 			slot->state = SLOT_FREE;
-		if (slot->state != SLOT_FREE || (!recv_is_completed(recv) && !may_grant(qp)))
+		if (slot->state != SLOT_FREE || (!recv_is_completed(recv) && !may_grant(qp, recv)))
 			return;
 		if (recv_is_completed(recv)) {
 			/* Given up before its turn: its number is used up without a window. */

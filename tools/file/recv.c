@@ -189,7 +189,9 @@ static int explain_loss(struct receiver *receiver, int error)
 	for (uint32_t i = 0; i < receiver->end.pieces; i++) {
 		const struct piece *piece = &receiver->end.ring[i];
 
-		receiver->arrived += piece->state == PIECE_ENDED ? piece->moved : 0;
+		/* The trailer may have arrived before blocks. */
+		if (piece->state == PIECE_ENDED && piece->length != PROTOCOL_TRAILER)
+			receiver->arrived += piece->moved;
 	}
 	if (receiver->hello.size == PROTOCOL_SIZE_UNKNOWN)
 		text_bytes(receiver->arrived, share);
