@@ -194,13 +194,22 @@ static bool is_silent(const struct path_lane *lane, uint64_t limit_ns, uint64_t 
 	return lane->waits_ns && now - lane->waits_ns > limit_ns && lane->sent != lane->told_at;
 }
 
+/* True if another lane is in use. */
+static bool has_other(const struct path *path, const struct path_lane *lane)
+{
+	for (uint32_t i = 0; i < path->count; i++)
+		if (&path->lane[i] != lane && path->lane[i].state == PATH_USED)
+			return true;
+	return false;
+}
+
 /* True if nothing arrives on the lane although packets of others that left later by `dead_ns` did. When they arrived says
  * less: a receiver that is slow takes in packets that left long ago. */
 static bool is_dead(const struct path *path, const struct path_lane *lane, uint64_t now)
 {
 	return lane->state == PATH_USED && is_silent(lane, path->dead_ns, now) &&
 	       lane->sent - lane->told_at >= DEAD_LEAST &&
-	       path->landed_sent_ns > lane->waits_ns + path->dead_ns;
+	       path->landed_sent_ns > lane->waits_ns + path->dead_ns && has_other(path, lane);
 }
 
 /* A lane of which no packet ever landed counts as silent as soon as another lane was heard. */

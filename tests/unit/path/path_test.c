@@ -245,6 +245,14 @@ static void what_left_before_proves_nothing(void **state)
 	path->landed_sent_ns = sent_ns + path->dead_ns + 1;
 	path_told(path, 0, 3 * PATH_TURN, 0, TRIP_NS, now);
 	assert_int_equal(path_told(path, 1, 0, 0, TRIP_NS, now), PATH_DEAD);
+	/* The last lane in use stays in use. */
+	for (uint32_t lane = 0; lane < 4; lane += lane ? 1 : 2) {
+		path_sent(path, lane, 4 * PATH_TURN, now);
+		path->landed_sent_ns = now + path->dead_ns + 1;
+		now += 10 * TRIP_NS;
+		assert_int_equal(path_told(path, lane, path->lane[lane].landed, 0, TRIP_NS, now),
+				 lane < 3 ? PATH_DEAD : PATH_NO_NEWS);
+	}
 }
 
 int main(void)
