@@ -237,6 +237,14 @@ uint64_t size_due(const struct gw_qp *qp)
 	return search || qp_waits(qp) ? s->at : NEVER;
 }
 
+/* How long answers to a round of probes may take. */
+static uint64_t round_ns(const struct gw_qp *qp)
+{
+	uint64_t patience = gw_qp_patience_ns(qp), took = qp->size.took_ns + qp->size.took_ns / 4;
+
+	return took > patience ? took : patience;
+}
+
 /* A round of probes is over. It counts against the size only if a small probe was answered. */
 void size_timer(struct gw_qp *qp)
 {
@@ -274,7 +282,7 @@ void size_timer(struct gw_qp *qp)
 		return;
 	}
 	/* A padded probe takes its time on a slow link; answers are never too late, so that asking seldom costs little. */
-	wait = gw_qp_patience_ns(qp) << s->backoff;
+	wait = round_ns(qp) << s->backoff;
 	s->asked_ns = qp->ctx->now;
 	s->at = qp->ctx->now + wait;
 	qp_owe(qp, OWE_SIZE | OWE_PROBE);
@@ -293,16 +301,16 @@ static void doubt(struct gw_qp *qp)
 }
 
 /* The answer to a probe of before this round says nothing about this round's large ones; but the peer is there, and how long
- * an answer takes is known better now. */
+ * an answer takes is known, with the time for which the peer held it back. */
 void size_probe_answered(struct gw_qp *qp, uint64_t sent_ns)
 {
 	struct size *s = &qp->size;
-	uint64_t soon = qp->ctx->now + gw_qp_patience_ns(qp);
 
 	if (sent_ns >= s->asked_ns)
 		s->answered = true;
-	if (s->backoff && s->at != NEVER && s->at > soon) {
-		s->at = soon;
+	s->took_ns = qp->ctx->now - sent_ns;
+	if (s->backoff && s->at != NEVER && s->at > qp->ctx->now + round_ns(qp)) {
+		s->at = qp->ctx->now + round_ns(qp);
 		qp_arm(qp);
 	}
 	s->backoff = 0;

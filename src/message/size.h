@@ -61,6 +61,8 @@ struct size {
 	uint32_t lane_proven[FABRIC_LANES_MAX];
 	/* Time at which the first data packet left since the peer last reported that something landed, in ns; 0: none did. */
 	uint64_t unheard_ns;
+	/* Time that the last answer to a small probe took, the peer's delay included, in ns; 0: none came. */
+	uint64_t took_ns;
 	/* Time of the latest round, in ns, and of the next one, or NEVER. */
 	uint64_t asked_ns;
 	uint64_t at;

@@ -298,7 +298,10 @@ void erasure_asked(struct gw_recv *recv, void *arg, const void *data, size_t len
 	e->receiving.tail = true;
 	e->receiving.quiet = 0;
 	/* But for what was asked for so lately that the question may still be under way. */
-	look(e, now - e->receiving.asked_ns >= gw_qp_answer_ns(gw_recv_qp(recv)), now);
+	look(e,
+	     !e->receiving.asked_ns ||
+		     now - e->receiving.asked_ns >= gw_qp_answer_ns(gw_recv_qp(recv)),
+	     now);
 }
 
 /* ---- the end: the caller hears of it when nothing lands in its memory or ours any more ---------------------------- */
