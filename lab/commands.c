@@ -3,8 +3,6 @@
 #include "commands.h"
 
 #include <errno.h>
-#include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -19,19 +17,6 @@ struct reader {
 	/* next host without a command */
 	unsigned next;
 };
-
-static int fail(char error[LAB_ERROR_SIZE], const char *format, ...)
-	__attribute__((format(printf, 2, 3)));
-
-static int fail(char error[LAB_ERROR_SIZE], const char *format, ...)
-{
-	va_list arguments;
-
-	va_start(arguments, format);
-	vsnprintf(error, LAB_ERROR_SIZE, format, arguments);
-	va_end(arguments);
-	return -EINVAL;
-}
 
 /* Returns the command of the user's shell. It decides by itself whether to be interactive. */
 static char **shell(void)
@@ -53,8 +38,8 @@ static int assign(struct reader *reader, char **command, char error[LAB_ERROR_SI
 	if ((int)reader->next == config->shell)
 		reader->next++;
 	if (reader->next >= hosts)
-		return fail(error, "\"%s\" would run on host %u, but there are %u hosts",
-			    command[0], reader->next, hosts);
+		return config_fail(error, "\"%s\" would run on host %u, but there are %u hosts",
+				   command[0], reader->next, hosts);
 	config->commands[reader->next++] = command;
 	return 0;
 }
@@ -67,7 +52,7 @@ static int read_count(struct reader *reader, unsigned *count, char error[LAB_ERR
 	if (!reader->words[0] || strcmp(reader->words[0], "-n") != 0)
 		return 0;
 	if (!reader->words[1] || units_count(reader->words[1], 1, LAB_HOSTS_MAX, &value))
-		return fail(error, "-n needs a number of hosts from 1 to %d", LAB_HOSTS_MAX);
+		return config_fail(error, "-n needs a number of hosts from 1 to %d", LAB_HOSTS_MAX);
 	*count = (unsigned)value;
 	reader->words += 2;
 	return 0;
@@ -85,7 +70,8 @@ static int read_command(struct reader *reader, unsigned *count, bool *more, char
 	while (reader->words[0] && strcmp(reader->words[0], COMMANDS_SEPARATOR) != 0)
 		reader->words++;
 	if (reader->words == *out)
-		return fail(error, "a command is missing before or behind \"" COMMANDS_SEPARATOR
+		return config_fail(error,
+				   "a command is missing before or behind \"" COMMANDS_SEPARATOR
 				   "\", which separates commands");
 	*more = reader->words[0] != NULL;
 	if (*more)
@@ -137,13 +123,13 @@ int commands_read(struct lab_config *config, unsigned count, char **words,
 	if (!config->hosts_given)
 		config->hosts = hosts_needed(&reader, rest || !words[0]);
 	if (config->shell >= (int)config->hosts)
-		return fail(error, "--shell: host %d is not one of 0 to %u", config->shell,
-			    config->hosts - 1);
+		return config_fail(error, "--shell: host %d is not one of 0 to %u", config->shell,
+				   config->hosts - 1);
 	while (rest && reader.next + ((int)reader.next == config->shell) < config->hosts)
 		assign(&reader, rest, error);
 	for (unsigned i = 0; words[0] && i < config->hosts; i++) {
 		if (!config->commands[i] && (int)i != config->shell)
-			return fail(error, "host %u has no command", i);
+			return config_fail(error, "host %u has no command", i);
 	}
 	if (config->shell >= 0)
 		config->commands[config->shell] = shell();

@@ -27,10 +27,7 @@ void config_init(struct lab_config *config)
 		config->paths[i].burst = 1;
 }
 
-static int fail(char error[LAB_ERROR_SIZE], const char *format, ...)
-	__attribute__((format(printf, 2, 3)));
-
-static int fail(char error[LAB_ERROR_SIZE], const char *format, ...)
+int config_fail(char error[LAB_ERROR_SIZE], const char *format, ...)
 {
 	va_list arguments;
 
@@ -64,7 +61,7 @@ static int fail_units(char error[LAB_ERROR_SIZE], const char *key, const char *v
 {
 	char why[UNITS_PROBLEM_SIZE];
 
-	return fail(error, "%s \"%s\" %s", key, value, units_problem(kind, value, why));
+	return config_fail(error, "%s \"%s\" %s", key, value, units_problem(kind, value, why));
 }
 
 static int set_reorder(struct link_attr *attr, const char *value, char error[LAB_ERROR_SIZE])
@@ -92,7 +89,7 @@ static int set_burst(struct lab_link_config *link, const char *value, char error
 
 	snprintf(count, sizeof(count), "%.*s", colon ? (int)(colon - value) : 31, value);
 	if (units_count(count, 1, (uint64_t)BURST_MAX, &packets))
-		return fail(
+		return config_fail(
 			error,
 			"burst \"%s\" is not a number of packets, or packets:time, such as 8:1ms",
 			value);
@@ -139,8 +136,8 @@ static int set_mtu(struct lab_link_config *link, const char *value, char error[L
 	uint64_t bytes;
 
 	if (units_count(value, LAB_MTU_MIN, LAB_MTU_MAX, &bytes))
-		return fail(error, "mtu \"%s\" is not a number from %d to %d", value, LAB_MTU_MIN,
-			    LAB_MTU_MAX);
+		return config_fail(error, "mtu \"%s\" is not a number from %d to %d", value,
+				   LAB_MTU_MIN, LAB_MTU_MAX);
 	link->mtu = (uint32_t)bytes;
 	return 0;
 }
@@ -179,7 +176,7 @@ int config_set(struct lab_link_config *link, const char *key, const char *value,
 		return set_reorder(&link->attr, value, error);
 	if (strcmp(key, "mtu") == 0)
 		return set_mtu(link, value, error);
-	return fail(
+	return config_fail(
 		error,
 		"a link has no \"%s\"; it has rate, delay, jitter, queue, ecn, loss, burst, dup, reorder, mtu",
 		key);
@@ -223,8 +220,8 @@ static int read_hosts(const struct lab_config *config, const char *text, unsigne
 		return 0;
 	}
 	if (units_count(text, 0, config->hosts - 1, &host))
-		return fail(error, "host \"%s\" is not one of 0 to %u, nor \"all\"", text,
-			    config->hosts - 1);
+		return config_fail(error, "host \"%s\" is not one of 0 to %u, nor \"all\"", text,
+				   config->hosts - 1);
 	*first = *last = (unsigned)host;
 	return 0;
 }
@@ -243,21 +240,21 @@ int config_override(struct lab_config *config, const char *text, char error[LAB_
 	unsigned first = 0, last = 0, direction;
 
 	if ((size_t)snprintf(copy, sizeof(copy), "%s", text) >= sizeof(copy))
-		return fail(error, "too long");
+		return config_fail(error, "too long");
 	host = cut(&rest, ':');
 	way = host ? cut(&rest, ':') : NULL;
 	if (!way)
-		return fail(error, "it should read HOST:up|down:key=value,...");
+		return config_fail(error, "it should read HOST:up|down:key=value,...");
 	if (read_hosts(config, host, &first, &last, error))
 		return -EINVAL;
 	if (strcmp(way, "up") != 0 && strcmp(way, "down") != 0)
-		return fail(error, "\"%s\" is neither up nor down", way);
+		return config_fail(error, "\"%s\" is neither up nor down", way);
 	direction = strcmp(way, "up") == 0 ? LAB_UP : LAB_DOWN;
 	if (!*rest)
-		return fail(error, "no key=value follows the direction");
+		return config_fail(error, "no key=value follows the direction");
 	while (next_setting(&rest, &key, &value)) {
 		if (!key)
-			return fail(error, "\"%s\" is not key=value", value);
+			return config_fail(error, "\"%s\" is not key=value", value);
 		for (unsigned i = first; i <= last; i++) {
 			if (config_set(&config->links[i][direction], key, value, error))
 				return -EINVAL;
@@ -272,8 +269,8 @@ static int read_path(const struct lab_config *config, const char *text, unsigned
 	uint64_t path;
 
 	if (units_count(text, 0, config->path_count - 1, &path))
-		return fail(error, "path \"%s\" is not one of 0 to %u", text,
-			    config->path_count - 1);
+		return config_fail(error, "path \"%s\" is not one of 0 to %u", text,
+				   config->path_count - 1);
 	*out = (unsigned)path;
 	return 0;
 }
@@ -284,15 +281,15 @@ int config_path(struct lab_config *config, const char *text, char error[LAB_ERRO
 	unsigned path = 0;
 
 	if ((size_t)snprintf(copy, sizeof(copy), "%s", text) >= sizeof(copy))
-		return fail(error, "too long");
+		return config_fail(error, "too long");
 	number = cut(&rest, ':');
 	if (!number || !*rest)
-		return fail(error, "it should read PATH:loss=P,burst=N");
+		return config_fail(error, "it should read PATH:loss=P,burst=N");
 	if (read_path(config, number, &path, error))
 		return -EINVAL;
 	while (next_setting(&rest, &key, &value)) {
 		if (!key || (strcmp(key, "loss") != 0 && strcmp(key, "burst") != 0))
-			return fail(error, "a path has loss=P and burst=N, nothing else");
+			return config_fail(error, "a path has loss=P and burst=N, nothing else");
 		if (config_set(&config->paths[path], key, value, error))
 			return -EINVAL;
 	}
@@ -308,7 +305,7 @@ int config_samples(struct lab_config *config, const char *text, char error[LAB_E
 	if (colon && units_time_ns(time, &config->sample_interval_ns))
 		return fail_units(error, "time", time, UNITS_TIME);
 	if (!colon || !colon[1] || !config->sample_interval_ns)
-		return fail(error, "it should read TIME:FILE, such as 5ms:samples.csv");
+		return config_fail(error, "it should read TIME:FILE, such as 5ms:samples.csv");
 	config->samples = colon + 1;
 	return 0;
 }
@@ -338,7 +335,7 @@ static int read_change(char *text, struct lab_event *event, char error[LAB_ERROR
 			return 0;
 		return fail_units(error, key, value, UNITS_SHARE);
 	}
-	return fail(error, "\"%s\" is none of down, up, rate=R and loss=P", text);
+	return config_fail(error, "\"%s\" is none of down, up, rate=R and loss=P", text);
 }
 
 int config_event(struct lab_config *config, const char *text, char error[LAB_ERROR_SIZE])
@@ -348,13 +345,13 @@ int config_event(struct lab_config *config, const char *text, char error[LAB_ERR
 	unsigned place = config->event_count;
 
 	if (config->event_count == LAB_EVENTS_MAX)
-		return fail(error, "more than %d of them", LAB_EVENTS_MAX);
+		return config_fail(error, "more than %d of them", LAB_EVENTS_MAX);
 	if ((size_t)snprintf(copy, sizeof(copy), "%s", text) >= sizeof(copy))
-		return fail(error, "too long");
+		return config_fail(error, "too long");
 	when = cut(&rest, ':');
 	host = when ? cut(&rest, ':') : NULL;
 	if (!host)
-		return fail(error, "it should read TIME:HOST:down|up|rate=R|loss=P");
+		return config_fail(error, "it should read TIME:HOST:down|up|rate=R|loss=P");
 	if (units_time_ns(when, &event.at_ns))
 		return fail_units(error, "time", when, UNITS_TIME);
 	event.of_path = strncmp(host, "path", 4) == 0;
@@ -364,7 +361,7 @@ int config_event(struct lab_config *config, const char *text, char error[LAB_ERR
 	if (read_change(rest, &event, error))
 		return -EINVAL;
 	if (event.of_path && event.change == LAB_LINK_RATE)
-		return fail(error, "a path has no rate");
+		return config_fail(error, "a path has no rate");
 	/* In the order of time; of two at the same time, the one given first comes first. */
 	for (; place > 0 && config->events[place - 1].at_ns > event.at_ns; place--)
 		config->events[place] = config->events[place - 1];

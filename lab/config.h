@@ -98,6 +98,10 @@ struct lab_config {
 /* Describes two hosts with links that have no delay, no rate limit and no loss. */
 void config_init(struct lab_config *config);
 
+/* Writes the reason, and returns -EINVAL. */
+int config_fail(char error[LAB_ERROR_SIZE], const char *format, ...)
+	__attribute__((format(printf, 2, 3)));
+
 /* Sets one `key=value` of a link. Returns 0, or -EINVAL with the reason in error; so do the functions below. */
 int config_set(struct lab_link_config *link, const char *key, const char *value,
 	       char error[LAB_ERROR_SIZE]);

@@ -7,20 +7,11 @@ import os
 import random
 import sys
 
-from harness import GODWIT, Command, Directory, check, finish, same, skip, write_random
+from harness import GODWIT, Command, Directory, check, finish, same, write_random
+from labs import probe
 
 RANKS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "lab_ranks.py")
 MIB = 1 << 20
-
-
-def probe():
-    """Skips where a lab cannot be."""
-    if not os.access("/dev/net/tun", os.R_OK | os.W_OK):
-        skip("lab", "no /dev/net/tun")
-    command = Command("lab", "--hosts", 1, "--", "true").wait(20)
-    words = ("needs root", "cannot make a", "cannot map", "/dev/net/tun")
-    if command.status == 1 and any(word in command.stderr for word in words):
-        skip("lab", command.stderr.strip())
 
 
 def lab(options, role, *arguments, timeout=100):
