@@ -255,9 +255,10 @@ static uint64_t probe_interval(const struct gw_qp *qp)
 		if (interval > PROBE_BUSY_MAX_NS)
 			interval = PROBE_BUSY_MAX_NS;
 	}
-	/* Half-way to giving a peer up it is worth a few packets more to be sure, by every way there is. */
-	if (qp->ctx->now - qp->control.heard_at > qp->peer_timeout_ns / 2)
-		limit /= 4 * (qp->path ? qp->path->count : 1);
+	/* At 40 % loss each way a third of all probes are answered: it takes some 70 of them in the rest of the timeout to
+	 * tell a dead peer from an unlucky one. */
+	if (qp->ctx->now - qp->control.heard_at > qp->peer_timeout_ns / 4)
+		limit = qp->peer_timeout_ns / 128;
 	return interval < limit ? interval : limit;
 }
 

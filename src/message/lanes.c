@@ -33,14 +33,22 @@ void lanes_turn_control(struct gw_qp *qp)
 		return;
 	qp->control.turned_ns = qp->ctx->now;
 	qp->control.lane_works = false;
-	qp->control.lane = (uint8_t)path_repeat(qp->path, qp->control.lane);
+	/* The lanes in use first. If none of them carries control, one that loses much is better than none. */
+	if (qp->control.turns < qp->path->count) {
+		qp->control.turns++;
+		qp->control.lane = (uint8_t)path_repeat(qp->path, qp->control.lane);
+	} else {
+		qp->control.lane = (uint8_t)((qp->control.lane + 1u) % qp->path->count);
+	}
 	ops->control_by(qp->fabric_qp, qp->control.lane);
 }
 
 void lanes_control_arrived(struct gw_qp *qp, uint64_t sent_ns)
 {
-	if (sent_ns > qp->control.turned_ns)
-		qp->control.lane_works = true;
+	if (sent_ns <= qp->control.turned_ns)
+		return;
+	qp->control.lane_works = true;
+	qp->control.turns = 0;
 }
 
 /* Of two lanes one may be dead: whoever turned at each repeat could meet it each time. */

@@ -261,6 +261,8 @@ struct qp_control {
 	/* Lane that control leaves by, and when it last changed. */
 	uint8_t lane;
 	uint64_t turned_ns;
+	/* Changes of that lane since control was last known to arrive, up to the number of lanes. */
+	uint8_t turns;
 	/* What left by this lane is known to have arrived, since it was chosen or last repeated. */
 	bool lane_works;
 	/* When the peer was last heard. */

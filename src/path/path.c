@@ -100,7 +100,10 @@ uint32_t path_spray(struct path *path, uint64_t now, uint32_t *most)
 
 uint32_t path_repeat(struct path *path, uint32_t lost)
 {
-	return next_in_use(path, lost < path->count ? lost : path->current);
+	if (lost < path->count)
+		return next_in_use(path, lost);
+	/* Nothing is known of it: each time by another, for the same one may be dead. */
+	return path->blind = next_in_use(path, path->blind);
 }
 
 uint32_t path_sent(struct path *path, uint32_t lane, uint32_t packets, uint64_t now)

@@ -84,6 +84,8 @@ struct path {
 	/* lane whose turn it is, and packets left of the turn */
 	uint32_t current;
 	uint32_t left;
+	/* lane of the last retransmission of a packet whose first lane is not known */
+	uint32_t blind;
 	/* time without an arrival after which a lane is dead if later packets arrive elsewhere: three probe timeouts */
 	uint64_t dead_ns;
 	/* latest time at which a packet left that is known to have landed, on any lane */

@@ -15,8 +15,6 @@
 /* Packets that may be in flight towards a host that is no NIC, by default. */
 #define WINDOW_MOST	   2048
 #define CONTROL_LOSS_LIMIT 0.6
-/* The same where the peer's timeout is below 4 s: there are fewer probes before it ends. */
-#define CONTROL_LOSS_SHORT 0.4
 
 static uint64_t between(struct rng *rng, uint64_t low, uint64_t high)
 {
@@ -276,7 +274,7 @@ static void draw_lanes(struct rng *rng, struct scenario *s)
 	/* Where one of two lanes is dead and the other loses much, little control arrives before the peer's timeout. */
 	for (uint32_t i = 0; i < s->host.lanes; i++)
 		lost += s->shape.lane[i].loss / s->host.lanes;
-	if (lost > (s->qp.peer_timeout_ns < 4 * S ? CONTROL_LOSS_SHORT : CONTROL_LOSS_LIMIT))
+	if (lost > CONTROL_LOSS_LIMIT)
 		s->may_fail = true;
 }
 
@@ -323,7 +321,7 @@ void scenario_draw(uint64_t seed, struct scenario *out)
 	if (out->shape.edge.burst_enter > 0 || out->shape.core.burst_enter > 0)
 		out->may_fail = true;
 	out->loss = path_loss(&out->shape);
-	if (out->loss > (out->qp.peer_timeout_ns < 4 * S ? 0.05 : 0.25))
+	if (out->loss > 0.25)
 		out->may_fail = true;
 	out->channels = rng_chance(&rng, 0.3);
 	draw_lanes(&rng, out);

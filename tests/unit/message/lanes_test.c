@@ -175,6 +175,29 @@ static void dead_from_the_start(void **state)
 	duo_close(&duo);
 }
 
+/* The only lane in use dies. Another was retired because it loses much: control that nobody answers takes it all the same. */
+static void retired_lane_carries_control(void **state)
+{
+	struct gw_recv *recv;
+	uint64_t cut_at;
+	struct duo duo;
+
+	(void)state;
+	open_lanes(&duo, 2);
+	recv = duo_recv(&duo, LENGTH);
+	duo_run(&duo, S);
+	for (int end = 0; end < 2; end++) {
+		uint8_t lane = duo.qp[end]->control.lane;
+
+		path_small(duo.qp[end]->path, lane ^ 1, 1000 * S, duo_now(&duo));
+		cut(&duo, end, lane);
+	}
+	cut_at = duo_now(&duo);
+	duo_until(&duo, 10 * S, duo.qp[1]->feedback.answered_ns > cut_at + RTT_NS);
+	assert_int_equal(gw_recv_complete(recv), 0);
+	duo_close(&duo);
+}
+
 /* Where answers come nobody turns. */
 static void stays_where_it_is(void **state)
 {
@@ -201,7 +224,7 @@ int main(void)
 	static const struct CMUnitTest tests[] = {
 		cmocka_unit_test(asked_in_vain),     cmocka_unit_test(asked_soon_again),
 		cmocka_unit_test(answered_in_vain),  cmocka_unit_test(dead_from_the_start),
-		cmocka_unit_test(stays_where_it_is),
+		cmocka_unit_test(stays_where_it_is), cmocka_unit_test(retired_lane_carries_control),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -81,6 +81,17 @@ static void take_turns(void **state)
 	}
 }
 
+/* A packet whose lane is not known may have been lost on any: it is not repeated by the same one for ever. */
+static void unknown_lane_rotates(void **state)
+{
+	uint32_t seen = 0;
+
+	(void)state;
+	for (uint32_t i = 0; i < 4; i++)
+		seen |= 1u << path_repeat(path, PATH_NONE);
+	assert_int_equal(seen, 0xf);
+}
+
 static void loses(void **state)
 {
 	(void)state;
@@ -261,6 +272,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(what_left_before_proves_nothing, open_path,
 						close_path),
 		cmocka_unit_test_setup_teardown(take_turns, open_path, close_path),
+		cmocka_unit_test_setup_teardown(unknown_lane_rotates, open_path, close_path),
 		cmocka_unit_test_setup_teardown(loses, open_path, close_path),
 		cmocka_unit_test_setup_teardown(alike, open_path, close_path),
 		cmocka_unit_test_setup_teardown(once, open_path, close_path),
