@@ -15,6 +15,8 @@
 /* Packets that may be in flight towards a host that is no NIC, by default. */
 #define WINDOW_MOST	   2048
 #define CONTROL_LOSS_LIMIT 0.6
+/* Tells the generator of far scenarios from the one of all others. */
+#define FAR_SALT	   UINT64_C(0x66617261776179)
 
 static uint64_t between(struct rng *rng, uint64_t low, uint64_t high)
 {
@@ -278,6 +280,45 @@ static void draw_lanes(struct rng *rng, struct scenario *s)
 		s->may_fail = true;
 }
 
+/* Returns the links that a packet crosses on the longest route. */
+static uint32_t hops(const struct sim_shape_attr *shape)
+{
+	return shape->shape == SIM_PAIR ? 1 : shape->shape == SIM_STAR ? 2 : 4;
+}
+
+/* One scenario in eight is far apart: round trips up to 1 s, rates from 2 Mbit/s, up to 40 % loss. It has a generator of its
+ * own, so that all other scenarios are what their seeds have always given. */
+static void draw_far(struct scenario *s)
+{
+	static const double losses[] = { 0, 0, 0.01, 0.1, 0.25, 0.4 };
+	struct link_attr *links[2] = { &s->shape.edge, &s->shape.core };
+	uint32_t count = hops(&s->shape);
+	uint64_t delay, round_trip;
+	struct rng rng;
+	double loss;
+
+	rng_seed(&rng, s->seed ^ FAR_SALT);
+	if (s->host.undrained || !rng_chance(&rng, 0.125))
+		return;
+	delay = between(&rng, 10, rng_chance(&rng, 0.5) ? 100 : 500) * MS / count;
+	loss = losses[rng_below(&rng, 6)] / count;
+	for (int i = 0; i < 2; i++) {
+		links[i]->delay_ns = delay;
+		links[i]->loss = loss;
+		if (links[i]->rate_bps && rng_chance(&rng, 0.5))
+			links[i]->rate_bps = UINT64_C(2000000) << rng_below(&rng, 9);
+		if (links[i]->jitter_ns)
+			links[i]->jitter_ns = between(&rng, 1, delay);
+		if (links[i]->reorder_ns)
+			links[i]->reorder_ns = between(&rng, 1, 2 * delay);
+	}
+	round_trip = 2 * count * (delay + links[0]->jitter_ns + links[0]->reorder_ns);
+	if (s->qp.peer_timeout_ns < 10 * round_trip)
+		s->qp.peer_timeout_ns = 10 * round_trip;
+	if (s->host.nic)
+		s->host.lifetime_ns = lifetime(&s->shape);
+}
+
 /* Some processes read slowly: packets wait in their buffers and run over. Drawn last, so that the rest of a scenario is what
  * its seed has always given. */
 static void draw_reader(struct rng *rng, struct scenario *s)
@@ -314,6 +355,7 @@ void scenario_draw(uint64_t seed, struct scenario *out)
 	draw_qp(&rng, out);
 	draw_flows(&rng, out);
 	draw_misfortunes(&rng, out);
+	draw_far(out);
 	/* Without congestion control the windows of all flows may fill one queue, and signs of life wait behind them. */
 	if (queueing_ns(out) > out->qp.peer_timeout_ns / 4)
 		out->may_fail = true;
