@@ -78,6 +78,16 @@ def instructions(kept):
     return table(rows)
 
 
+def walk(kept):
+    """The hops of a packet, each with the functions on the stack, outermost first."""
+    result = kept["result"]
+    rows = [["", "what happens", "through"]]
+    for end in ("down", "up"):
+        for hop in result[end]["hops"]:
+            rows.append([end, hop["what"], ", ".join(f"`{each.partition(':')[2]}`" for each in hop["functions"])])
+    return table(rows)
+
+
 def veth(kept):
     result, parts = kept["result"], []
     ours = [name for name in ("godwit", "godwit-no-icrc") if not result["contenders"][name]["missing"]]
@@ -178,4 +188,4 @@ def rxe(kept):
     return table(rows) + "\n\n" + "\n".join(source)
 
 
-TABLES = {"scale": scale, "qps": qps, "instructions": instructions, "hostile": hostile, "veth": veth, "latency": latency, "many": many, "lab": lab, "rxe": rxe}
+TABLES = {"scale": scale, "qps": qps, "instructions": instructions, "walk": walk, "hostile": hostile, "veth": veth, "latency": latency, "many": many, "lab": lab, "rxe": rxe}

@@ -218,6 +218,10 @@ def covered(which):
 
 
 FIGURES = {
+    "walk.down-functions": lambda: str(kept("walk.json")["down"]["functions"]),
+    "walk.down-files": lambda: str(kept("walk.json")["down"]["files"]),
+    "walk.up-functions": lambda: str(kept("walk.json")["up"]["functions"]),
+    "walk.up-files": lambda: str(kept("walk.json")["up"]["files"]),
     "profile.fabric": lambda: room("src/fabric/sim"),
     "profile.message": lambda: room("src/message"),
     "profile.base": lambda: room("src/base"),

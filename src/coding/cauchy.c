@@ -76,6 +76,7 @@ void cauchy_solve(const struct cauchy *cauchy, unsigned count, const uint8_t *er
 		points[there] = (uint8_t)j;
 		weights[there++] = (uint8_t)scaled;
 	}
+	assert(next == n);
 	for (unsigned i = 0; i < n; i++) {
 		points[there] = point(rows[i]);
 		weights[there] = (uint8_t)weight(cauchy, points[there], erased, rows, n);

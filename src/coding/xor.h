@@ -23,7 +23,8 @@ int xor_encode(const struct coding_group *group, unsigned m, const void *const d
 	       void *const parity[]);
 
 /*
- * Computes the data symbols listed in erased[] (ascending). parity[] has m entries, NULL for a symbol that did not arrive.
+ * Computes the data symbols listed in erased[] (ascending). parity[] is read at their rows: symbol i has row i mod m. NULL
+ * stands for a parity symbol that did not arrive.
  * Returns 0, or -ENODATA if a row lost two of its symbols, parity included; then nothing is written.
  */
 int xor_decode(const struct coding_group *group, unsigned m, void *const data[],

@@ -21,72 +21,100 @@ struct sent_record; /* feedback.c */
 /* The longest time that a receiver waits before it reports what landed. */
 #define REPORT_DELAY_POOR_NS UINT64_C(50000000)
 
-/* What came back about what was sent, and what is to be told about what came. */
+/* What came back about what was sent, and what is to be reported about what came. */
 struct feedback {
-	/* as sender */
+	/* ---- as sender ---- */
+	/* the latest packets sent, by sequence number */
 	struct sent_record *log;
-	uint32_t log_mask;
-	uint32_t window;   /* the peer's */
-	uint32_t sequence; /* packets sent */
-	/* sequence number of the latest packet known to have arrived, or that need not be waited for: later ones are in flight */
-	uint32_t echoed;
-	/* packets that have arrived at the peer, duplicates and late ones included */
-	uint32_t peer_arrived;
-	/* packets that the peer's host dropped for want of room, of all its queue pairs */
-	uint32_t peer_overrun;
 	struct path_estimate path;
-	/* marked packets that the peer has seen */
-	uint32_t peer_ce;
-	/* the same totals, as last told to the gate */
-	uint32_t told_arrived, told_ce;
 	/* packets lost that the gate was not told of yet; below zero: too many were told */
 	double untold_lost;
-	bool idle;	  /* there was nothing to send since it was last told */
-	uint64_t gate_at; /* when to ask it again */
+	/* when to ask the gate again */
+	uint64_t gate_at;
+	/* when a report was last asked for because the gate was shut */
+	uint64_t asked_ns;
+	/* when the next probe timeout is due */
+	uint64_t timeout_at;
+	/* packets sent in all, and how many of them again */
+	uint64_t sent;
+	uint64_t retransmitted;
+	/* entries of the log, less one */
+	uint32_t log_mask;
+	/* packets that the peer lets be in flight */
+	uint32_t window;
+	/* packets sent, wrapping: the sequence number of the latest */
+	uint32_t sequence;
+	/* sequence number of the latest packet known to have arrived, or that need not be waited for: later ones are in flight */
+	uint32_t echoed;
 	/* sequence number of the packet whose echo was taken last */
 	uint32_t sampled;
-	uint64_t asked_ns; /* when a report was last asked for because the gate was shut */
+	/* packets that have arrived at the peer, duplicates and late ones included */
+	uint32_t peer_arrived;
+	/* marked packets that the peer has seen */
+	uint32_t peer_ce;
+	/* packets that the peer's host dropped for want of room, of all its queue pairs */
+	uint32_t peer_overrun;
+	/* peer_arrived and peer_ce as last told to the gate */
+	uint32_t told_arrived;
+	uint32_t told_ce;
+	/* congestion notifications of the peer */
 	uint32_t cnps;
-	/* probe timeouts in a row without an arrival, and when the next is due */
+	/* probe timeouts in a row without an arrival */
 	uint32_t timeouts;
-	uint64_t timeout_at;
+	/* `sequence` when the gate was last told of a timeout */
+	uint32_t timeout_sequence;
 	/* packets that may leave although the window is full, since a probe timeout */
 	uint32_t beyond;
-	/* whether the gate was told of a timeout, and the latest packet sent before that */
+	/* there was nothing to send since the gate was last told */
+	bool idle;
+	/* the gate was told of a timeout, and nothing has arrived since */
 	bool timed_out;
-	uint32_t timeout_sequence;
-	uint64_t retransmitted;
-	uint64_t sent;
-	/* as receiver */
+
+	/* ---- as receiver ---- */
+	/* the packet to be echoed is known */
+	bool echo_valid;
+	/* the latest packet that landed, and when */
+	uint32_t echo_msn;
+	uint32_t echo_packet;
+	uint64_t echo_time;
+	/* when a report is due */
+	uint64_t report_at;
+	/* packets: landed, landed twice, arrived after their message ended, marked by a switch */
 	uint32_t landed;
 	uint32_t duplicate;
 	uint32_t late;
 	uint32_t ce;
-	uint32_t echo_msn;
-	uint32_t echo_packet;
-	uint64_t echo_time;
-	bool echo_valid;
 	struct hole_count holes;
-	uint32_t unreported; /* packets */
-	int32_t budget;	     /* hundredths of a byte of report that the data so far has paid for */
-	uint64_t report_at;
-	uint32_t advertised; /* the window last told */
-	/* both */
+	/* packets landed since the last report */
+	uint32_t unreported;
+	/* hundredths of a byte of report that the data so far has paid for */
+	int32_t budget;
+	/* packets in flight that the peer was last allowed */
+	uint32_t advertised;
+
+	/* ---- both ---- */
+	/* probes sent since the last sign of life */
+	uint32_t probes_unanswered;
+	/* round-trip time and its deviation, smoothed */
 	uint64_t rtt_ns;
 	uint64_t rtt_var_ns;
 	/* minimum of the last 15 to 30 s; that of the current 15 s, and when these began */
 	uint64_t rtt_min_ns;
 	uint64_t rtt_min_now_ns;
 	uint64_t rtt_min_since_ns;
+	/* when the next probe is due; when it is due once the last one is answered */
 	uint64_t probe_at;
-	uint64_t probe_later; /* the same, once the last one is answered */
-	uint32_t probes_unanswered;
-	uint64_t activity; /* packets both ways when last probed */
-	uint32_t probe_id;
-	uint64_t answered_ns; /* when the latest probe was sent that was answered */
-	uint32_t reply_id;
+	uint64_t probe_later;
+	/* packets sent and landed when last probed */
+	uint64_t activity;
+	/* when the latest probe was sent that was answered */
+	uint64_t answered_ns;
+	/* the peer's latest probe: its time, when it came, its number */
 	uint64_t reply_time;
 	uint64_t reply_since;
+	uint32_t reply_id;
+	/* number of this end's latest probe */
+	uint32_t probe_id;
 };
 
 int feedback_start(struct gw_qp *qp);

@@ -27,6 +27,7 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "constants/protocol.h"
 #include "message/info.h"
 #include "message/trace.h"
 
@@ -34,7 +35,6 @@
 #define CUT_ROUNDS    3
 #define LOST_ROUNDS   16
 #define UNHEARD_LEAST 16
-#define BACKOFF_LIMIT 5
 #define PEER_TEXT     80
 #define RAISE_NS      UINT64_C(10000000000)
 #define RAISE_SHIFT   6

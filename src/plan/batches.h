@@ -50,7 +50,7 @@ struct batches {
 double batch_cost_ns(const struct batch *batch, unsigned rounds);
 
 /* Divides the groups of a process into batches. */
-void batches_make(const struct process *process, struct batches *out);
+void batches_make(const struct process *process, struct batches *batches);
 
 /* Returns the probability that no group needs a repair. */
 double batches_no_repair(const struct batches *batches);

@@ -88,13 +88,13 @@ static uint32_t mend_by_xor(struct gw_erasure *e, uint32_t group, const struct g
 	uint32_t m = e->layout.m, mended = 0, lacks = 0;
 	int error;
 
-	for (uint32_t row = 0; row < m; row++)
-		parity[row] = parity_of(e, group, row);
+	assert(m);
 	for (uint32_t i = 0; i < view->count; i++)
 		holes[view->holes[i] % m]++;
 	for (uint32_t i = 0; i < view->count; i++) {
 		uint32_t row = view->holes[i] % m;
 
+		parity[row] = parity_of(e, group, row);
 		if (!parity[row] || ++seen[row] < holes[row])
 			wanted[lacks++] = view->holes[i];
 		else if (holes[row] == 1)

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/zero.h"
 #include "connection.h"
 
 #define TIMEOUT_DEFAULT_NS UINT64_C(10000000000)
@@ -30,11 +31,8 @@ int identity_read(const struct gw_rendezvous_attr *attr, struct identity *out)
 
 	if (!attr)
 		return error_set(-EINVAL, "no attributes");
-	for (size_t i = 0; i < sizeof(attr->reserved) / sizeof(attr->reserved[0]); i++) {
-		if (attr->reserved[i])
-			return error_set(-EINVAL, "a reserved attribute is not zero");
-	}
-	if (attr->reserved16 || attr->flags & ~GW_RENDEZVOUS_ANY_PORT)
+	if (!array_is_zero(attr->reserved) || attr->reserved16 ||
+	    attr->flags & ~GW_RENDEZVOUS_ANY_PORT)
 		return error_set(-EINVAL, "a reserved attribute is not zero");
 	if (attr->interrupt_fd < 0)
 		return error_set(-EINVAL, "interrupt_fd is negative");

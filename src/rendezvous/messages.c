@@ -90,9 +90,12 @@ static int wait_more(struct gw_rendezvous *r, uint64_t deadline)
 
 int gw_rendezvous_send(struct gw_rendezvous *r, uint32_t kind, const void *data, size_t length)
 {
-	uint64_t deadline = r ? watch_now() + r->identity.timeout_ns : 0;
+	uint64_t deadline;
 	int rc;
 
+	if (!r)
+		return error_set(-EINVAL, "no connection");
+	deadline = watch_now() + r->identity.timeout_ns;
 	while ((rc = gw_rendezvous_try_send(r, kind, data, length)) == -EAGAIN) {
 		rc = wait_more(r, deadline);
 		if (rc == 0)
@@ -112,9 +115,12 @@ int gw_rendezvous_send(struct gw_rendezvous *r, uint32_t kind, const void *data,
 
 int gw_rendezvous_recv(struct gw_rendezvous *r, struct gw_rendezvous_message *out)
 {
-	uint64_t deadline = r ? watch_now() + r->identity.timeout_ns : 0;
+	uint64_t deadline;
 	int rc;
 
+	if (!r)
+		return error_set(-EINVAL, "no connection");
+	deadline = watch_now() + r->identity.timeout_ns;
 	while ((rc = gw_rendezvous_try_recv(r, out)) == -EAGAIN) {
 		rc = wait_more(r, deadline);
 		if (rc)
@@ -126,7 +132,7 @@ int gw_rendezvous_recv(struct gw_rendezvous *r, struct gw_rendezvous_message *ou
 int gw_rendezvous_exchange(struct gw_rendezvous *r, const void *mine, size_t length, void *theirs,
 			   size_t size)
 {
-	struct gw_rendezvous_message message;
+	struct gw_rendezvous_message message = { 0 };
 	int rc = gw_rendezvous_send(r, GW_RENDEZVOUS_DESCRIPTION, mine, length);
 
 	if (rc == 0)

@@ -123,7 +123,7 @@ static int explain_listen(const char *bind, uint16_t port, int error)
 
 int socket_listen(const char *bind, uint16_t port, int *out, uint16_t *bound)
 {
-	struct sockaddr_storage address = { 0 };
+	struct sockaddr_in6 address = { 0 };
 	socklen_t length = sizeof(address);
 	struct addrinfo *addresses;
 	int rc;
@@ -141,7 +141,7 @@ int socket_listen(const char *bind, uint16_t port, int *out, uint16_t *bound)
 		return explain_listen(bind, port, rc);
 	getsockname(*out, (struct sockaddr *)&address, &length);
 	/* The port lies at the same place in both families. */
-	*bound = ntohs(((const struct sockaddr_in *)&address)->sin_port);
+	*bound = ntohs(address.sin6_port);
 	return 0;
 }
 

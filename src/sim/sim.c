@@ -10,6 +10,7 @@
 #include <godwit/sim.h>
 #include <stdlib.h>
 
+#include "base/zero.h"
 #include "sim/world.h"
 
 #define HOSTS_MAX	4096
@@ -39,10 +40,8 @@ static bool probability(double p)
 
 static bool sane(const struct gw_sim_attr *attr)
 {
-	for (size_t i = 0; i < sizeof(attr->reserved) / sizeof(attr->reserved[0]); i++)
-		if (attr->reserved[i])
-			return false;
-	return (!attr->hosts || (attr->hosts >= 2 && attr->hosts <= HOSTS_MAX)) &&
+	return array_is_zero(attr->reserved) &&
+	       (!attr->hosts || (attr->hosts >= 2 && attr->hosts <= HOSTS_MAX)) &&
 	       attr->lanes <= FABRIC_LANES_MAX &&
 	       (!attr->mtu || (attr->mtu >= MTU_MIN && attr->mtu <= MTU_MAX)) &&
 	       (!attr->path_mtu || attr->path_mtu >= MTU_MIN) && probability(attr->loss) &&

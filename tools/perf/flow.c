@@ -7,6 +7,7 @@
  */
 #include "flow.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <string.h>
 
@@ -148,6 +149,7 @@ uint64_t perf_flow_rtt_ns(const struct perf_flow *flow)
 
 uint32_t perf_head_bytes(uint64_t size)
 {
+	assert(size);
 	return size < sizeof(uint32_t) ? (uint32_t)size : sizeof(uint32_t);
 }
 

@@ -205,6 +205,12 @@ static int roce_group_join(struct fabric *fabric, const struct fabric_group_attr
 	return 0;
 }
 
+static void release(struct roce_group *group)
+{
+	close(group->fd);
+	free(group);
+}
+
 static void roce_group_leave(struct fabric_group *fabric_group)
 {
 	struct roce_group *group = group_of(fabric_group);
@@ -213,15 +219,16 @@ static void roce_group_leave(struct fabric_group *fabric_group)
 	for (uint32_t i = 0; i < groups->count; i++)
 		if (groups->members[i] == group)
 			groups->members[i] = groups->members[--groups->count];
-	close(group->fd);
-	free(group);
+	release(group);
 }
 
 void groups_close(struct roce_endpoint *endpoint)
 {
-	while (endpoint->groups && endpoint->groups->count)
-		roce_group_leave((struct fabric_group *)endpoint->groups->members[0]);
-	free(endpoint->groups);
+	struct roce_groups *groups = endpoint->groups;
+
+	for (uint32_t i = 0; groups && i < groups->count; i++)
+		release(groups->members[i]);
+	free(groups);
 }
 
 static void build(struct frame *frame, const struct roce_group *group, uint32_t slot,

@@ -166,9 +166,9 @@ static void verbs_group_leave(struct fabric_group *group)
 
 void groups_leave(struct verbs_endpoint *endpoint)
 {
-	struct list *item;
+	struct list *item, *after;
 
-	while ((item = list_first(&endpoint->groups)))
+	list_for_each_safe (item, after, &endpoint->groups)
 		leave(container_of(item, struct verbs_group, link));
 }
 
