@@ -35,6 +35,9 @@ mutants:
 soak: all
 	build/simtest --soak $(SOAK)
 
+soak-lab: all
+	tests/soak/soak $(SOAK)
+
 install: all
 	meson install -C build
 
@@ -51,4 +54,4 @@ check-all:
 clean:
 	rm -rf build build-*
 
-.PHONY: all deps demo test bench fuzz mutants soak install lint coverage check-all clean
+.PHONY: all deps demo test bench fuzz mutants soak soak-lab install lint coverage check-all clean

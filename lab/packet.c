@@ -17,6 +17,8 @@
 #define PROTOCOL_TCP	    6
 #define PROTOCOL_UDP	    17
 #define PROTOCOL_ICMPV6	    58
+/* Of the destination port in the number of a flow. */
+#define FLOW_FACTOR 40503U
 
 #define TCP_FIN 0x01
 #define TCP_PSH 0x08
@@ -156,10 +158,13 @@ int packet_flow(const struct packet *packet)
 {
 	uint32_t at = packet->transport ? packet->transport : packet->header_length;
 	uint8_t protocol = packet->data[packet->ipv6 ? 6 : 9];
+	uint32_t ports;
 
-	if ((protocol != PROTOCOL_TCP && protocol != PROTOCOL_UDP) || at + 2 > packet->length)
+	if ((protocol != PROTOCOL_TCP && protocol != PROTOCOL_UDP) || at + 4 > packet->length)
 		return -1;
-	return (int)((protocol == PROTOCOL_TCP ? 1U << 16 : 0) | read16(packet->data + at));
+	/* An odd factor: of two flows with one port in common, the other port makes the difference. */
+	ports = read16(packet->data + at) + FLOW_FACTOR * read16(packet->data + at + 2);
+	return (int)((protocol == PROTOCOL_TCP ? 1U << 16 : 0) | (ports & 0xffff));
 }
 
 static uint32_t payload_bytes(const struct packet *packet, unsigned first, unsigned count)

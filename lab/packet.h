@@ -22,7 +22,7 @@
 
 #define PACKET_SIZE_MAX	  65535
 #define PACKET_HEADER_MAX 256
-/* Flows that a host can have: two protocols, 65536 source ports. */
+/* Flows of a host that are told apart: 65536 of each protocol. */
 #define PACKET_FLOWS (2 << 16)
 
 struct packet {
@@ -61,7 +61,7 @@ int packet_parse(const struct virtio_net_hdr *vnet, const uint8_t *data, uint32_
 /* Returns the index of the receiving host, or one of the above. */
 int packet_destination(const struct packet *packet, unsigned hosts);
 
-/* Returns a number below PACKET_FLOWS made of protocol and source port, which identifies a flow of its host; -1 if the
+/* Returns a number below PACKET_FLOWS made of the protocol and both ports, which identifies a flow of its host; -1 if the
  * packet is neither TCP nor UDP. */
 int packet_flow(const struct packet *packet);
 

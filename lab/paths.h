@@ -3,7 +3,7 @@
  * paths.h: several parallel paths between the uplinks and the downlinks, as between the leaf switches of a real network. A
  * flow always takes the same path, and each path can lose packets, or all of them, independently.
  *
- * A real switch hashes the addresses and ports of a flow. Here the flows of a host (TCP and UDP, by source port) are
+ * A real switch hashes the addresses and ports of a flow. Here the flows of a host (TCP and UDP, by both ports) are
  * assigned to the paths in turn as they appear: evenly, and the same in every run of a program that opens its flows in the
  * same order. Other protocols take path 0. A path has no delay and no rate limit.
  */

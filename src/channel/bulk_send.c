@@ -59,8 +59,10 @@ static void part_done(void *arg, const struct gw_transfer_result *result, uint64
 	if (!channel_lost(ch, result->status)) {
 		if (op && !op->failure && result->status)
 			op_fail(op, result->status);
-		else if (op && !op->failure)
+		if (op && !op->failure) {
 			op->moved += length;
+			op->met = true;
+		}
 		if (op && list_empty(&op->parts) && (op->failure || op->moved == op->length))
 			op_end(op, op->failure);
 		if (op)
@@ -124,6 +126,9 @@ static int bind_part(struct gw_op *op, const struct gw_grant *grant)
 	uint32_t imm = length == left ? PART_LAST : PART_MORE;
 	int error;
 
+	/* The eager buffer is granted before its receive is posted. */
+	if (!ch->peer_eager)
+		op->met = true;
 	if (!length || (length < left && grant->tag & 1)) {
 		error = skip(ch);
 		if (!error)

@@ -35,6 +35,9 @@ static void take(struct gw_op *op)
 	memcpy(op->addr, ch->eager.addr, ch->eager_length);
 	op->moved += ch->eager_length;
 	if (last) {
+		/* A sender that gave up meanwhile learns no result of the message, and this receive may be over
+		 * when its notice comes. */
+		pack_owe(op, RECORD_TAKEN);
 		op->matched = true;
 		op->total = ch->eager_length;
 		op->crc_wanted = ch->eager_crc;

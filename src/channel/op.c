@@ -61,7 +61,7 @@ void op_check(struct gw_op *op)
 	struct gw_channel *ch = op->ch;
 
 	if (op->ended && !op->finished && list_empty(&op->parts) && !owes_anything(op) &&
-	    !op->refused && !op->awaited && (!op->receiving || op->matched)) {
+	    !op->refused && (op->receiving ? op->matched : op->met)) {
 		op->finished = true;
 		if (op->receiving)
 			forget(ch->recvs, ch->mask, op->seq, &ch->recv_oldest, ch->recv_next);
@@ -88,9 +88,8 @@ void op_fail(struct gw_op *op, int status)
 		op_end(op, status);
 		return;
 	}
-	/* One that never had a buffer may be ahead of its receive. Its number is taken until that has heard of it. */
+	/* It may be ahead of its receive: its number is taken until `met`. */
 	op->owes = 0;
-	op->awaited = !op->bound;
 	pack_owe(op, RECORD_ENDED);
 	bulk_abort(op);
 	if (list_empty(&op->parts))
@@ -105,7 +104,7 @@ void op_drop(struct gw_op *op)
 	list_init(&op->parts);
 	op->owes = op->packed = 0;
 	op->refused = NULL;
-	op->awaited = false;
+	op->met = true;
 	if (!op->ended)
 		op_end(op, op->ch->status);
 	op->matched = true;

@@ -54,6 +54,8 @@ static void answered(struct gw_op *op)
 	struct bounce *bounce = op->refused;
 
 	op->packed = 0;
+	if (packed & OWES(RECORD_DATA))
+		op->met = true;
 	if (packed & OWES(RECORD_DATA) && !op->ended) {
 		op->moved = op->total;
 		op_end(op, 0);
@@ -204,6 +206,6 @@ void pack_heard(struct gw_channel *ch, const struct record *record)
 		op->moved = op->total;
 		op_end(op, 0);
 	}
-	op->awaited = false;
+	op->met = true;
 	op_check(op);
 }

@@ -75,7 +75,7 @@ struct gw_op {
 	bool crc_wanted;
 	bool crc_known;
 	bool asked;
-	bool awaited; /* a send: its receive is to say that it knows */
+	bool met; /* a send: its receive is known to be posted, so that its number is no longer ahead of the peer's */
 	bool ended;
 	bool told;
 	bool closed;

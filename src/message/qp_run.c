@@ -83,13 +83,10 @@ static uint64_t earlier(uint64_t a, uint64_t b)
 static uint64_t rest_ends(const struct gw_qp *qp)
 {
 	const struct slot *slot = &qp->rx.slots[qp->rx.placed & qp->rx.mask];
-	uint32_t left;
 
 	if (list_empty(&qp->rx.waiting) || slot->state != SLOT_RESTING)
 		return NEVER;
-	left = slot->value - (uint32_t)(qp->ctx->now >> REST_UNIT_SHIFT);
-	return (int32_t)left <= 0 ? qp->ctx->now
-				  : qp->ctx->now + ((uint64_t)left << REST_UNIT_SHIFT);
+	return qp->ctx->now + recv_rest_ns(qp, slot);
 }
 
 void qp_arm(struct gw_qp *qp)

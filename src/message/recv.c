@@ -21,6 +21,8 @@
 
 /* Bytes of receives that may be granted and not announced while packet sizes are being tried. */
 #define GRANTED_AHEAD (UINT64_C(1) << 20)
+/* Of the unit in which a slot's rest is counted, 65.5 us. */
+#define REST_UNIT_SHIFT 16
 
 bool recv_valid(const struct gw_recv *recv)
 {
@@ -139,6 +141,16 @@ static uint32_t choose_payload(const struct gw_qp *qp, const struct gw_recv *rec
 	return recv->same_size && qp->rx.payload ? qp->rx.payload : qp->size.named;
 }
 
+/* The end of a rest wraps with its unit after three days. A rest is never longer than a lifetime, so that one which seems
+ * longer ended long ago. */
+uint64_t recv_rest_ns(const struct gw_qp *qp, const struct slot *slot)
+{
+	uint32_t left = slot->value - (uint32_t)(qp->ctx->now >> REST_UNIT_SHIFT);
+
+	return left <= (qp->lifetime_ns >> REST_UNIT_SHIFT) + 2 ? (uint64_t)left << REST_UNIT_SHIFT
+								: 0;
+}
+
 /* Gives posted receives their slots, in order, as far as those are free. */
 void recv_place(struct gw_qp *qp)
 {
@@ -150,8 +162,7 @@ void recv_place(struct gw_qp *qp)
 		struct slot *slot = slot_of(qp, recv->msn);
 		uint32_t payload;
 
-		if (slot->state == SLOT_RESTING &&
-		    (int32_t)((uint32_t)(qp->ctx->now >> REST_UNIT_SHIFT) - slot->value) >= 0)
+		if (slot->state == SLOT_RESTING && !recv_rest_ns(qp, slot))
 			slot->state = SLOT_FREE;
 		if (slot->state != SLOT_FREE || (!recv_is_completed(recv) && !may_grant(qp, recv)))
 			return;

@@ -44,8 +44,6 @@ struct slot {
 	uint8_t state;
 	uint8_t reserved;
 };
-/* Of the unit in which a slot's rest is counted: 32 bits span three days, enough for wrapping comparison. */
-#define REST_UNIT_SHIFT 16
 
 enum recv_stage {
 	/* Packets may land. */
@@ -153,6 +151,8 @@ bool recv_valid(const struct gw_recv *recv);
 /* Finds the receive with this number that is in a slot; null: there is none. */
 struct gw_recv *recv_find(struct gw_qp *qp, uint32_t msn);
 /* Gives posted receives their slots, in order, as far as those are free. */
+/* How long a slot that rests has to go on, in ns. */
+uint64_t recv_rest_ns(const struct gw_qp *qp, const struct slot *slot);
 void recv_place(struct gw_qp *qp);
 void recv_exposed(struct gw_qp *qp, const struct fabric_event *event);
 void recv_expose_failed(struct gw_qp *qp, const struct fabric_event *event);

@@ -317,6 +317,77 @@ static void places_come_back(void **state)
 	goes_on(&two);
 }
 
+static bool window_full(struct two *two)
+{
+	uint8_t byte = 0;
+	struct gw_op_attr attr = { .addr = &byte, .length = 1 };
+	struct gw_op *op;
+
+	return gw_channel_send(two->channel[0], &attr, &op) == -ENOBUFS;
+}
+
+/*
+ * The first large send goes into the buffer that its receiver promised and is given up, then as many more as there are
+ * numbers. None of them has met its receive, so that the number behind them is not free.
+ */
+static void given_up_first(uint64_t length)
+{
+	enum { OPERATIONS = 8 };
+	struct two_attr attr = { .link = wire };
+	struct act sends[OPERATIONS] = { 0 }, recvs[OPERATIONS] = { 0 };
+	struct two two;
+
+	attr.channel[0].operations = attr.channel[1].operations = OPERATIONS;
+	two_open(&two, &attr);
+	for (int i = 0; i < OPERATIONS; i++) {
+		act_send(&two, 0, i ? LARGE : length, 1, &sends[i]);
+		two_run(&two, 10 * MS);
+		cancel(&sends[i]);
+		two_run(&two, 20 * MS);
+		act_check(&sends[i], -ECANCELED);
+	}
+	assert_true(window_full(&two));
+	for (int i = 0; i < OPERATIONS; i++)
+		act_recv(&two, 1, LARGE, &recvs[i]);
+	for (int i = 0; i < OPERATIONS; i++) {
+		two_until(&two, S, recvs[i].ended);
+		act_check(&recvs[i], -ECANCELED);
+	}
+	two_run(&two, 50 * MS);
+	goes_on(&two);
+}
+
+static void first_sends_given_up(void **state)
+{
+	(void)state;
+	given_up_first(LARGE);
+	given_up_first(20000);
+}
+
+/* It arrived, and its receive is over, when the sender gives it up: its number is free all the same. */
+static void given_up_when_taken(void **state)
+{
+	(void)state;
+	for (uint64_t us = 0; us < 6000; us += 50) {
+		struct two_attr attr = { .link = wire };
+		struct act send = { 0 }, recv = { 0 };
+		struct two two;
+
+		attr.channel[0].operations = attr.channel[1].operations = 2;
+		two_open(&two, &attr);
+		act_recv(&two, 1, 20000, &recv);
+		act_send(&two, 0, 20000, 1, &send);
+		two_run(&two, us * US);
+		if (!send.ended)
+			cancel(&send);
+		two_until(&two, S, send.ended && recv.ended);
+		act_free(&send);
+		act_free(&recv);
+		two_run(&two, 50 * MS);
+		goes_on(&two);
+	}
+}
+
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
@@ -329,6 +400,8 @@ int main(void)
 		cmocka_unit_test(crc_finds_changes),
 		cmocka_unit_test(refusal_comes_first),
 		cmocka_unit_test(places_come_back),
+		cmocka_unit_test(first_sends_given_up),
+		cmocka_unit_test(given_up_when_taken),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

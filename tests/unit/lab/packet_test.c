@@ -233,7 +233,14 @@ static void test_flows(void **state)
 
 	(void)state;
 	put16(data + 20, 443);
+	put16(data + 22, 0);
 	assert_int_equal(packet_flow(&packet), 0x10000 | 443);
+	/* The way back of a connection that is tried again from another port is another flow. */
+	for (uint32_t port = 1; port < 65536; port++) {
+		put16(data + 22, (uint16_t)port);
+		assert_int_not_equal(packet_flow(&packet), 0x10000 | 443);
+		assert_in_range(packet_flow(&packet), 0x10000, 0x1ffff);
+	}
 	make_ipv4(100, 17, 0);
 	put16(data + 20, 4791);
 	assert_int_equal(packet_parse(&vnet, data, 100, &packet), 0);

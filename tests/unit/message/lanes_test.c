@@ -175,6 +175,37 @@ static void dead_from_the_start(void **state)
 	duo_close(&duo);
 }
 
+static bool lose_first(struct duo *duo, uint32_t packet, bool again)
+{
+	(void)duo;
+	(void)packet;
+	return !again;
+}
+
+/* A message of one packet, which is its last one: the repeat takes the other lane, whoever has the turn. */
+static void tail_is_repeated_elsewhere(void **state)
+{
+	struct duo duo;
+
+	(void)state;
+	open_lanes(&duo, 2);
+	duo.lose_data = lose_first;
+	for (int i = 0; i < 12; i++) {
+		struct gw_lane before[2], after[2];
+		struct duo_transfer transfer;
+
+		for (uint32_t lane = 0; lane < 2; lane++)
+			assert_int_equal(gw_qp_lane(duo.qp[0], lane, &before[lane]), 0);
+		duo_start(&duo, DUO_PAYLOAD, &transfer);
+		duo_finish(&transfer, S);
+		for (uint32_t lane = 0; lane < 2; lane++) {
+			assert_int_equal(gw_qp_lane(duo.qp[0], lane, &after[lane]), 0);
+			assert_int_equal(after[lane].sent - before[lane].sent, 1);
+		}
+	}
+	duo_close(&duo);
+}
+
 /* The only lane in use dies. Another was retired because it loses much: control that nobody answers takes it all the same. */
 static void retired_lane_carries_control(void **state)
 {
@@ -222,9 +253,13 @@ static void stays_where_it_is(void **state)
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
-		cmocka_unit_test(asked_in_vain),     cmocka_unit_test(asked_soon_again),
-		cmocka_unit_test(answered_in_vain),  cmocka_unit_test(dead_from_the_start),
-		cmocka_unit_test(stays_where_it_is), cmocka_unit_test(retired_lane_carries_control),
+		cmocka_unit_test(asked_in_vain),
+		cmocka_unit_test(asked_soon_again),
+		cmocka_unit_test(answered_in_vain),
+		cmocka_unit_test(dead_from_the_start),
+		cmocka_unit_test(stays_where_it_is),
+		cmocka_unit_test(retired_lane_carries_control),
+		cmocka_unit_test(tail_is_repeated_elsewhere),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -171,6 +171,70 @@ static void tried(void **state)
 	assert_int_equal(path->restored, 1);
 }
 
+/* The pause of lane 1 passes, and its trial goes well. */
+static void come_back(void)
+{
+	uint32_t most;
+
+	now = path->lane[1].until_ns;
+	for (int i = 0; i < 100 && path->lane[1].state != PATH_USED; i++) {
+		uint32_t lane = path_spray(path, now, &most);
+
+		turn(lane, most, 0);
+	}
+	assert_int_equal(path->lane[1].state, PATH_USED);
+}
+
+/* Whatever it lost before, and however it was put out of use: it begins with a clean record, and is watched as at first. */
+static void past_is_forgotten(void **state)
+{
+	(void)state;
+	for (uint32_t lost = 4; lost <= PATH_TURN; lost += PATH_TURN - 4) {
+		open_path(state);
+		turns(10, 4, 0);
+		assert_int_equal(turns(100, 1, lost), lost < PATH_TURN ? PATH_LOSES : PATH_DEAD);
+		come_back();
+		assert_int_equal(path->lane[1].seen_lost, 0);
+		for (int i = 0; i < 100; i++) {
+			assert_int_equal(turns(1, 4, 0), PATH_NO_NEWS);
+			assert_true(path->lane[1].loss <= 0);
+		}
+		assert_int_equal(turns(20, 1, 3), PATH_LOSES);
+		close_path(state);
+	}
+}
+
+/* Once more it has to be found bad twice. */
+static void suspicion_is_forgotten(void **state)
+{
+	(void)state;
+	assert_int_equal(turns(100, 1, 4), PATH_LOSES);
+	come_back();
+	assert_int_equal(turns(4, 1, 4), PATH_NO_NEWS);
+	assert_int_equal(path->lane[1].seen, 4 * PATH_TURN);
+	assert_int_equal(turns(100, 4, 0), PATH_NO_NEWS);
+	assert_int_equal(path->retired, 1);
+}
+
+/* A lane that is bad again soon after it came back rests for longer; one that worked for long, as at first. */
+static void pauses(void **state)
+{
+	uint64_t first_pause;
+
+	(void)state;
+	assert_int_equal(turns(100, 1, 4), PATH_LOSES);
+	first_pause = path->lane[1].until_ns - now;
+	for (int i = 1; i < 4; i++) {
+		come_back();
+		assert_int_equal(turns(100, 1, 4), PATH_LOSES);
+		assert_int_equal(path->lane[1].until_ns - now, first_pause << i);
+	}
+	come_back();
+	assert_int_equal(turns(200, 4, 0), PATH_NO_NEWS);
+	assert_int_equal(turns(100, 1, 4), PATH_LOSES);
+	assert_int_equal(path->lane[1].until_ns - now, first_pause);
+}
+
 #define JUMBLED 20u /* packets more or less */
 
 /* Packets of lane 1 arrive out of order: when one is told to have landed, up to so many sent before it have not, or so many
@@ -269,6 +333,9 @@ static void what_left_before_proves_nothing(void **state)
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
+		cmocka_unit_test(past_is_forgotten),
+		cmocka_unit_test_setup_teardown(suspicion_is_forgotten, open_path, close_path),
+		cmocka_unit_test_setup_teardown(pauses, open_path, close_path),
 		cmocka_unit_test_setup_teardown(what_left_before_proves_nothing, open_path,
 						close_path),
 		cmocka_unit_test_setup_teardown(take_turns, open_path, close_path),

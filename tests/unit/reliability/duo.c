@@ -180,7 +180,7 @@ void duo_open(struct duo *duo, const struct duo_attr *attr)
 	struct sim_attr sim = { .seed = attr->seed + 1,
 				.payload = DUO_PAYLOAD,
 				.path_payload = attr->path_payload,
-				.start_ns = S };
+				.start_ns = attr->start_ns ? attr->start_ns : S };
 	struct sim_shape_attr shape = { .shape = SIM_PAIR, .hosts = 2, .edge = attr->link };
 	struct gw_context_attr ctx = {
 		.max_qps = 4, .max_sends = 256, .max_recvs = 256, .bitmap_bytes = attr->bitmap_bytes

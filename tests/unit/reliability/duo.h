@@ -94,6 +94,8 @@ struct duo_attr {
 	size_t memory_bytes;
 	/* As in struct gw_context_attr. */
 	uint64_t bitmap_bytes;
+	/* The clock at the beginning; a second. */
+	uint64_t start_ns;
 };
 
 void duo_open(struct duo *duo, const struct duo_attr *attr);

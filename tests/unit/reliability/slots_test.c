@@ -123,15 +123,15 @@ static void ended_send_is_not_read(void **state)
 
 /* ---- rest ------------------------------------------------------------------------------------------------------ */
 
-static void slot_rests(void **state)
+static void rests_from(uint64_t start_ns)
 {
 	struct duo_attr attr = { .link = { .delay_ns = DELAY_NS },
-				 .qp = { .slots = 1, .packet_lifetime_ns = REST_NS } };
+				 .qp = { .slots = 1, .packet_lifetime_ns = REST_NS },
+				 .start_ns = start_ns };
 	struct duo_transfer transfer;
 	uint64_t ended;
 	struct duo duo;
 
-	(void)state;
 	duo_open(&duo, &attr);
 	duo_start(&duo, DUO_PAYLOAD, &transfer);
 	duo_finish(&transfer, S);
@@ -142,12 +142,57 @@ static void slot_rests(void **state)
 	duo_close(&duo);
 }
 
+static void slot_rests(void **state)
+{
+	(void)state;
+	rests_from(S);
+}
+
+/* A slot counts its rest in 32 bits of 2^16 ns, which wrap every 2^48 ns: before its rest, in it, and behind it. */
+static void slot_rests_when_time_wraps(void **state)
+{
+	const uint64_t wrap = UINT64_C(1) << 48;
+
+	(void)state;
+	for (uint64_t before = 0; before < 3 * REST_NS; before += REST_NS / 8) {
+		rests_from(wrap - before);
+		rests_from(wrap / 2 - before);
+	}
+	rests_from(wrap + wrap / 2);
+	rests_from(5 * wrap - REST_NS / 2);
+}
+
+/* Nothing is posted for days: the rest is over all the same. */
+static void a_long_rest_is_over(void **state)
+{
+	static const uint64_t hours[] = { 1, 38, 40, 60, 77, 79, 100 };
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(hours) / sizeof(hours[0]); i++) {
+		struct duo_attr attr = { .link = { .delay_ns = DELAY_NS },
+					 .qp = { .slots = 1, .packet_lifetime_ns = REST_NS } };
+		struct duo_transfer transfer;
+		uint64_t start;
+		struct duo duo;
+
+		duo_open(&duo, &attr);
+		duo_start(&duo, DUO_PAYLOAD, &transfer);
+		duo_finish(&transfer, S);
+		duo_run(&duo, hours[i] * 3600 * S);
+		start = duo_now(&duo);
+		duo_start(&duo, DUO_PAYLOAD, &transfer);
+		duo_finish(&transfer, 2 * S);
+		assert_in_range(transfer.received_at - start, DELAY_NS, 10 * DELAY_NS);
+		duo_close(&duo);
+	}
+}
+
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
-		cmocka_unit_test(grants_in_place),
-		cmocka_unit_test(ended_send_is_not_read),
-		cmocka_unit_test(slot_rests),
+		cmocka_unit_test(grants_in_place),     cmocka_unit_test(ended_send_is_not_read),
+		cmocka_unit_test(slot_rests),	       cmocka_unit_test(slot_rests_when_time_wraps),
+		cmocka_unit_test(a_long_rest_is_over),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
