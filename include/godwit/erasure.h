@@ -49,7 +49,7 @@ struct gw_erasure;
 struct gw_erasure_attr {
 	/* bytes in the longest message; must be given */
 	uint64_t max_length;
-	/* most bytes of data in a packet; default 4096 */
+	/* most bytes of data in a packet; default 9216, what the largest frames in use carry */
 	uint32_t payload;
 	/* data packets in a group; if both ends give it, it must be the same */
 	uint32_t k;

@@ -147,6 +147,13 @@ void gw_erasure_abandon(struct gw_erasure *erasure)
 		destroy(erasure);
 }
 
+static uint64_t parity_most(const struct gw_erasure *e, const struct gw_estimate *path)
+{
+	uint64_t counted = (uint64_t)path->payload_floor * path->packets_most;
+
+	return e->scratch_bytes < counted ? e->scratch_bytes : counted;
+}
+
 int erasure_prepare(struct gw_qp *qp, const struct gw_transfer_attr *attr, bool repeat,
 		    uint32_t geometry[2])
 {
@@ -163,6 +170,7 @@ int erasure_prepare(struct gw_qp *qp, const struct gw_transfer_attr *attr, bool 
 		return -EBUSY;
 	if (attr->length > e->attr.max_length || path.payload_floor < PAYLOAD_LEAST)
 		return -EMSGSIZE;
+	e->parity_most = parity_most(e, &path);
 	erasure_choose(e, qp, attr->length, repeat);
 	geometry[0] = geometry[1] = 0;
 	if (e->layout.m) {
