@@ -11,7 +11,7 @@
 #define PAYLOAD_MOST	65536u /* as a queue pair's */
 #define K_DEFAULT	32u
 #define K_MOST		128u
-#define ROWS_DEFAULT	16u
+#define ROWS_DEFAULT	32u /* as many as data packets: enough for a loss of 40 % */
 #define DEPTH_LIMIT	1024u
 #define XOR_SHARE	4u /* data packets for each of parity, where m is open */
 
@@ -51,7 +51,7 @@ static void size_up(struct gw_erasure *e)
 	for (e->k_max = attr->k ? attr->k : PLAN_K_LEAST;
 	     !attr->k && e->k_max < K_MOST && e->k_max < packets;)
 		e->k_max *= 2;
-	e->m_max = attr->m ? attr->m : (e->k_max + 1) / 2;
+	e->m_max = attr->m ? attr->m : e->k_max;
 	if (e->m_max > RS_SYMBOLS_MAX - e->k_max)
 		e->m_max = RS_SYMBOLS_MAX - e->k_max;
 }
