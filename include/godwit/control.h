@@ -121,7 +121,8 @@ struct gw_estimate {
 	uint32_t payload_most;
 	/* 1: the peer tries no larger packets for now. */
 	uint32_t payload_settled;
-	uint32_t reserved;
+	/* Most packets in a message: what the immediate can count. */
+	uint32_t packets_most;
 };
 GW_API int gw_qp_estimate(const struct gw_qp *qp, struct gw_estimate *out);
 

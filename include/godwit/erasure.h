@@ -49,7 +49,7 @@ struct gw_erasure;
 struct gw_erasure_attr {
 	/* bytes in the longest message; must be given */
 	uint64_t max_length;
-	/* most bytes of data in a packet; default 4096 */
+	/* most bytes of data in a packet; default 9216, what the largest frames in use carry */
 	uint32_t payload;
 	/* data packets in a group; if both ends give it, it must be the same */
 	uint32_t k;
@@ -69,7 +69,7 @@ struct gw_erasure_attr {
 	uint64_t reserved[2];
 };
 
-/* Allocates and registers about max_length * rows / k bytes, or half of max_length if k or rows is 0. Returns 0, -EINVAL,
+/* Allocates and registers about max_length * rows / k bytes, or max_length if k or rows is 0. Returns 0, -EINVAL,
  * -ENOMEM or an error of gw_mr_register(). */
 GW_API int gw_erasure_open(struct gw_context *ctx, const struct gw_erasure_attr *attr,
 			   struct gw_erasure **out);

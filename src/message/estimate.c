@@ -208,6 +208,7 @@ int gw_qp_estimate(const struct gw_qp *qp, struct gw_estimate *out)
 		.payload_floor = qp->size.floor,
 		.payload_most = qp->size.ceiling,
 		.payload_settled = qp->size.peer_settled,
+		.packets_most = UINT32_C(1) << qp->split.packet_bits,
 	};
 	return 0;
 }

@@ -57,10 +57,12 @@ static double not_done(const struct process *p, const double *counts, unsigned s
 	const struct loss_model *loss = &p->loss;
 	double chance = 0;
 
-	for (unsigned b = p->spare + 1;
-	     b <= size && (b <= p->spare + 2 || counts[b] > NEGLIGIBLE / size); b++) {
+	for (unsigned b = p->spare + 1; b <= size; b++) {
 		double lack = b - p->spare, fails = 1;
 
+		/* Far from the mean number of losses, on either side of it, nothing adds up. */
+		if (b > p->spare + 2 && counts[b] <= NEGLIGIBLE / size)
+			continue;
 		if (rounds > 0 && loss->burst > 1)
 			fails = pow(1 - (1 - p->request_loss) *
 						    exp(lack * alike * log1p(-loss->enter)),

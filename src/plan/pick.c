@@ -17,8 +17,9 @@
 #define WORTH_IT 1.03
 /* It is also given up for one as fast that sends less, by this share of the data. */
 #define LESS_SENT 0.02
-/* At most 1 / SHARE of k is parity: beyond that Selective Repeat is faster. */
-#define SHARE 2
+
+/* Codes with the same k that are compared. */
+#define STEPS 5
 
 struct search {
 	const struct plan_path *path;
@@ -93,6 +94,53 @@ static bool outlives(const struct search *found, const struct plan_limits *limit
 	return figure <= found->figure * WORTH_IT;
 }
 
+/*
+ * True if the parity of most groups makes up for their losses. Where it does not, nearly every group requests more, and is
+ * repaired like one under Selective Repeat, but later: the closed form does not count the packets of all these repairs.
+ */
+static bool covers(const struct plan_path *path, unsigned k, unsigned m)
+{
+	double losses = (k + m) * path->loss;
+
+	return m >= losses + sqrt(losses * (1 - path->loss));
+}
+
+/* Numbers of parity packets that are compared: 1, 2, 3, 4, 6, 8, 12 and so on. */
+static unsigned next_m(unsigned m)
+{
+	if (m < 2)
+		return m + 1;
+	return m & (m - 1) ? m / 3 * 4 : m / 2 * 3;
+}
+
+/* Compares the codes with k data packets in a group, from the first that covers the losses on: a few steps more parity make
+ * repairs rare. Returns 0 or -EINVAL. */
+static int consider_codes(struct search *search, const struct plan_limits *limits, unsigned k)
+{
+	struct plan_params candidate = { .scheme = PLAN_MDS, .k = k }, most = { .k = 0 };
+	unsigned steps = 0;
+	int error = 0;
+
+	for (unsigned m = limits->m ? limits->m : 1;
+	     !error && (limits->m || m <= k) && steps < STEPS; m = next_m(m)) {
+		if (allowed(limits, k, m)) {
+			candidate.m = m;
+			candidate.interleave = interleave(search, limits, k, m);
+			most = candidate;
+			if (limits->m || covers(search->path, k, m)) {
+				error = consider(search, &candidate);
+				steps++;
+			}
+		}
+		if (limits->m)
+			break;
+	}
+	/* A code has to be named: the one that leaves the least to repair. */
+	if (!steps && !limits->repeat && most.k)
+		error = consider(search, &most);
+	return error;
+}
+
 int plan_pick(const struct plan_path *path, uint64_t size, enum plan_goal goal,
 	      const struct plan_limits *limits, struct plan_params *params)
 {
@@ -103,25 +151,14 @@ int plan_pick(const struct plan_path *path, uint64_t size, enum plan_goal goal,
 				 .sent_share = INFINITY,
 				 .figure = INFINITY,
 				 .params = { .scheme = PLAN_SCHEMES } };
-	struct plan_params candidate = { .scheme = PLAN_SR_NACK };
+	const struct plan_params repeat = { .scheme = PLAN_SR_NACK };
 	int error = 0;
 
 	if (limits->repeat)
-		error = consider(&search, &candidate);
-	candidate.scheme = PLAN_MDS;
+		error = consider(&search, &repeat);
 	for (unsigned k = limits->k ? limits->k : PLAN_K_LEAST; !error && k <= limits->k_max;
 	     k *= 2) {
-		unsigned m = limits->m ? limits->m : 1;
-
-		for (; !error && (limits->m || SHARE * m <= k || m == 1); m *= 2) {
-			candidate.k = k;
-			candidate.m = m;
-			candidate.interleave = interleave(&search, limits, k, m);
-			if (allowed(limits, k, m))
-				error = consider(&search, &candidate);
-			if (limits->m)
-				break;
-		}
+		error = consider_codes(&search, limits, k);
 		if (limits->k)
 			break;
 	}

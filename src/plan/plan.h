@@ -180,7 +180,7 @@ struct plan_limits {
 	/* data packets in a group; 0: powers of two up to k_max */
 	unsigned k;
 	unsigned k_max;
-	/* parity packets in a group; 0: powers of two up to half of k */
+	/* parity packets in a group; 0: from 1 to k, in steps of a third or a half */
 	unsigned m;
 	/* least number of groups to interleave, if the message has that many */
 	unsigned interleave;

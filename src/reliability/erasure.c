@@ -11,7 +11,7 @@
 #define PAYLOAD_MOST	65536u /* as a queue pair's */
 #define K_DEFAULT	32u
 #define K_MOST		128u
-#define ROWS_DEFAULT	16u
+#define ROWS_DEFAULT	32u /* as many as data packets: enough for a loss of 40 % */
 #define DEPTH_LIMIT	1024u
 #define XOR_SHARE	4u /* data packets for each of parity, where m is open */
 
@@ -51,7 +51,7 @@ static void size_up(struct gw_erasure *e)
 	for (e->k_max = attr->k ? attr->k : PLAN_K_LEAST;
 	     !attr->k && e->k_max < K_MOST && e->k_max < packets;)
 		e->k_max *= 2;
-	e->m_max = attr->m ? attr->m : (e->k_max + 1) / 2;
+	e->m_max = attr->m ? attr->m : e->k_max;
 	if (e->m_max > RS_SYMBOLS_MAX - e->k_max)
 		e->m_max = RS_SYMBOLS_MAX - e->k_max;
 }
@@ -147,6 +147,13 @@ void gw_erasure_abandon(struct gw_erasure *erasure)
 		destroy(erasure);
 }
 
+static uint64_t parity_most(const struct gw_erasure *e, const struct gw_estimate *path)
+{
+	uint64_t counted = (uint64_t)path->payload_floor * path->packets_most;
+
+	return e->scratch_bytes < counted ? e->scratch_bytes : counted;
+}
+
 int erasure_prepare(struct gw_qp *qp, const struct gw_transfer_attr *attr, bool repeat,
 		    uint32_t geometry[2])
 {
@@ -163,6 +170,7 @@ int erasure_prepare(struct gw_qp *qp, const struct gw_transfer_attr *attr, bool 
 		return -EBUSY;
 	if (attr->length > e->attr.max_length || path.payload_floor < PAYLOAD_LEAST)
 		return -EMSGSIZE;
+	e->parity_most = parity_most(e, &path);
 	erasure_choose(e, qp, attr->length, repeat);
 	geometry[0] = geometry[1] = 0;
 	if (e->layout.m) {

@@ -23,11 +23,11 @@
 	1.15 /* some dozens of losses say no more; too little parity costs a round trip, too much some per cent */
 #define BURSTS_BY_CHANCE 1.25
 
-/* Rows that a group can have in all: twice what it is sent with, as far as there is memory. */
+/* Rows that a group can have in all: twice what it is sent with, as far as the parity message can hold them. */
 static uint32_t rows_for(const struct gw_erasure *e, uint64_t length, uint32_t k, uint32_t m)
 {
 	uint32_t rows = m < ROWS_SPARE ? m + ROWS_SPARE : 2 * m;
-	uint64_t fit = e->scratch_bytes / (length / k + 2 * (uint64_t)e->attr.payload + 1);
+	uint64_t fit = layout_rows_within(e->parity_most, length, e->attr.payload, k);
 	uint32_t most = RS_SYMBOLS_MAX - e->k_max;
 
 	if (e->attr.rows)
@@ -139,10 +139,12 @@ void erasure_choose(struct gw_erasure *e, struct gw_qp *qp, uint64_t length, boo
 	struct erasure_choice *choice;
 
 	if (e->attr.code == GW_CODE_XOR) {
+		uint32_t rows = rows_for(e, length, e->attr.k, e->attr.m);
+
 		e->layout = (struct erasure_layout){
 			.k = e->attr.k,
-			.m = e->attr.m,
-			.rows = e->attr.m,
+			.m = rows,
+			.rows = rows,
 			.depth = e->attr.depth ? e->attr.depth : DEPTH_LEAST,
 			.code = GW_CODE_XOR,
 		};

@@ -57,8 +57,19 @@ uint32_t layout_parity(const struct erasure_layout *layout, uint32_t group, uint
 	       group % layout->depth;
 }
 
-/* Smaller packets make more groups, and the last one is rounded up: two packets more a row cover both. */
+/* Bytes of one row of every group. Smaller packets make more groups, and the last one is rounded up: two packets more a row
+ * cover both. */
+static uint64_t row_bytes(uint64_t length, uint32_t payload, uint32_t k)
+{
+	return length / k + 2 * (uint64_t)payload + 1;
+}
+
 uint64_t layout_parity_bytes(uint64_t length, uint32_t payload, uint32_t k, uint32_t rows)
 {
-	return (length / k + 2 * (uint64_t)payload + 1) * rows;
+	return row_bytes(length, payload, k) * rows;
+}
+
+uint64_t layout_rows_within(uint64_t bytes, uint64_t length, uint32_t payload, uint32_t k)
+{
+	return bytes / row_bytes(length, payload, k);
 }

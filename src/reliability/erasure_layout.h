@@ -40,4 +40,7 @@ uint32_t layout_parity(const struct erasure_layout *layout, uint32_t group, uint
 /* How long the parity message must be, whatever size up to `payload` packets turn out to have. */
 uint64_t layout_parity_bytes(uint64_t length, uint32_t payload, uint32_t k, uint32_t rows);
 
+/* The most rows whose parity message is no longer than `bytes`. */
+uint64_t layout_rows_within(uint64_t bytes, uint64_t length, uint32_t payload, uint32_t k);
+
 #endif

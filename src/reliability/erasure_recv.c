@@ -62,7 +62,7 @@ static void cut(struct gw_erasure *e, const struct gw_recv_status *status)
 	layout_cut(layout, status->length, status->payload);
 	/* The peer chose some of this: what it names must lie within our memory. */
 	if (layout->groups > e->groups_max ||
-	    (uint64_t)layout->groups * layout->rows * layout->payload > e->scratch_bytes)
+	    (uint64_t)layout->groups * layout->rows * layout->payload > e->parity_most)
 		r->codes = false;
 	if (r->codes)
 		memset(e->next_row, (int)layout->m, layout->groups);
@@ -355,7 +355,7 @@ void erasure_recv_begin(struct gw_recv *recv, uint64_t now)
 	const struct gw_transfer *transfer = gw_recv_state(recv);
 	struct gw_erasure *e = erasure_of_recv(recv);
 	struct gw_recv_attr attr = { .addr = e->scratch,
-				     .length = e->scratch_bytes,
+				     .length = e->parity_most,
 				     .mr = e->mr,
 				     .tag = transfer->tag,
 				     .flags = GW_RECV_SPARSE | GW_RECV_SAME_SIZE,

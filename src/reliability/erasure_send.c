@@ -114,7 +114,7 @@ void erasure_granted(struct gw_send *send, void *arg, uint64_t capacity, uint64_
 	gw_send_payload(send, &payload);
 	layout_cut(&e->layout, transfer->length, payload);
 	e->sending.cut = true;
-	e->sending.codes = payload <= e->attr.payload;
+	e->sending.codes = e->layout.m && payload <= e->attr.payload;
 	if (e->layout.packets)
 		error = put_data(e, 0, e->layout.packets);
 	if (error)

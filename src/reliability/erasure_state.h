@@ -114,6 +114,9 @@ struct gw_erasure {
 	struct rs *rs;
 	uint8_t *scratch;
 	uint64_t scratch_bytes;
+	/* Longest parity message of the current transfer, in bytes: the memory, or less if the queue pair's immediate cannot
+	 * count as many of the smallest packets. The receiver posts this, and the sender announces no more than its own. */
+	uint64_t parity_most;
 	struct gw_erasure_attr attr;
 	/* Largest k and m of the coder. */
 	uint32_t k_max;

@@ -10,6 +10,8 @@
 
 #include <godwit/erasure.h>
 
+#include "reliability/erasure_state.h"
+
 #define PACKETS 100u
 #define LENGTH	((uint64_t)PACKETS * DUO_PAYLOAD - 5)
 #define RTT_NS	(4 * MS)
@@ -444,6 +446,47 @@ static void refused(void **state)
 	close_ends(&duo);
 }
 
+/* The immediate counts 256 packets, and all rows of this message would be more. Both ends use as many rows as it counts, and
+ * none if a single one is too long. */
+static void counted_by_immediate(void **state)
+{
+	static const struct {
+		uint32_t k, code, packets, rows;
+	} tries[] = {
+		{ 2, GW_CODE_REED_SOLOMON, 256, 1 }, { 2, GW_CODE_REED_SOLOMON, 64, 6 },
+		{ 1, GW_CODE_REED_SOLOMON, 256, 0 }, { 2, GW_CODE_XOR, 256, 1 },
+		{ 1, GW_CODE_XOR, 256, 0 },
+	};
+	struct duo_attr world = {
+		.link = { .rate_bps = UINT64_C(10000000000), .delay_ns = RTT_NS / 2, .loss = 0.05 },
+		.qp = { .slot_bits = 10, .packet_bits = 8, .user_bits = 14 },
+		.memory_bytes = 256 * DUO_PAYLOAD
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(tries) / sizeof(tries[0]); i++) {
+		struct gw_erasure_attr attr = { .max_length = world.memory_bytes,
+						.payload = DUO_PAYLOAD,
+						.k = tries[i].k,
+						.m = tries[i].k,
+						.depth = 4,
+						.code = tries[i].code };
+		struct duo duo;
+
+		attr.rows = attr.code == GW_CODE_XOR ? 0 : 6;
+		duo_open(&duo, &world);
+		for (int end = 0; end < 2; end++)
+			assert_int_equal(gw_erasure_open(duo.ctx[end], &attr, &erasure[end]), 0);
+		duo.scheme = &gw_erasure;
+		duo.options[0] = erasure[0];
+		duo.options[1] = erasure[1];
+		for (int times = 0; times < 4; times++)
+			move(&duo, (uint64_t)tries[i].packets * DUO_PAYLOAD);
+		assert_int_equal(erasure[0]->layout.rows, tries[i].rows);
+		close_ends(&duo);
+	}
+}
+
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
@@ -455,7 +498,7 @@ int main(void)
 		cmocka_unit_test(ends_differ),	  cmocka_unit_test(no_slot_for_parity),
 		cmocka_unit_test(random_loss),	  cmocka_unit_test(cancelled),
 		cmocka_unit_test(refused),	  cmocka_unit_test(many_ask),
-		cmocka_unit_test(told_when_over),
+		cmocka_unit_test(told_when_over), cmocka_unit_test(counted_by_immediate),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
