@@ -45,11 +45,15 @@ static int keep(struct control *control, const struct gw_rendezvous_message *mes
 	return 0;
 }
 
+uint64_t control_patience_ns(const struct control *control)
+{
+	return control->options->timeout_ns * (control->gone ? HEARD_LIMIT : 1);
+}
+
 /* Waits for a message while the fabric goes on: what was sent last may still have to be repeated. */
 static int wait_busy(struct control *control, struct gw_rendezvous_message *message)
 {
-	uint64_t patience = control->options->timeout_ns * (control->gone ? HEARD_LIMIT : 1);
-	uint64_t deadline = session_now() + patience;
+	uint64_t deadline = session_now() + control_patience_ns(control);
 	int rc;
 
 	while ((rc = gw_rendezvous_try_recv(control->rendezvous, message)) == -EAGAIN) {

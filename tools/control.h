@@ -40,10 +40,13 @@ struct control {
 	uint8_t body[GW_RENDEZVOUS_MESSAGE_MAX];
 };
 
+/* Returns how long to wait for a message: --timeout, and while the fabric hears the peer several times that, for TCP makes long
+ * pauses where many packets are lost. */
+uint64_t control_patience_ns(const struct control *control);
+
 int control_send(struct control *control, uint32_t kind, const void *body, size_t length);
 
-/* Waits for the next message, which is then in kind, length and body. The limit is --timeout; while the fabric hears the peer
- * it is several times that, for TCP makes long pauses where many packets are lost. */
+/* Waits for the next message, which is then in kind, length and body; control_patience_ns() at most. */
 int control_recv(struct control *control);
 
 /* The same, for a message of this kind. */

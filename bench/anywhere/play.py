@@ -22,6 +22,7 @@ NOBODY = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
 RMEM_MAX = 212992  # see limits.c
 DEPTH = 16
 LAST_WORDS_S = 12  # that a receiver has to end by itself when its sender has failed
+TRACES = os.environ.get("GODWIT_ANYWHERE_TRACE")  # a directory that any user may write to; the traces of both ends go there
 
 
 def limits_of(build):
@@ -97,7 +98,8 @@ class Play:
         self.settings = settings
         self.samples = os.path.join(self.directory, "samples.csv")
         fail = f" || {{ s=$?; sleep {wait}; exit $s; }}" if wait else ""
-        self.script = "\n".join(["cd \"$1\"", *before, f"if [ $RANK = 1 ]; then {receiver}; else {sender}{fail}; fi"])
+        traces = [f"export GODWIT_TRACE='{os.path.abspath(TRACES)}'/rank$RANK"] if TRACES else []
+        self.script = "\n".join(["cd \"$1\"", *traces, *before, f"if [ $RANK = 1 ]; then {receiver}; else {sender}{fail}; fi"])
         self.ended, self.statuses, self.texts, self.report = False, [], {}, {}
 
     def __enter__(self):

@@ -159,7 +159,10 @@ struct gw_path_report {
 	uint32_t payload;
 	/* 1: for some of the time there was nothing to send. */
 	uint32_t idle;
-	uint64_t reserved[2];
+	/* Bytes of data in the packet that rtt_ns was measured with: a longer packet takes longer on a slow link. */
+	uint32_t rtt_bytes;
+	uint32_t reserved_32;
+	uint64_t reserved[1];
 };
 
 /*

@@ -6,6 +6,10 @@
  * `default` compares the minimum round-trip time with SHORT_NS. It is taken over a period, so that a route that became
  * longer is noticed. swift is left only above LEAVE_NS, because a queue inside a data centre may also exceed SHORT_NS.
  * long-haul runs until something was measured.
+ *
+ * Controllers compare round-trip times with their minimum, and call the difference a queue. On a slow link most of the
+ * difference may be the size of the packets: at 4 Mbit/s one of 1500 bytes takes 3 ms for each hop, the last one of a message,
+ * with a few bytes, takes none. So a controller is told the round-trip times of packets of about one size, the largest in use.
  */
 #include <assert.h>
 #include <string.h>
@@ -17,6 +21,8 @@
 #define SHORT_NS	       UINT64_C(3000000)
 #define LEAVE_NS	       (2 * SHORT_NS)
 #define PERIOD_NS	       UINT64_C(10000000000)
+/* Samples of smaller packets in a row after which the larger ones count as no longer in use. */
+#define SMALLER_MOST 64u
 
 const struct cc_ops cc_default = { .name = "default" };
 
@@ -95,14 +101,36 @@ static void choose(struct cc *cc, uint64_t rtt_ns, uint64_t now_ns)
 	}
 }
 
+/* Leaves a round-trip time out of a report if it does not compare with others, since its packet was much smaller; sets `larger`
+ * if the others do not compare with it. */
+static void compare_sizes(struct cc *cc, struct cc_report *report)
+{
+	uint64_t bytes = report->rtt_bytes;
+
+	report->larger = false;
+	if (!report->rtt_ns || !bytes)
+		return;
+	if (4 * bytes < (uint64_t)3 * cc->sample_bytes && ++cc->smaller < SMALLER_MOST) {
+		report->rtt_ns = 0;
+		return;
+	}
+	report->larger = cc->sample_bytes && 3 * bytes > (uint64_t)4 * cc->sample_bytes;
+	if (report->larger)
+		cc->least_ns = UINT64_MAX;
+	if (!cc->sample_bytes || report->larger || cc->smaller >= SMALLER_MOST)
+		cc->sample_bytes = report->rtt_bytes;
+	cc->smaller = 0;
+}
+
 void cc_report(struct cc *cc, const struct cc_report *report, uint64_t now_ns)
 {
 	struct cc_report known = *report;
 	struct cc_limits limits;
 
 	cc->saved_ops = NULL;
+	compare_sizes(cc, &known);
 	if (cc->choosing)
-		choose(cc, report->rtt_ns, now_ns);
+		choose(cc, known.rtt_ns, now_ns);
 	/* A window that the receiver's credit does not let the sender use says nothing about a larger one. */
 	cc->ops->limits(cc->state, &limits);
 	known.app_limited |= cc->credit_bytes < limits.window_bytes;

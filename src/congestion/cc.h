@@ -54,6 +54,10 @@ struct cc_report {
 	uint64_t marked_packets;
 	/* round-trip time of the latest packet delivered, without the receiver's hold time; 0: not measured */
 	uint64_t rtt_ns;
+	/* bytes in that packet; 0: not known */
+	uint32_t rtt_bytes;
+	/* that packet is larger than those measured before, whose round-trip times do not compare; set by cc_report() */
+	bool larger;
 	/* bytes sent and neither delivered nor lost, as of now */
 	uint64_t in_flight_bytes;
 	/* for some of the time the sender had nothing to send */
@@ -104,6 +108,9 @@ struct cc {
 	/* for `default`: minimum round-trip time in this period, UINT64_MAX if not measured, and when the period began */
 	uint64_t least_ns;
 	uint64_t period_at_ns;
+	/* bytes in the packets whose round-trip times the controller is told, and consecutive samples of smaller ones */
+	uint32_t sample_bytes;
+	uint32_t smaller;
 	/* without zeros, except target_queue_ns */
 	struct cc_attr attr;
 	/* bytes that the receiver can buffer */

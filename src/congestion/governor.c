@@ -142,7 +142,8 @@ static void report(void *arg, const struct gw_path_report *path, uint64_t now)
 				   .delivered_bytes = path->delivered_packets * side->packet_bytes,
 				   .lost_packets = path->lost_packets,
 				   .marked_packets = path->marked_packets,
-				   .rtt_ns = path->rtt_ns };
+				   .rtt_ns = path->rtt_ns,
+				   .rtt_bytes = path->rtt_bytes };
 
 	side->in_flight_bytes = path->in_flight_packets * side->packet_bytes;
 	side->idle = path->idle;

@@ -169,6 +169,8 @@ bool model_report(struct model *m, const struct cc_report *report, double window
 {
 	double passed = (double)(now_ns - m->round_at);
 
+	if (report->larger)
+		m->least_ns = 0;
 	if (report->rtt_ns)
 		see_rtt(m, (double)report->rtt_ns, now_ns);
 	m->bytes += report->delivered_bytes;

@@ -276,6 +276,10 @@ static void swift_report(void *state, const struct cc_report *report, uint64_t n
 	s->delivered += (double)report->delivered_packets;
 	s->lost += (double)report->lost_packets;
 	s->marked += (double)report->marked_packets;
+	if (report->larger) {
+		recent_init(&s->least_ns, INFINITY, now_ns);
+		recent_init(&s->standing_ns, INFINITY, now_ns);
+	}
 	if (report->rtt_ns)
 		see_rtt(s, (double)report->rtt_ns, now_ns);
 	if (s->rtt_ns <= 0)

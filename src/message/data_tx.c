@@ -69,7 +69,9 @@ void data_sent(struct gw_qp *qp, struct gw_send *send, uint32_t n, uint32_t lane
 		uint32_t packet = put->packet + i;
 		bool again = packet < send->high_water;
 
-		feedback_sent(qp, send->msn, packet, again, lane, number + i + 1);
+		feedback_sent(qp, send->msn, packet,
+			      i + 1 == put->packets ? put->tail : send->payload, again, lane,
+			      number + i + 1);
 		if (!again) {
 			send->high_water = packet + 1;
 			if (!copied)

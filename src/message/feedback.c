@@ -27,10 +27,13 @@ struct sent_record {
 	uint32_t times : 2;   /* sent; 0: entry unused */
 	uint32_t lane : 4;    /* NO_LANE: inside control */
 	uint32_t number : 26; /* of those sent on the lane; wraps */
-	uint64_t at;
+	uint64_t at : 48;     /* when it was sent, in ns; wraps */
+	uint64_t bytes : 16;  /* of data in it, at most BYTES_MOST */
 };
 
 #define NO_LANE		    15u
+#define AT_MASK		    ((UINT64_C(1) << 48) - 1)
+#define BYTES_MOST	    UINT16_MAX
 #define LOG_MIN		    256u
 #define LOG_MAX		    16384u
 #define REPORT_COST	    140 /* bytes on the wire, near enough */
@@ -265,6 +268,12 @@ void feedback_ended(struct gw_qp *qp, const struct gw_send *send)
 	reopen(qp);
 }
 
+/* Returns when the packet of a record was sent. */
+static uint64_t sent_at(const struct gw_qp *qp, const struct sent_record *r)
+{
+	return qp->ctx->now - ((qp->ctx->now - r->at) & AT_MASK);
+}
+
 uint32_t feedback_lane(const struct gw_qp *qp, uint32_t msn, uint32_t packet)
 {
 	const struct sent_record *r = record(&qp->feedback, msn, packet);
@@ -274,8 +283,8 @@ uint32_t feedback_lane(const struct gw_qp *qp, uint32_t msn, uint32_t packet)
 	return r->lane;
 }
 
-void feedback_sent(struct gw_qp *qp, uint32_t msn, uint32_t packet, bool again, uint32_t lane,
-		   uint32_t number)
+void feedback_sent(struct gw_qp *qp, uint32_t msn, uint32_t packet, uint32_t bytes, bool again,
+		   uint32_t lane, uint32_t number)
 {
 	struct feedback *f = &qp->feedback;
 	struct sent_record *r = record(f, msn, packet);
@@ -295,7 +304,8 @@ void feedback_sent(struct gw_qp *qp, uint32_t msn, uint32_t packet, bool again, 
 	r->times = again ? 2 : 1;
 	r->lane = lane < FABRIC_LANES_MAX ? lane & 7u : NO_LANE;
 	r->number = number & ((1u << 26) - 1);
-	r->at = qp->ctx->now;
+	r->at = qp->ctx->now & AT_MASK;
+	r->bytes = (bytes < BYTES_MOST ? bytes : BYTES_MOST) & BYTES_MOST;
 }
 
 static void see_rtt_min(struct gw_qp *qp, uint64_t sample_ns)
@@ -367,7 +377,7 @@ void feedback_reported(struct gw_qp *qp, const struct control_message *message)
 	const struct control_report *report = &message->report;
 	struct feedback *f = &qp->feedback;
 	struct sent_record *r;
-	uint64_t elapsed, rtt_ns = 0;
+	uint64_t at, elapsed, rtt_ns = 0;
 	bool newer;
 
 	if (qp->path)
@@ -382,14 +392,15 @@ void feedback_reported(struct gw_qp *qp, const struct control_message *message)
 	r = record(f, report->echo_msn, report->echo_packet);
 	if (!r->times || r->msn != report->echo_msn || r->packet != report->echo_packet)
 		return;
-	elapsed = qp->ctx->arrived > r->at ? qp->ctx->arrived - r->at : 0;
+	at = sent_at(qp, r);
+	elapsed = qp->ctx->arrived > at ? qp->ctx->arrived - at : 0;
 	/* Sent again so lately that it must be an earlier one that landed: where in the order that was is forgotten. And an echo
 	 * that was told again is not news. */
 	if ((r->times > 1 && elapsed < f->rtt_min_ns) || r->sequence == f->sampled)
 		return;
 	f->sampled = r->sequence;
-	if (qp->path && r->at > qp->path->landed_sent_ns)
-		qp->path->landed_sent_ns = r->at;
+	if (qp->path && at > qp->path->landed_sent_ns)
+		qp->path->landed_sent_ns = at;
 	newer = serial_after(r->sequence, f->echoed);
 	if (f->timed_out && newer && !serial_after(r->sequence, f->timeout_sequence))
 		undo_timeout(qp);
@@ -408,7 +419,7 @@ void feedback_reported(struct gw_qp *qp, const struct control_message *message)
 	}
 	if (rtt_ns)
 		feedback_rtt(qp, rtt_ns);
-	gate_report(qp, rtt_ns);
+	gate_report(qp, rtt_ns, r->bytes);
 	f->beyond = 0;
 	reopen(qp);
 }

@@ -122,9 +122,9 @@ void feedback_stop(struct gw_qp *qp);
 /* How many of `want` packets with `payload` bytes may leave now. */
 uint32_t feedback_allow(struct gw_qp *qp, uint32_t payload, uint32_t want);
 void feedback_reopen(struct gw_qp *qp);
-/* The `number`-th on its lane. */
-void feedback_sent(struct gw_qp *qp, uint32_t msn, uint32_t packet, bool again, uint32_t lane,
-		   uint32_t number);
+/* A packet with `bytes` of data left, the `number`-th on its lane. */
+void feedback_sent(struct gw_qp *qp, uint32_t msn, uint32_t packet, uint32_t bytes, bool again,
+		   uint32_t lane, uint32_t number);
 /* The lane that a packet was last sent on; PATH_NONE when that is forgotten. */
 uint32_t feedback_lane(const struct gw_qp *qp, uint32_t msn, uint32_t packet);
 void feedback_landed(struct gw_qp *qp, uint32_t msn, uint32_t packet, uint32_t bytes, bool ce);

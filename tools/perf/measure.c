@@ -125,6 +125,8 @@ static int watch(struct perf_bench *bench, struct control *control, uint64_t now
 struct motion {
 	/* data packets sent and received since the context was opened */
 	uint64_t packets;
+	/* that number at the start of the phase */
+	uint64_t first;
 	/* time at which that number last changed */
 	uint64_t at_ns;
 };
@@ -159,20 +161,24 @@ static void explain_flow(const struct perf_bench *bench, char *text, size_t size
 }
 
 /* Fails if the peer is there but no data packet was sent or received for --timeout: a part of the messages waits for ever,
- * for room that others hold. */
+ * for room that others hold. The first packet may take longer: the peer sends it when our GO has come, by TCP. */
 static int check_motion(struct perf_bench *bench, struct control *control, struct motion *motion,
 			uint64_t now)
 {
-	uint64_t packets = data_packets(bench);
+	uint64_t packets = data_packets(bench), limit_ns = control->options->timeout_ns;
 	char text[448];
 
-	if (packets != motion->packets || !motion->at_ns)
-		*motion = (struct motion){ packets, now };
-	if (now - motion->at_ns < control->options->timeout_ns)
+	if (!motion->at_ns)
+		*motion = (struct motion){ packets, packets, now };
+	if (packets != motion->packets)
+		*motion = (struct motion){ packets, motion->first, now };
+	if (packets == motion->first)
+		limit_ns = control_patience_ns(control);
+	if (now - motion->at_ns < limit_ns)
 		return 0;
 	explain_flow(bench, text, sizeof(text));
 	return report_fail(control->report, -ETIMEDOUT, "nothing has moved for %g s: %s",
-			   session_seconds(control->options->timeout_ns), text);
+			   session_seconds(limit_ns), text);
 }
 
 /* Makes progress until every message of the phase has ended. */

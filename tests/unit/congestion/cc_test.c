@@ -135,6 +135,57 @@ static void default_takes_what_fits_the_round_trip(void **state)
 
 static int sent_bytes;
 
+/* One report about a packet of that many bytes on an idle link of 4 Mbit/s with two hops, whose round trip is 1 ms without it. */
+static void slow_link_report(struct feed *feed, uint32_t bytes)
+{
+	feed->rtt_bytes = bytes;
+	feed->rtt_ns = MS + (uint64_t)2 * bytes * 8 * S / feed->rate_bps;
+	feed_report(feed);
+}
+
+/* The last packet of a message takes less time on the link than the others do: what they take more is no queue. */
+static void a_short_packet_makes_no_queue_of_long_ones(void **state)
+{
+	static const char *const names[] = { "default", "swift", "long-haul" };
+	struct feed feed;
+
+	(void)state;
+	for (unsigned n = 0; n < 3; n++) {
+		feed_open(&feed, names[n], 4 * MBIT, MS);
+		for (unsigned i = 0; i < 2000; i++)
+			slow_link_report(&feed, i % 25 == 24 ? 8 : 1216);
+		assert_true(feed_rate(&feed) > 2 * MBIT);
+	}
+}
+
+/* Packets grow as larger ones are found to arrive. */
+static void larger_packets_make_no_queue(void **state)
+{
+	struct feed feed;
+
+	(void)state;
+	feed_open(&feed, "swift", 30 * MBIT, MS);
+	for (unsigned i = 0; i < 100; i++)
+		slow_link_report(&feed, 1216);
+	for (unsigned i = 0; i < 500; i++)
+		slow_link_report(&feed, 8936);
+	assert_true(feed_rate(&feed) > 15 * MBIT);
+}
+
+/* Once only short packets are sent, they are what is measured. */
+static void short_packets_alone_are_measured(void **state)
+{
+	struct feed feed;
+
+	(void)state;
+	feed_open(&feed, "swift", 4 * MBIT, MS);
+	for (unsigned i = 0; i < 100; i++)
+		slow_link_report(&feed, 1216);
+	for (unsigned i = 0; i < 200; i++)
+		slow_link_report(&feed, 8);
+	assert_explained(&feed, "over 1.0 ms");
+}
+
 static void count_sent(void *state, uint64_t bytes, uint64_t now_ns)
 {
 	sent_bytes += (int)bytes;
@@ -202,6 +253,9 @@ int main(void)
 		cmocka_unit_test(nothing_stops_a_controller_for_good),
 		cmocka_unit_test(empty_reports_do_no_harm),
 		cmocka_unit_test(default_takes_what_fits_the_round_trip),
+		cmocka_unit_test(a_short_packet_makes_no_queue_of_long_ones),
+		cmocka_unit_test(larger_packets_make_no_queue),
+		cmocka_unit_test(short_packets_alone_are_measured),
 		cmocka_unit_test(events_reach_a_controller),
 		cmocka_unit_test(the_line_is_for_a_person),
 	};

@@ -28,6 +28,7 @@ struct feed {
 	/* what the path does */
 	uint64_t rate_bps; /* delivers that, or what the controller sends if it is less */
 	uint64_t rtt_ns;
+	uint32_t rtt_bytes;
 	double loss, ce;
 	bool app_limited;
 	bool polices;	    /* drops what is sent beyond the rate, without a queue */
@@ -58,6 +59,7 @@ static inline void feed_report(struct feed *feed)
 		.delivered_packets = (uint64_t)(packets * (1 - feed->loss) + 0.5),
 		.lost_packets = (uint64_t)(packets * feed->loss + beyond + 0.5),
 		.rtt_ns = feed->rtt_ns,
+		.rtt_bytes = feed->rtt_bytes,
 		.app_limited = feed->app_limited,
 	};
 
