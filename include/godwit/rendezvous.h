@@ -214,6 +214,30 @@ GW_API void gw_rendezvous_close(struct gw_rendezvous *r);
 GW_API const char *gw_rendezvous_local(const struct gw_rendezvous *r);
 GW_API const char *gw_rendezvous_remote(const struct gw_rendezvous *r);
 
+/* Bytes of a key. */
+#define GW_RENDEZVOUS_KEY_BYTES 32
+
+/* A key for each direction between the two ends of a connection. */
+struct gw_rendezvous_keys {
+	/* key for what this end sends: the other end's `rx` */
+	uint8_t tx[GW_RENDEZVOUS_KEY_BYTES];
+	/* key for what this end receives: the other end's `tx` */
+	uint8_t rx[GW_RENDEZVOUS_KEY_BYTES];
+};
+
+/*
+ * Derives keys for another transport, such as sealed packets, from a connection with a secret (RFC 8446, section 7.5). Only
+ * the two ends of this connection know them, also if the secret becomes known later, and no other connection has the same.
+ * `context` is `length` bytes that both ends give alike and that say what the keys are for, such as the number of a queue
+ * pair: other bytes give other, independent keys. It may be null if `length` is 0. A connecting end may call this as soon as
+ * it is connected, a listening end as soon as it has accepted. The caller overwrites the keys when they are not needed.
+ * -ENOTCONN  the connection has no secret, or is not connected
+ * -EINVAL    no connection, or `length` is more than GW_RENDEZVOUS_MESSAGE_MAX
+ * -EPROTO    OpenSSL failed
+ */
+GW_API int gw_rendezvous_keys(struct gw_rendezvous *r, const void *context, size_t length,
+			      struct gw_rendezvous_keys *out);
+
 /* gw_version() of the other end; "" until it is known. */
 GW_API const char *gw_rendezvous_peer_version(const struct gw_rendezvous *r);
 

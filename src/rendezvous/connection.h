@@ -137,9 +137,6 @@ int connection_next(struct gw_rendezvous *r, struct gw_rendezvous_message *out);
 /* Brings the watch up to date with what the connection waits for. */
 void connection_rewatch(struct gw_rendezvous *r);
 
-/* Key material of a connection with a secret, for other transports. -ENOTCONN: there is none. */
-int connection_export(struct gw_rendezvous *r, const char *label, uint8_t *out, size_t length);
-
 /* greeting.c: queues this end's hello or welcome. */
 void greeting_send(struct gw_rendezvous *r, enum frame_kind kind);
 
