@@ -58,6 +58,8 @@ struct gw_rendezvous {
 	enum connection_state state;
 	struct identity identity;
 	bool server;
+	/* of a listening end: origin_key() of the other */
+	struct in6_addr origin;
 	int fd;
 	/* the set that `fd` is in, and for which events; the connection's own, or its listener's */
 	struct watch *watch;
