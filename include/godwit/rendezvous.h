@@ -79,7 +79,9 @@ struct gw_rendezvous_attr {
 	/* listener: a connection was refused or given up, from this address and for this reason; may be null */
 	void (*ignored)(void *arg, const char *address, const char *why);
 	void *arg;
-	uint64_t reserved[4];
+	/* listener: who may connect, "ADDRESS[/LENGTH]" or several of these with commas between; null: everybody */
+	const char *from;
+	uint64_t reserved[3];
 };
 
 /*
@@ -145,8 +147,9 @@ GW_API int gw_rendezvous_listen(const struct gw_rendezvous_attr *attr,
 
 /*
  * Returns a connection whose other end has shown the right name, version and secret, and whose first message has arrived.
- * Connections get there side by side: one that is idle or sends nonsense delays nobody, is given up after about a second
- * without its name and version, and is told to attr->ignored. timeout_ns may be UINT64_MAX.
+ * Up to 64 connections get there side by side: one that is idle or sends nonsense delays nobody. It is given up after the
+ * attribute's timeout_ns, or as soon as another needs its place and no address holds more places than its own, and is told
+ * to attr->ignored. timeout_ns may be UINT64_MAX.
  * -ETIMEDOUT, -EINTR, -errno
  */
 GW_API int gw_rendezvous_accept(struct gw_rendezvous_listener *listener, uint64_t timeout_ns,
@@ -155,6 +158,14 @@ GW_API int gw_rendezvous_accept(struct gw_rendezvous_listener *listener, uint64_
 /* The same without blocking. -EAGAIN: nobody yet. */
 GW_API int gw_rendezvous_try_accept(struct gw_rendezvous_listener *listener,
 				    struct gw_rendezvous **out);
+
+/*
+ * Turns away a connection that was accepted: the listener tells the other end why, in up to 240 bytes, and closes the
+ * connection when that has hung up, half a second later at most. This never blocks; the listener has to be open and served
+ * meanwhile. The handle is gone. Null is allowed for `r`.
+ */
+GW_API void gw_rendezvous_listener_refuse(struct gw_rendezvous_listener *listener,
+					  struct gw_rendezvous *r, const char *why);
 
 GW_API int gw_rendezvous_listener_fd(const struct gw_rendezvous_listener *listener);
 GW_API uint16_t gw_rendezvous_listener_port(const struct gw_rendezvous_listener *listener);
@@ -203,7 +214,8 @@ GW_API int gw_rendezvous_exchange(struct gw_rendezvous *r, const void *mine, siz
 /*
  * Tells the other end why it is turned away, waits until it hangs up, and closes. This may block, for half a second or
  * timeout_ns at most, whichever is less: a connection that is closed with bytes unread is reset, and the reset may overtake
- * the sentence. An end that must not block sends its reason as a message of its own and waits for the other end to close.
+ * the sentence. A listening end that must not block calls gw_rendezvous_listener_refuse(), a connecting one sends its reason
+ * as a message of its own and waits for the other end to close.
  */
 GW_API void gw_rendezvous_refuse(struct gw_rendezvous *r, const char *why);
 
@@ -213,6 +225,30 @@ GW_API void gw_rendezvous_close(struct gw_rendezvous *r);
 /* Numeric addresses of the two ends, without port: IPv4 as such, also on an IPv6 socket. "" until connected. */
 GW_API const char *gw_rendezvous_local(const struct gw_rendezvous *r);
 GW_API const char *gw_rendezvous_remote(const struct gw_rendezvous *r);
+
+/* Bytes of a key. */
+#define GW_RENDEZVOUS_KEY_BYTES 32
+
+/* A key for each direction between the two ends of a connection. */
+struct gw_rendezvous_keys {
+	/* key for what this end sends: the other end's `rx` */
+	uint8_t tx[GW_RENDEZVOUS_KEY_BYTES];
+	/* key for what this end receives: the other end's `tx` */
+	uint8_t rx[GW_RENDEZVOUS_KEY_BYTES];
+};
+
+/*
+ * Derives keys for another transport, such as sealed packets, from a connection with a secret (RFC 8446, section 7.5). Only
+ * the two ends of this connection know them, also if the secret becomes known later, and no other connection has the same.
+ * `context` is `length` bytes that both ends give alike and that say what the keys are for, such as the number of a queue
+ * pair: other bytes give other, independent keys. It may be null if `length` is 0. A connecting end may call this as soon as
+ * it is connected, a listening end as soon as it has accepted. The caller overwrites the keys when they are not needed.
+ * -ENOTCONN  the connection has no secret, or is not connected
+ * -EINVAL    no connection, or `length` is more than GW_RENDEZVOUS_MESSAGE_MAX
+ * -EPROTO    OpenSSL failed
+ */
+GW_API int gw_rendezvous_keys(struct gw_rendezvous *r, const void *context, size_t length,
+			      struct gw_rendezvous_keys *out);
 
 /* gw_version() of the other end; "" until it is known. */
 GW_API const char *gw_rendezvous_peer_version(const struct gw_rendezvous *r);

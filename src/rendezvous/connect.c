@@ -178,8 +178,9 @@ int gw_rendezvous_start(const struct gw_rendezvous_attr *attr, struct gw_rendezv
 
 	if (rc)
 		return rc;
-	if (!out || !attr->host || !attr->host[0] || attr->flags)
-		return error_set(-EINVAL, "no host to connect to, or a flag that a listener has");
+	if (!out || !attr->host || !attr->host[0] || attr->flags || attr->from)
+		return error_set(-EINVAL,
+				 "no host to connect to, or an attribute that a listener has");
 	r = connection_new(&identity, false);
 	if (!r)
 		return error_set(-ENOMEM, "no memory for a connection");

@@ -358,8 +358,3 @@ void connection_rewatch(struct gw_rendezvous *r)
 		watch_until(r->watch, deadline);
 	}
 }
-
-int connection_export(struct gw_rendezvous *r, const char *label, uint8_t *out, size_t length)
-{
-	return r->tls && r->state == OPEN ? tls_export(r->tls, label, out, length) : -ENOTCONN;
-}

@@ -58,6 +58,8 @@ struct gw_rendezvous {
 	enum connection_state state;
 	struct identity identity;
 	bool server;
+	/* of a listening end: origin_key() of the other */
+	struct in6_addr origin;
 	int fd;
 	/* the set that `fd` is in, and for which events; the connection's own, or its listener's */
 	struct watch *watch;
@@ -136,9 +138,6 @@ int connection_next(struct gw_rendezvous *r, struct gw_rendezvous_message *out);
 
 /* Brings the watch up to date with what the connection waits for. */
 void connection_rewatch(struct gw_rendezvous *r);
-
-/* Key material of a connection with a secret, for other transports. -ENOTCONN: there is none. */
-int connection_export(struct gw_rendezvous *r, const char *label, uint8_t *out, size_t length);
 
 /* greeting.c: queues this end's hello or welcome. */
 void greeting_send(struct gw_rendezvous *r, enum frame_kind kind);

@@ -1,15 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A listener serves up to PENDING_MAX connections side by side until each has shown who it is and has sent its first
- * message. A place is taken by one connection and in one of these states:
+ * A listener serves up to PLACES connections side by side until each has shown who it is and has sent its first message:
  *
- *	STRANGER	has not said hello; leaves after timeout_ns without a byte, and after HELLO_LIMIT times that at the latest
- *	GUEST		has said hello, and its first message is awaited for timeout_ns
+ *	STRANGER	leaves after timeout_ns without a byte, and after HELLO_LIMIT times that at the latest
+ *	GUEST		its first message is awaited for timeout_ns
  *	READY		waits for gw_rendezvous_accept()
- *	LEAVING		was told a sentence, and is read from until it hangs up, LEAVE_NS at most
+ *	LEAVING		is read from until it hangs up, LEAVE_NS at most
  *
- * When all places are taken, the next connection takes the place of the oldest stranger, or, if there is none, of the
- * oldest that leaves or is awaited: no number of idle connections keeps the others out.
+ * Patience costs nothing while there are free places; when there is none, place.c decides who goes.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -20,26 +18,13 @@
 #include <unistd.h>
 
 #include "connection.h"
+#include "origin.h"
+#include "place.h"
 
 #define NS_PER_MS    UINT64_C(1000000)
 #define HELLO_LIMIT  3
 #define LEAVE_NS     (500 * NS_PER_MS)
-#define PENDING_MAX  64
 #define PORT_DEFAULT 4791
-
-enum place_state { STRANGER, GUEST, READY, LEAVING };
-
-struct place {
-	/* null: free */
-	struct gw_rendezvous *r;
-	enum place_state state;
-	/* when its state ends, and when it ends at the latest */
-	uint64_t deadline;
-	uint64_t last_deadline;
-	uint64_t came_at;
-	/* bytes that had come when it was last looked at */
-	uint64_t seen;
-};
 
 struct gw_rendezvous_listener {
 	struct identity identity;
@@ -49,7 +34,9 @@ struct gw_rendezvous_listener {
 	uint16_t port;
 	void (*ignored)(void *arg, const char *address, const char *why);
 	void *arg;
-	struct place places[PENDING_MAX];
+	/* who may connect */
+	struct origin_filter from;
+	struct place places[PLACES];
 };
 
 static void drop(struct place *place)
@@ -65,17 +52,11 @@ static void ignore(struct gw_rendezvous_listener *listener, const struct gw_rend
 		listener->ignored(listener->arg, r->remote, why);
 }
 
-/* The connection failed. If there is a sentence for the other end, it stays until that has arrived. */
-static void turn_away(struct gw_rendezvous_listener *listener, struct place *place)
+/* Sends the sentence for the other end. The connection stays until that has arrived. */
+static void say_farewell(struct gw_rendezvous_listener *listener, struct place *place)
 {
 	struct gw_rendezvous *r = place->r;
 
-	ignore(listener, r, r->why);
-	/* A handshake that failed left an alert to send. */
-	if (!r->reply[0] && !(r->tls && !r->greeted)) {
-		drop(place);
-		return;
-	}
 	if (r->reply[0])
 		connection_queue(r, FRAME_KIND_REFUSE, r->reply, strlen(r->reply));
 	connection_flush(r);
@@ -84,6 +65,19 @@ static void turn_away(struct gw_rendezvous_listener *listener, struct place *pla
 	place->deadline = watch_now() + LEAVE_NS;
 	if (watch_change(&listener->watch, r->fd, r->watched, EPOLLIN) == 0)
 		r->watched = EPOLLIN;
+}
+
+/* The connection failed. */
+static void turn_away(struct gw_rendezvous_listener *listener, struct place *place)
+{
+	struct gw_rendezvous *r = place->r;
+
+	ignore(listener, r, r->why);
+	/* A handshake that failed left an alert to send. */
+	if (r->reply[0] || (r->tls && !r->greeted))
+		say_farewell(listener, place);
+	else
+		drop(place);
 }
 
 static void serve_leaving(struct place *place, uint64_t now)
@@ -140,36 +134,25 @@ static void serve(struct gw_rendezvous_listener *listener, struct place *place, 
 	}
 }
 
-/* A free place; if there is none, the one of the oldest connection that is worth least. */
-static struct place *find_place(struct gw_rendezvous_listener *listener)
+/* A place for a connection from there; null if the others have more right to theirs. */
+static struct place *make_place(struct gw_rendezvous_listener *listener,
+				const struct in6_addr *origin)
 {
-	static const enum place_state order[] = { LEAVING, STRANGER, GUEST };
-	struct place *oldest = NULL;
+	struct place *place = place_find(listener->places, origin);
 
-	for (unsigned i = 0; i < PENDING_MAX; i++) {
-		if (!listener->places[i].r)
-			return &listener->places[i];
+	if (place && place->r) {
+		if (place->state != LEAVING)
+			ignore(listener, place->r, "too many others came after it");
+		drop(place);
 	}
-	for (unsigned o = 0; o < 3 && !oldest; o++) {
-		for (unsigned i = 0; i < PENDING_MAX; i++) {
-			struct place *place = &listener->places[i];
-
-			if (place->state == order[o] &&
-			    (!oldest || place->came_at < oldest->came_at))
-				oldest = place;
-		}
-	}
-	if (oldest) {
-		if (oldest->state != LEAVING)
-			ignore(listener, oldest->r, "too many others came after it");
-		drop(oldest);
-	}
-	return oldest;
+	return place;
 }
 
-static int admit(struct gw_rendezvous_listener *listener, int fd, uint64_t now)
+static int admit(struct gw_rendezvous_listener *listener, int fd, const struct in6_addr *address,
+		 uint64_t now)
 {
-	struct place *place = find_place(listener);
+	struct in6_addr origin = origin_key(address);
+	struct place *place = make_place(listener, &origin);
 	struct gw_rendezvous *r = place ? connection_new(&listener->identity, true) : NULL;
 
 	if (!r) {
@@ -177,6 +160,7 @@ static int admit(struct gw_rendezvous_listener *listener, int fd, uint64_t now)
 		return place ? -ENOMEM : 0;
 	}
 	r->fd = fd;
+	r->origin = origin;
 	r->config = listener->config;
 	r->watch = &listener->watch;
 	/* It may have hung up by now: reading will show that. */
@@ -186,11 +170,24 @@ static int admit(struct gw_rendezvous_listener *listener, int fd, uint64_t now)
 	connection_begin(r);
 	*place = (struct place){ .r = r,
 				 .state = STRANGER,
+				 .origin = r->origin,
 				 .deadline = now + listener->identity.timeout_ns,
 				 .last_deadline = now + HELLO_LIMIT * listener->identity.timeout_ns,
 				 .came_at = now };
 	serve(listener, place, now);
 	return 0;
+}
+
+/* Hangs up on a connection from where nobody may connect. It learns nothing, and takes no place. */
+static void shut_out(struct gw_rendezvous_listener *listener, int fd,
+		     const struct sockaddr_storage *from)
+{
+	char name[ADDRESS_TEXT];
+
+	close(fd);
+	socket_name_address(from, name);
+	if (listener->ignored)
+		listener->ignored(listener->arg, name, "nobody may connect from there");
 }
 
 /* Out of descriptors or memory: the connection stays in the kernel's queue, and the caller is told. */
@@ -199,10 +196,15 @@ static bool exhausted(int error)
 	return error == EMFILE || error == ENFILE || error == ENOMEM || error == ENOBUFS;
 }
 
-static int admit_all(struct gw_rendezvous_listener *listener, uint64_t now)
+/* What arrives faster than this has to wait: those that have a place must be served as well. */
+static int admit_some(struct gw_rendezvous_listener *listener, uint64_t now)
 {
-	for (;;) {
-		int fd = accept4(listener->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+	for (unsigned i = 0; i < PLACES; i++) {
+		struct sockaddr_storage from = { 0 };
+		socklen_t length = sizeof(from);
+		int fd = accept4(listener->fd, (struct sockaddr *)&from, &length,
+				 SOCK_CLOEXEC | SOCK_NONBLOCK);
+		struct in6_addr address;
 		int rc;
 
 		if (fd < 0 && errno == EAGAIN)
@@ -212,10 +214,16 @@ static int admit_all(struct gw_rendezvous_listener *listener, uint64_t now)
 		/* Errors of the connection itself: the next one may do better. */
 		if (fd < 0)
 			continue;
-		rc = admit(listener, fd, now);
+		address = origin_address(&from);
+		if (!origin_filter_allows(&listener->from, &address)) {
+			shut_out(listener, fd, &from);
+			continue;
+		}
+		rc = admit(listener, fd, &address, now);
 		if (rc)
 			return error_set(rc, "cannot accept a connection: %s", strerror(-rc));
 	}
+	return 0;
 }
 
 /* Hands a connection out: from here on it has a watch of its own. */
@@ -240,7 +248,7 @@ static struct place *oldest_ready(struct gw_rendezvous_listener *listener)
 {
 	struct place *oldest = NULL;
 
-	for (unsigned i = 0; i < PENDING_MAX; i++) {
+	for (unsigned i = 0; i < PLACES; i++) {
 		struct place *place = &listener->places[i];
 
 		if (place->r && place->state == READY &&
@@ -254,7 +262,7 @@ static void set_alarm(struct gw_rendezvous_listener *listener)
 {
 	uint64_t next = WATCH_NEVER;
 
-	for (unsigned i = 0; i < PENDING_MAX; i++) {
+	for (unsigned i = 0; i < PLACES; i++) {
 		const struct place *place = &listener->places[i];
 
 		if (place->r && place->deadline < next)
@@ -273,11 +281,11 @@ int gw_rendezvous_try_accept(struct gw_rendezvous_listener *listener, struct gw_
 
 	if (!listener || !out)
 		return error_set(-EINVAL, "no listener, or nowhere to put a connection");
-	for (unsigned i = 0; i < PENDING_MAX; i++) {
+	for (unsigned i = 0; i < PLACES; i++) {
 		if (listener->places[i].r)
 			serve(listener, &listener->places[i], now);
 	}
-	rc = admit_all(listener, now);
+	rc = admit_some(listener, now);
 	place = oldest_ready(listener);
 	if (place)
 		rc = hand_out(place, out);
@@ -304,6 +312,28 @@ int gw_rendezvous_accept(struct gw_rendezvous_listener *listener, uint64_t timeo
 	return rc;
 }
 
+void gw_rendezvous_listener_refuse(struct gw_rendezvous_listener *listener, struct gw_rendezvous *r,
+				   const char *why)
+{
+	struct place *place = NULL;
+
+	if (!r)
+		return;
+	if (listener && r->server && r->state == OPEN)
+		place = make_place(listener, &r->origin);
+	if (!place) {
+		connection_free(r);
+		return;
+	}
+	watch_close(&r->own_watch);
+	r->watch = &listener->watch;
+	r->watched = 0;
+	*place = (struct place){ .r = r, .origin = r->origin, .came_at = watch_now() };
+	snprintf(r->reply, sizeof(r->reply), "%s", why ? why : "");
+	say_farewell(listener, place);
+	set_alarm(listener);
+}
+
 int gw_rendezvous_listen(const struct gw_rendezvous_attr *attr, struct gw_rendezvous_listener **out)
 {
 	struct gw_rendezvous_listener *listener;
@@ -327,7 +357,9 @@ int gw_rendezvous_listen(const struct gw_rendezvous_attr *attr, struct gw_rendez
 	port = attr->port ? attr->port : PORT_DEFAULT;
 	if (attr->flags & GW_RENDEZVOUS_ANY_PORT)
 		port = 0;
-	rc = connection_config(attr, &listener->config);
+	rc = origin_filter_read(attr->from, &listener->from);
+	if (rc == 0)
+		rc = connection_config(attr, &listener->config);
 	if (rc == 0)
 		rc = socket_listen(attr->bind, port, &listener->fd, &listener->port);
 	if (rc)
@@ -361,7 +393,7 @@ void gw_rendezvous_listener_close(struct gw_rendezvous_listener *listener)
 {
 	if (!listener)
 		return;
-	for (unsigned i = 0; i < PENDING_MAX; i++) {
+	for (unsigned i = 0; i < PLACES; i++) {
 		if (listener->places[i].r)
 			drop(&listener->places[i]);
 	}

@@ -34,6 +34,26 @@ const char *gw_rendezvous_peer_version(const struct gw_rendezvous *r)
 	return r && r->greeted ? r->peer_hello.library : "";
 }
 
+int gw_rendezvous_keys(struct gw_rendezvous *r, const void *context, size_t length,
+		       struct gw_rendezvous_keys *out)
+{
+	/* The connecting end's key comes first. */
+	uint8_t both[2][GW_RENDEZVOUS_KEY_BYTES];
+	int rc;
+
+	if (!r || !out || (length && !context) || length > GW_RENDEZVOUS_MESSAGE_MAX)
+		return error_set(-EINVAL, "no connection, or a context that is too long");
+	if (!r->tls || r->state != OPEN)
+		return error_set(-ENOTCONN, "there are no keys without a secret at both ends");
+	rc = tls_export(r->tls, context, length, both[0], sizeof(both));
+	if (rc)
+		return error_set(rc, "cannot derive keys");
+	memcpy(out->tx, both[r->server], sizeof(out->tx));
+	memcpy(out->rx, both[!r->server], sizeof(out->rx));
+	explicit_bzero(both, sizeof(both));
+	return 0;
+}
+
 int gw_rendezvous_try_send(struct gw_rendezvous *r, uint32_t kind, const void *data, size_t length)
 {
 	int rc;

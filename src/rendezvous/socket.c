@@ -145,7 +145,7 @@ int socket_listen(const char *bind, uint16_t port, int *out, uint16_t *bound)
 	return 0;
 }
 
-static void name_address(const struct sockaddr_storage *address, char out[ADDRESS_TEXT])
+void socket_name_address(const struct sockaddr_storage *address, char out[ADDRESS_TEXT])
 {
 	const struct sockaddr_in6 *in6 = (const struct sockaddr_in6 *)address;
 	socklen_t length = address->ss_family == AF_INET6 ? sizeof(struct sockaddr_in6)
@@ -167,10 +167,10 @@ int socket_name(int fd, char local[ADDRESS_TEXT], char remote[ADDRESS_TEXT])
 
 	if (getsockname(fd, (struct sockaddr *)&address, &length))
 		return -errno;
-	name_address(&address, local);
+	socket_name_address(&address, local);
 	length = sizeof(address);
 	if (getpeername(fd, (struct sockaddr *)&address, &length))
 		return -errno;
-	name_address(&address, remote);
+	socket_name_address(&address, remote);
 	return 0;
 }

@@ -24,6 +24,9 @@ int socket_connected(int fd);
 /* Listens on `bind`, or on every address. Sets the sentence. */
 int socket_listen(const char *bind, uint16_t port, int *out, uint16_t *bound);
 
+/* An address as text; IPv4 as such, also if it is mapped into IPv6. */
+void socket_name_address(const struct sockaddr_storage *address, char out[ADDRESS_TEXT]);
+
 /* The addresses of both ends as text. -ENOTCONN: it hung up already. */
 int socket_name(int fd, char local[ADDRESS_TEXT], char remote[ADDRESS_TEXT]);
 

@@ -49,7 +49,9 @@ int tls_read(struct tls *tls, uint8_t *out, size_t size);
 /* Encrypts all of it, for tls_take(). */
 int tls_write(struct tls *tls, const uint8_t *data, size_t length);
 
-/* Key material that both ends, and nobody else, can derive (RFC 8446, section 7.5). For keys of other transports. */
-int tls_export(struct tls *tls, const char *label, uint8_t *out, size_t length);
+/* Fills `out` with `length` bytes that both ends, and nobody else, can derive (RFC 8446, section 7.5); other bytes for each
+ * context. Only after the handshake. -EPROTO: OpenSSL failed. */
+int tls_export(struct tls *tls, const void *context, size_t context_length, uint8_t *out,
+	       size_t length);
 
 #endif

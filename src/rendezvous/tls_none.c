@@ -77,10 +77,12 @@ int tls_write(struct tls *tls, const uint8_t *data, size_t length)
 	return -ENOTSUP;
 }
 
-int tls_export(struct tls *tls, const char *label, uint8_t *out, size_t length)
+int tls_export(struct tls *tls, const void *context, size_t context_length, uint8_t *out,
+	       size_t length)
 {
 	(void)tls;
-	(void)label;
+	(void)context;
+	(void)context_length;
 	(void)out;
 	(void)length;
 	return -ENOTSUP;

@@ -24,6 +24,9 @@ static const uint8_t suite_id[2] = { 0x13, 0x02 };
 /* The key's name in the handshake. It is not secret, and there is one key. */
 static const uint8_t identity[] = { 'g', 'o', 'd', 'w', 'i', 't', '-', 'p', 's', 'k' };
 
+/* The label of exported keys. The prefix is the one for labels that are not registered (RFC 5705, section 4). */
+static const char export_label[] = "EXPERIMENTAL-godwit-keys";
+
 struct tls_config {
 	SSL_CTX *ctx;
 	struct secret secret;
@@ -196,10 +199,11 @@ int tls_write(struct tls *tls, const uint8_t *data, size_t length)
 	return n == (int)length ? 0 : -EPROTO;
 }
 
-int tls_export(struct tls *tls, const char *label, uint8_t *out, size_t length)
+int tls_export(struct tls *tls, const void *context, size_t context_length, uint8_t *out,
+	       size_t length)
 {
-	int rc =
-		SSL_export_keying_material(tls->ssl, out, length, label, strlen(label), NULL, 0, 0);
+	int rc = SSL_export_keying_material(tls->ssl, out, length, export_label,
+					    sizeof(export_label) - 1, context, context_length, 1);
 
 	ERR_clear_error();
 	return rc == 1 ? 0 : -EPROTO;

@@ -33,7 +33,7 @@ static void needs_openssl(struct duo *duo)
 
 static void same_secret(void **state)
 {
-	uint8_t ours[32], theirs[32], big[GW_RENDEZVOUS_MESSAGE_MAX];
+	uint8_t big[GW_RENDEZVOUS_MESSAGE_MAX];
 	struct duo duo;
 
 	(void)state;
@@ -55,11 +55,68 @@ static void same_secret(void **state)
 	duo_expect(&duo, duo.client, 100, "x", 1);
 	assert_int_equal(gw_rendezvous_try_send(duo.client, 98, big, sizeof(big)), 0);
 	duo_expect(&duo, duo.server, 98, big, sizeof(big));
-	assert_int_equal(connection_export(duo.client, "godwit test", ours, sizeof(ours)), 0);
-	assert_int_equal(connection_export(duo.server, "godwit test", theirs, sizeof(theirs)), 0);
-	assert_memory_equal(ours, theirs, sizeof(ours));
-	assert_int_equal(connection_export(duo.server, "another", theirs, sizeof(theirs)), 0);
-	assert_memory_not_equal(ours, theirs, sizeof(ours));
+	duo_close(&duo);
+}
+
+static struct gw_rendezvous_keys keys_of(struct gw_rendezvous *r, const char *context)
+{
+	struct gw_rendezvous_keys keys;
+
+	assert_int_equal(gw_rendezvous_keys(r, context, strlen(context), &keys), 0);
+	return keys;
+}
+
+static void meet_with_secret(struct duo *duo)
+{
+	duo_prepare(duo);
+	needs_openssl(duo);
+	duo->listening.secret_file = duo_file(duo, "one", SECRET, 0600);
+	duo_listen(duo);
+	duo->connecting.secret_file = duo_file(duo, "two", SECRET, 0600);
+	duo_meet(duo, "x");
+	assert_non_null(duo->server);
+}
+
+/* What one end sends with, the other receives with; directions, contexts and meetings have keys of their own. */
+static void keys(void **state)
+{
+	struct gw_rendezvous_keys ours, theirs, others;
+	struct duo duo, again;
+
+	(void)state;
+	meet_with_secret(&duo);
+	ours = keys_of(duo.client, "queue pair 1");
+	theirs = keys_of(duo.server, "queue pair 1");
+	assert_memory_equal(ours.tx, theirs.rx, GW_RENDEZVOUS_KEY_BYTES);
+	assert_memory_equal(ours.rx, theirs.tx, GW_RENDEZVOUS_KEY_BYTES);
+	assert_memory_not_equal(ours.tx, ours.rx, GW_RENDEZVOUS_KEY_BYTES);
+	others = keys_of(duo.client, "queue pair 1");
+	assert_memory_equal(&ours, &others, sizeof(ours));
+	others = keys_of(duo.client, "queue pair 2");
+	assert_memory_not_equal(ours.tx, others.tx, GW_RENDEZVOUS_KEY_BYTES);
+	assert_memory_not_equal(ours.rx, others.rx, GW_RENDEZVOUS_KEY_BYTES);
+	meet_with_secret(&again);
+	others = keys_of(again.client, "queue pair 1");
+	assert_memory_not_equal(ours.tx, others.tx, GW_RENDEZVOUS_KEY_BYTES);
+	assert_int_equal(gw_rendezvous_keys(duo.client, NULL, 0, &others), 0);
+	assert_int_equal(gw_rendezvous_keys(duo.client, NULL, 1, &others), -EINVAL);
+	assert_int_equal(gw_rendezvous_keys(NULL, NULL, 0, &others), -EINVAL);
+	duo_close(&duo);
+	duo_close(&again);
+}
+
+static void no_keys_without_a_secret(void **state)
+{
+	struct gw_rendezvous_keys none;
+	struct duo duo;
+
+	(void)state;
+	duo_prepare(&duo);
+	duo_listen(&duo);
+	duo_meet(&duo, "x");
+	assert_non_null(duo.server);
+	assert_int_equal(gw_rendezvous_keys(duo.client, NULL, 0, &none), -ENOTCONN);
+	assert_int_equal(gw_rendezvous_keys(duo.server, NULL, 0, &none), -ENOTCONN);
 	duo_close(&duo);
 }
 
@@ -214,6 +271,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(same_secret),
+		cmocka_unit_test(keys),
+		cmocka_unit_test(no_keys_without_a_secret),
 		cmocka_unit_test(refused_with_secret),
 		cmocka_unit_test(different_secrets),
 		cmocka_unit_test(secret_at_the_listener_only),

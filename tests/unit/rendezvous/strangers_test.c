@@ -167,12 +167,84 @@ static void another_version(void **state)
 	duo_close(&duo);
 }
 
+/* One that is turned away is told why by the listener, which serves others meanwhile, also if it does not hang up. */
+static void refused_without_waiting(void **state)
+{
+	uint8_t bytes[FRAME_HEADER + FRAME_HELLO], more[FRAME_HEADER], answer[512];
+	struct frame_header header = { FRAME_VERSION, 16, 0 };
+	struct gw_rendezvous *stranger[3];
+	uint64_t began;
+	struct duo duo;
+	int fd[3];
+
+	(void)state;
+	frame(bytes, FRAME_VERSION, FRAME_KIND_HELLO, FRAME_HELLO, "test client");
+	frame_encode_header(&header, more);
+	duo_prepare(&duo);
+	duo_listen(&duo);
+	began = duo_now();
+	for (int i = 0; i < 3; i++) {
+		fd[i] = duo_stranger(&duo, bytes, sizeof(bytes));
+		assert_int_equal(send(fd[i], more, sizeof(more), 0), sizeof(more));
+		assert_int_equal(gw_rendezvous_accept(duo.listener, 1000 * MS, &stranger[i]), 0);
+		gw_rendezvous_listener_refuse(duo.listener, stranger[i], "not you");
+	}
+	duo_meet(&duo, "me");
+	assert_non_null(duo.server);
+	assert_true(duo_now() - began < 400 * MS);
+	/* Behind the welcome. */
+	assert_int_equal(recv(fd[0], answer, sizeof(bytes), MSG_WAITALL), sizeof(bytes));
+	assert_int_equal(recv(fd[0], answer, FRAME_HEADER + 7, MSG_WAITALL), FRAME_HEADER + 7);
+	assert_int_equal(frame_decode(answer, FRAME_HEADER + 7, &header), 1);
+	assert_int_equal(header.kind, FRAME_KIND_REFUSE);
+	assert_memory_equal(answer + FRAME_HEADER, "not you", 7);
+	/* The others are hung up on in the end. */
+	duo_serve(&duo, 1, 700 * MS);
+	assert_int_equal(recv(fd[2], answer, sizeof(answer), MSG_DONTWAIT),
+			 sizeof(bytes) + FRAME_HEADER + 7);
+	assert_int_equal(recv(fd[2], answer, sizeof(answer), MSG_DONTWAIT), 0);
+	send(fd[2], "x", 1, MSG_NOSIGNAL);
+	assert_int_equal(send(fd[2], "x", 1, MSG_NOSIGNAL), -1);
+	for (int i = 0; i < 3; i++)
+		close(fd[i]);
+	gw_rendezvous_listener_refuse(duo.listener, NULL, "nobody");
+	duo_close(&duo);
+}
+
+static void only_from(void **state)
+{
+	struct gw_rendezvous_listener *none;
+	struct duo duo;
+	char byte;
+	int fd;
+
+	(void)state;
+	duo_prepare(&duo);
+	duo.listening.from = "10.0.0.0/8,127.0.0.2";
+	duo_listen(&duo);
+	fd = duo_stranger(&duo, "x", 1);
+	duo_serve(&duo, 1, 1000 * MS);
+	assert_int_equal(duo.ignored, 1);
+	assert_string_equal(duo.ignored_why, "nobody may connect from there");
+	assert_string_equal(duo.ignored_address, "127.0.0.1");
+	assert_true(recv(fd, &byte, 1, 0) <= 0);
+	close(fd);
+	duo.connecting.bind = "127.0.0.2";
+	duo_meet(&duo, "from the right place");
+	assert_non_null(duo.server);
+	duo.listening.from = "127.0.0.1/33";
+	assert_int_equal(gw_rendezvous_listen(&duo.listening, &none), -EINVAL);
+	assert_non_null(strstr(gw_rendezvous_error(), "127.0.0.1/33"));
+	duo_close(&duo);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(idle_crowd),	   cmocka_unit_test(slow_drip),
 		cmocka_unit_test(nonsense),	   cmocka_unit_test(hello_and_nothing),
-		cmocka_unit_test(another_version),
+		cmocka_unit_test(another_version), cmocka_unit_test(refused_without_waiting),
+		cmocka_unit_test(only_from),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
