@@ -5,16 +5,31 @@ A seed draws a path (paths.py). Godwit's channel sends over it as an ordinary us
 defaults throughout; then TCP with bbr, one flow, tuned as haul.py says and with its own search for the MTU, since some paths
 swallow large packets. Both send for the same time, and what arrives counts from the tenth message on, by the lab's own record
 of the link.
+
+Needed are the build's godwit, bench/tcp_stream and bench/libanywhere-limits.so, Python's standard library, and a kernel with
+bbr, network namespaces and /dev/net/tun. Points are kept one by one in a file of JSON lines, so that a run that was stopped goes
+on where it was, and several run side by side, each in its own lab (measure.py).
 """
 import os
+import sys
 
+from anywhere import measure
 from anywhere.paths import WARM_UP, Point
 from anywhere.play import DEPTH, PORT, Play, objects, run_as, shell
 from links import haul
 
 PATHS = 200
 QUICK = 12
-MTU_PROBING = "echo 1 >/proc/sys/net/ipv4/tcp_mtu_probing\n"
+INITIAL_WINDOW = 64
+TUNING = [f"""
+for side in rmem wmem; do
+    echo '4096 1048576 {haul.TCP_BUFFER_MOST}' >/proc/sys/net/ipv4/tcp_$side
+done
+echo 0 >/proc/sys/net/ipv4/tcp_slow_start_after_idle
+echo 1 >/proc/sys/net/ipv4/tcp_no_metrics_save
+echo 1 >/proc/sys/net/ipv4/tcp_mtu_probing
+'{sys.executable}' '{os.path.join(os.path.dirname(os.path.abspath(__file__)), "route.py")}' {INITIAL_WINDOW}
+"""]
 COUNTED_LEAST = 0.5  # of a transfer too slow for ten messages, the later half counts
 
 
@@ -52,13 +67,18 @@ def ours(build, point):
                 "rtt_us": row["client"]["rtt_us"], **marks(play)}
 
 
+def bbr_deadline(point):
+    """Seconds. Long enough to connect and to send for its time; what is still in its buffers then may never arrive."""
+    return 5 + 0.02 * point.path.rtt_ms + 40 * point.path.worst_loss() ** 2 + 2 * duration(point)
+
+
 def bbr(build, point):
     """One that does not end in time is stopped, and what the link carried counts as if none of it had been sent again."""
     program = os.path.join(build, "bench", "tcp_stream")
     sender = [program, haul.address(1), "--port", str(PORT), "--seconds", f"{duration(point):.2f}", "--message",
               str(point.message()), "--working-set", str(16 * haul.MIB), "--congestion", "bbr"]
     with Play(build, point.path.settings() + ["--seed", str(point.seed)], shell([], [program, "--serve", "--port", str(PORT)]),
-              shell([], sender), before=[haul.TUNING, MTU_PROBING], deadline=point.deadline()) as play:
+              shell([], sender), before=TUNING, deadline=bbr_deadline(point)) as play:
         play.run()
         told = (objects(play.texts.get(0, "")) or [{}])[-1]
         if not play.ended or "bytes" not in told:
@@ -77,17 +97,34 @@ def compare(build, seed):
             "capacity_mbps": point.path.rate_mbps * (1 - point.path.loss), **taken}
 
 
+def said(point):
+    """A line for people."""
+    failed = f"; {point['godwit']['failed']}" if "failed" in point["godwit"] else ""
+    late = "; the lab was late" if measure.was_late(point) else ""
+    return (f"{point['seed']}: godwit {point['godwit']['mbps']:.3g}, bbr {point['bbr']['mbps']:.3g} Mbit/s; {point['name']}"
+            f"{failed}{late}")
+
+
+def costs(seeds):
+    """seed -> seconds that both runs take, about; where a tenth is lost, bbr is seldom done in time."""
+    points = [Point(seed) for seed in seeds]
+    return {one.seed: one.cost() + (bbr_deadline(one) if one.path.worst_loss() > 0.1 else one.cost()) for one in points}
+
+
 def run_anywhere(options):
+    """Measures what the file lacks; None while it still lacks something."""
     count = QUICK if options.quick else options.paths
-    points = []
-    for seed in range(options.first_path, options.first_path + count):
-        one = compare(options.build, seed)
-        points.append(one)
-        print(f"  {seed}: godwit {one['godwit']['mbps']:.3g}, bbr {one['bbr']['mbps']:.3g} Mbit/s; {one['name']}"
-              + (f"; {one['godwit']['failed']}" if "failed" in one["godwit"] else ""), flush=True)
-    with open("/proc/sys/net/core/rmem_max", encoding="ascii") as file:
-        rmem_max = int(file.read())
-    return haul.base(options, 1, tcp=haul.TCP_TUNING + ", tcp_mtu_probing 1", rmem_max=min(rmem_max, 212992), points=points)
+    seeds = range(options.first_path, options.first_path + count)
+    path = options.points or os.path.join(options.build, "anywhere.points")
+    measure.measure(path, costs(seeds), lambda seed: compare(options.build, seed), options.jobs, options.budget,
+                    lambda point: print(f"  {said(point)}", flush=True))
+    machine, points = measure.read(path)
+    left = [seed for seed in seeds if seed not in points]
+    if left:
+        print(f"{len(left)} of {count} points are to be measured yet: {path} has the others")
+        return None
+    return haul.base(options, 1, tcp=haul.TCP_TUNING + ", tcp_mtu_probing 1", jobs=options.jobs,
+                     points=[points[seed] for seed in seeds], **machine)
 
 
 RUNS = {"anywhere": run_anywhere}

@@ -37,13 +37,13 @@ def anywhere(kept):
     failed = [one for one in points if "failed" in one["godwit"]]
     late = [one for one in points if one["godwit"]["was_late"] or one["bbr"]["was_late"]]
     lines = [f"![Godwit against TCP bbr, one dot a path](results/{PICTURE})",
-             f"On {share(ahead(lost), lost)} of the paths that lose packets Godwit is ahead of bbr (the goal is "
-             f"{100 * GOAL:.0f} %), and on {share(ahead(clean), clean)} of the others. On {share(behind(points), points)} of all "
+             f"Godwit is ahead of bbr on {share(ahead(points), points)} of all paths: on {share(ahead(lost), lost)} of those that "
+             f"lose packets (the goal is {100 * GOAL:.0f} %), and on {share(ahead(clean), clean)} of the others. On {share(behind(points), points)} of all "
              f"it has less than {BEHIND:g} of what bbr has (the goal is none); {len(failed)} did not end well and count as 0. In "
              f"{len(late)} the lab was late.",
              slow_table(behind(points)),
              f"{kept['processor']}, {result['processors']} processors, Linux {result['kernel']}, {kept['compiler']}; one run a "
-             f"path, *lab*. Godwit: `perf --channel` with defaults, as an ordinary user, `net.core.rmem_max` "
+             f"path, {result.get('jobs', 1)} at a time, *lab*. Godwit: `perf --channel` with defaults, as an ordinary user, `net.core.rmem_max` "
              f"{result['rmem_max']}. TCP: one flow, bbr, {result['tcp']}. `{kept['command']}`"]
     return "\n\n".join(line for line in lines if line)
 
