@@ -4,10 +4,15 @@
 A point must end, be exact, tell the truth, and be fast: from the tenth message on at least a third of rate x (1 - loss)
 arrives. Time and share of the transfer are read from the lab's own record of what the link to the receiver carried, so that
 neither the rendezvous nor what the programs say of themselves decides. What was delivered is what both ends agree on.
+
+How fast it was is judged only if the machine let it be: if the lab was late, or others used the processors, a slow point says
+nothing about Godwit. The rest is judged always.
 """
 import csv
 import json
 import os
+import re
+import resource
 import shutil
 import subprocess
 import tempfile
@@ -68,8 +73,44 @@ class Carried:
         return self.reaches(before + share * (self.until(end) - before)), end
 
 
+class Processors:
+    """Who used the processors from the start to stop(): the commands that were waited for meanwhile, or others."""
+    OTHERS_MOST = 0.25  # of all processors
+    IDLE_LEAST = 0.05
+
+    def __init__(self):
+        self.ticks, self.ours = self._ticks(), self._ours()
+        self.others = self.idle = 0.0
+
+    @staticmethod
+    def _ticks():
+        """(all, idle) of all processors, in seconds."""
+        with open("/proc/stat", encoding="ascii") as file:
+            ticks = [int(word) / os.sysconf("SC_CLK_TCK") for word in file.readline().split()[1:9]]
+        return sum(ticks), ticks[3] + ticks[4]
+
+    @staticmethod
+    def _ours():
+        used = resource.getrusage(resource.RUSAGE_CHILDREN)
+        return used.ru_utime + used.ru_stime
+
+    def stop(self):
+        total, idle = (after - before for after, before in zip(self._ticks(), self.ticks))
+        if total > 0:
+            self.idle = idle / total
+            self.others = max(0.0, total - idle - (self._ours() - self.ours)) / total
+
+    def why_not(self):
+        """Why a speed that was measured meanwhile says nothing, or None."""
+        if self.others > self.OTHERS_MOST:
+            return f"others used {100 * self.others:.0f} % of the processors"
+        if self.idle < self.IDLE_LEAST:
+            return "all processors were busy all the time"
+        return None
+
+
 class Outcome(dict):
-    """How a point ended: `verdict` is ok, never, failed, wrong, untrue or slow, and `why` a sentence."""
+    """How a point ended: `verdict` is ok, never, failed, wrong, untrue, slow or unjudged, and `why` a sentence."""
 
     def judge(self, verdict, why):
         self.setdefault("verdict", verdict)
@@ -99,8 +140,10 @@ class Play:
         self.samples = os.path.join(self.directory, "samples.csv")
         fail = f" || {{ s=$?; sleep {wait}; exit $s; }}" if wait else ""
         traces = [f"export GODWIT_TRACE='{os.path.abspath(TRACES)}'/rank$RANK"] if TRACES else []
-        self.script = "\n".join(["cd \"$1\"", *traces, *before, f"if [ $RANK = 1 ]; then {receiver}; else {sender}{fail}; fi"])
+        counted = "s=$?; grep ^Udp: /proc/net/snmp >&2; exit $s"
+        self.script = "\n".join(["cd \"$1\"", *traces, *before, f"if [ $RANK = 1 ]; then {receiver}; {counted}; else {sender}{fail}; fi"])
         self.ended, self.statuses, self.texts, self.report = False, [], {}, {}
+        self.processors = Processors()
 
     def __enter__(self):
         return self
@@ -119,6 +162,7 @@ class Play:
         except subprocess.TimeoutExpired:
             process.terminate()
             out, err = process.communicate()
+        self.processors.stop()
         self.texts = haul.texts_by_rank(err)
         self.report = (objects(out) or [{}])[0]
         self.statuses = self.report.get("statuses") or [None, None]
@@ -126,6 +170,15 @@ class Play:
 
     def carried(self):
         return Carried(self.samples)
+
+    def why_not(self):
+        """Why the speed of this run says nothing, or None."""
+        return "the lab was late" if self.report.get("was_late") else self.processors.why_not()
+
+    def overruns(self):
+        """Datagrams that found a socket of the receiver full, by its kernel's count."""
+        found = re.findall(r"^Udp: [\d ]+$", self.texts.get(1, ""), re.M)
+        return int(found[-1].split()[5]) if found else 0
 
     def dropped(self):
         """What the lab dropped on the way to the receiver, by cause."""
@@ -139,7 +192,7 @@ class Play:
 
     def errors(self):
         return "; ".join(line for rank in sorted(self.texts) for line in self.texts[rank].splitlines()
-                         if not line.startswith("{"))[-400:]
+                         if not line.startswith("{") and not line.startswith("Udp: "))[-400:]
 
 
 def shell(prefix, command, *tail):
@@ -174,6 +227,7 @@ def failure_of(play, outcome):
     """Judges a run whose ends did not both succeed; None where they did."""
     outcome["dropped"] = play.dropped()
     outcome["seconds"] = play.report.get("seconds")
+    outcome["not_judged"] = play.why_not()
     if not play.ended:
         return outcome.judge("never", f"did not end in {play.deadline:.0f} s: {play.errors()}")
     if play.statuses != [0, 0]:
@@ -215,10 +269,12 @@ def judge_speed(point, outcome, carried, delivered, seconds, messages):
     outcome["mbps"] = got / (end - begin) if end > begin else 0.0
     outcome["floor_mbps"] = SHARE * capacity * spared / (end - begin) if end > begin else 0.0
     outcome["share"] = got / capacity if capacity else 0.0
+    # Nothing is held against a machine that had no time.
+    slow = "unjudged" if outcome.get("not_judged") else "slow"
     if share >= 0.8:
-        return outcome.judge("slow", f"only {messages} messages of {point.message()} bytes arrived in {seconds or end:.1f} s")
+        return outcome.judge(slow, f"only {messages} messages of {point.message()} bytes arrived in {seconds or end:.1f} s")
     if got < SHARE * capacity * spared:
-        return outcome.judge("slow", f"{outcome['mbps']:.3g} Mbit/s where {outcome['floor_mbps']:.3g} are a third of what the "
+        return outcome.judge(slow, f"{outcome['mbps']:.3g} Mbit/s where {outcome['floor_mbps']:.3g} are a third of what the "
                              "path can carry")
     return outcome.judge("ok", "")
 
@@ -291,8 +347,9 @@ def judge_sdr(point, play):
     outcome["missing_chunks"] = row["missing_chunks"]
     if row["wrong_chunks"] or row["messages"] != MESSAGES:
         return outcome.judge("wrong", f"{row}")
-    # A packet that came late is lost too.
-    if row["missing_chunks"] and not outcome["dropped"] and not point.path.reorder and not point.path.jitter_ms:
+    # A packet that came late is lost too, and so is one that found the receiver's socket full.
+    outcome["overruns"] = play.overruns()
+    if row["missing_chunks"] and not outcome["dropped"] and not outcome["overruns"] and not point.path.reorder and not point.path.jitter_ms:
         return outcome.judge("untrue", f"{row['missing_chunks']} chunks are missing, and the path dropped nothing")
     if row["missing_chunks"]:
         return outcome.judge("ok", "")
@@ -313,7 +370,7 @@ def play(build, point):
 def play_twice(build, point):
     """The machine is shared: a point that is slow is tried once more. One that hangs or fails is not: that is no matter of load."""
     outcome = play(build, point)
-    if outcome["verdict"] != "slow":
+    if outcome["verdict"] not in ("slow", "unjudged"):
         return outcome
     again = play(build, point)
     again["first"] = {key: outcome[key] for key in ("verdict", "why")}

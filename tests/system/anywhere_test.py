@@ -6,7 +6,8 @@ and reach a third of rate x (1 - loss) from its tenth message on (bench/anywhere
 Usage: anywhere_test.py [SEED...]
 
 Without a seed they come from the commit's hash: new ones for each commit, the same when a commit's test is repeated, and as
-many as fit in GODWIT_ANYWHERE_SECONDS (40). A point that is slow is tried once more.
+many as fit in GODWIT_ANYWHERE_SECONDS (30). A point that is slow is tried once more; if the machine had no time for it, it is
+said, and not held against it. GODWIT_ANYWHERE_TRACE=DIRECTORY keeps what GODWIT_TRACE shows of both ends.
 """
 import hashlib
 import os
@@ -22,7 +23,7 @@ sys.path.append(os.path.join(ROOT, "bench"))
 from anywhere.paths import Point
 from anywhere.play import command_of, lab_is_missing, play_twice
 
-SECONDS = float(os.environ.get("GODWIT_ANYWHERE_SECONDS") or 40)
+SECONDS = float(os.environ.get("GODWIT_ANYWHERE_SECONDS") or 30)
 LONGEST_SHARE = 0.4  # of the time that one point may take
 
 
@@ -67,7 +68,9 @@ def main():
         if "first" in outcome:
             print(f"{seed}: the first try: {outcome['first']['verdict']}: {outcome['first']['why']}", flush=True)
         show(point, outcome)
-        check(outcome["verdict"] == "ok",
+        if outcome["verdict"] == "unjudged":
+            print(f"{seed}: its speed is not judged: {outcome['not_judged']}", flush=True)
+        check(outcome["verdict"] in ("ok", "unjudged"),
               f"{outcome['verdict']}: {outcome['why']}\n  {point}\n  repeat it with: {command_of(point)}")
         print(f"{seed}: {time.monotonic() - started:.1f} s", flush=True)
     finish()
