@@ -225,6 +225,8 @@ int link_open(struct link *link, struct soak *soak, uint32_t peer)
 	link->memory = calloc(2 * LINK_DEPTH, each);
 	if (!link->memory)
 		return -ENOMEM;
+	/* Resident from the start, so that growth later on is somebody else's. */
+	memset(link->memory, 1, 2 * LINK_DEPTH * each);
 	for (unsigned i = 0; i < LINK_DEPTH; i++) {
 		link->sends[i] =
 			(struct transfer){ .link = link, .bytes = link->memory + i * each };

@@ -339,6 +339,41 @@ static void notifications_count_as_marks(void **state)
 	assert_in_range(feed_window(&feed), before / 2, 95 * before / 100);
 }
 
+/* One notification costs a part of the window, once, and that comes back. So does a later one, and one long after a time in
+ * which all packets were marked. */
+static void one_notification_is_got_over(void **state)
+{
+	uint64_t first = 0;
+	struct feed feed;
+
+	(void)state;
+	open_cruising(&feed);
+	feed_for(&feed, 100 * RTT);
+	for (int i = 0; i < 3; i++) {
+		uint64_t before, least;
+
+		if (i == 2) {
+			feed.ce = 1;
+			feed_for(&feed, 8 * RTT);
+			feed.ce = 0;
+			feed_for(&feed, 400 * RTT);
+		}
+		before = least = feed_window(&feed);
+		cc_cnp(&feed.cc, feed.now);
+		for (int j = 0; j < 40; j++) {
+			feed_report(&feed);
+			if (feed_window(&feed) < least)
+				least = feed_window(&feed);
+		}
+		assert_in_range(least, 9 * before / 10, 99 * before / 100);
+		if (!first)
+			first = before - least;
+		assert_in_range(before - least, first / 2, 3 * first / 2);
+		feed_for(&feed, 100 * RTT);
+		assert_true(feed_window(&feed) > 97 * before / 100);
+	}
+}
+
 /* The path became slower: the window falls to what it delivers, in two rounds. */
 static void a_slower_path_is_followed_down(void **state)
 {
@@ -589,6 +624,7 @@ int main(void)
 		cmocka_unit_test(much_loss_with_a_queue_is_congestion),
 		cmocka_unit_test(marks_shrink_the_window),
 		cmocka_unit_test(notifications_count_as_marks),
+		cmocka_unit_test(one_notification_is_got_over),
 		cmocka_unit_test(a_slower_path_is_followed_down),
 		cmocka_unit_test(who_yields_in_vain_competes),
 		cmocka_unit_test(a_burst_is_not_competition),

@@ -201,6 +201,31 @@ static void marks_and_notifications_shrink_it(void **state)
 	assert_true(left[2] < 9 * left[0] / 10);
 }
 
+/* One notification costs a part of the window, once. */
+static void one_notification_is_got_over(void **state)
+{
+	struct feed feed, other;
+
+	(void)state;
+	open_settled(&feed);
+	open_settled(&other);
+	for (int i = 0; i < 200; i++) {
+		feed_report(&feed);
+		feed_report(&other);
+	}
+	cc_cnp(&feed.cc, feed.now);
+	for (int i = 0; i < 8; i++) {
+		feed_report(&feed);
+		feed_report(&other);
+	}
+	assert_true(feed_window(&feed) < 99 * feed_window(&other) / 100);
+	for (int i = 0; i < 400; i++) {
+		feed_report(&feed);
+		feed_report(&other);
+	}
+	assert_true(feed_window(&feed) > 95 * feed_window(&other) / 100);
+}
+
 static void a_window_that_is_not_used_does_not_grow(void **state)
 {
 	struct feed feed;
@@ -274,6 +299,7 @@ int main(void)
 		cmocka_unit_test(chance_loss_changes_nothing),
 		cmocka_unit_test(loss_with_delay_shrinks_it),
 		cmocka_unit_test(marks_and_notifications_shrink_it),
+		cmocka_unit_test(one_notification_is_got_over),
 		cmocka_unit_test(a_window_that_is_not_used_does_not_grow),
 		cmocka_unit_test(silence_leaves_a_few_packets),
 		cmocka_unit_test(much_loss_by_chance_is_borne),

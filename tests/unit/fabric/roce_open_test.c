@@ -163,6 +163,31 @@ static void numbers(void **state)
 	fabric->ops->close(fabric);
 }
 
+/* The table is small, so that runs of entries often go on at its beginning: whichever goes, the others are found. */
+static void found_around_the_end_of_the_table(void **state)
+{
+	enum { QPS = 31, ROUNDS = 200 };
+	struct fabric_qp_attr attr = { .split = { 10, 18, 4 }, .slots = 1 };
+	struct fabric_qp *qps[QPS];
+	struct fabric *fabric;
+
+	(void)state;
+	assert_int_equal(fabric_open("roce:127.0.0.1@0", NULL, &fabric), 0);
+	for (unsigned round = 0; round < ROUNDS; round++) {
+		for (unsigned i = 0; i < QPS; i++)
+			assert_int_equal(fabric->ops->qp_create(fabric, &attr, &qps[i]), 0);
+		for (unsigned gone = 0; gone < QPS; gone++) {
+			fabric->ops->qp_destroy(qps[gone]);
+			for (unsigned i = gone + 1; i < QPS; i++)
+				assert_ptr_equal(
+					qp_lookup(endpoint_of(fabric), roce_qp(qps[i])->qpn),
+					roce_qp(qps[i]));
+		}
+	}
+	assert_int_equal(endpoint_of(fabric)->table_mask, 63);
+	fabric->ops->close(fabric);
+}
+
 /* The reason names what is wrong. */
 static void says_why(void **state)
 {
@@ -231,10 +256,15 @@ static void says_why_no_port(void **state)
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
-		cmocka_unit_test(bad_names),  cmocka_unit_test(ports_with_a_sign),
-		cmocka_unit_test(not_ours),   cmocka_unit_test(not_a_host),
-		cmocka_unit_test(good_names), cmocka_unit_test(numbers),
-		cmocka_unit_test(says_why),   cmocka_unit_test(says_why_no_port),
+		cmocka_unit_test(bad_names),
+		cmocka_unit_test(ports_with_a_sign),
+		cmocka_unit_test(not_ours),
+		cmocka_unit_test(not_a_host),
+		cmocka_unit_test(good_names),
+		cmocka_unit_test(numbers),
+		cmocka_unit_test(found_around_the_end_of_the_table),
+		cmocka_unit_test(says_why),
+		cmocka_unit_test(says_why_no_port),
 	};
 
 	gw_log_set(GW_LOG_ERROR, NULL, NULL);

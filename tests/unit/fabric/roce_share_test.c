@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include "fabric/open.h"
@@ -129,13 +130,43 @@ static void one_too_many(void **state)
 		all[i]->ops->close(all[i]);
 }
 
+/* The class of a process's place may be another's: any of the others will do. */
+static void any_class_will_do(void **state)
+{
+	enum { TAKEN = CLASSES - 1 };
+	struct fabric *fabric;
+	uint16_t port = crowd_port();
+	int fds[TAKEN];
+	char name[64];
+
+	(void)state;
+	for (unsigned missing = 0; missing < CLASSES; missing += 21) {
+		for (unsigned i = 0; i < TAKEN; i++) {
+			struct sockaddr_un taken = { .sun_family = AF_UNIX };
+			int length = snprintf(taken.sun_path + 1, sizeof(taken.sun_path) - 1,
+					      "godwit/127.0.0.1/%u/%u", port, i + (i >= missing));
+
+			fds[i] = socket(AF_UNIX, SOCK_DGRAM, 0);
+			assert_int_equal(bind(fds[i], (struct sockaddr *)&taken,
+					      (socklen_t)(offsetof(struct sockaddr_un, sun_path) +
+							  1 + (size_t)length)),
+					 0);
+		}
+		snprintf(name, sizeof(name), "roce:127.0.0.1@%u", port);
+		assert_int_equal(fabric_open(name, NULL, &fabric), 0);
+		assert_int_equal(endpoint_of(fabric)->class, missing);
+		fabric->ops->close(fabric);
+		for (unsigned i = 0; i < TAKEN; i++)
+			close(fds[i]);
+	}
+}
+
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
-		cmocka_unit_test(contexts_come_and_go),
-		cmocka_unit_test(sleepers_starve_nobody),
-		cmocka_unit_test(port_of_a_stranger),
-		cmocka_unit_test(one_too_many),
+		cmocka_unit_test(contexts_come_and_go), cmocka_unit_test(sleepers_starve_nobody),
+		cmocka_unit_test(port_of_a_stranger),	cmocka_unit_test(one_too_many),
+		cmocka_unit_test(any_class_will_do),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -90,6 +90,36 @@ static void each_mark_is_told_once(void **state)
 	duo_close(&duo);
 }
 
+/* What lanes have marked and landed adds up to what the queue pair has. */
+static void lanes_add_up(void **state)
+{
+	static const struct link_attr lanes[FABRIC_LANES_MAX];
+	struct duo_attr attr = { .link = { .rate_bps = UINT64_C(100000000),
+					   .delay_ns = DELAY_NS,
+					   .ecn_bytes = 8 * DUO_WIRE },
+				 .host = { .lanes = 3 },
+				 .lanes = lanes };
+	uint64_t marked = 0, landed = 0;
+	struct duo_transfer transfer;
+	struct gw_lane lane;
+	struct duo duo;
+
+	(void)state;
+	duo_open(&duo, &attr);
+	for (int i = 0; i < 10; i++) {
+		duo_start(&duo, LENGTH, &transfer);
+		duo_finish(&transfer, S);
+	}
+	for (uint32_t i = 0; !gw_qp_lane(duo.qp[0], i, &lane); i++) {
+		marked += lane.marked;
+		landed += lane.landed;
+	}
+	assert_true(marked > 100);
+	assert_int_equal(marked, duo.qp[1]->feedback.ce);
+	assert_int_equal(landed, duo.qp[1]->feedback.landed);
+	duo_close(&duo);
+}
+
 /* Receives are posted ahead, so that messages follow each other without a pause: what the gate is told, and the mean loss,
  * are within a tenth of what the path lost. */
 static void losses_are_told(void **state)
@@ -201,6 +231,7 @@ int main(void)
 {
 	static const struct CMUnitTest tests[] = {
 		cmocka_unit_test(each_mark_is_told_once),
+		cmocka_unit_test(lanes_add_up),
 		cmocka_unit_test(losses_are_told),
 		cmocka_unit_test(a_repair_is_put_once),
 		cmocka_unit_test(small_windows_are_reported),
