@@ -16,7 +16,8 @@
 
 struct text {
 	char *at;
-	size_t left; /* the final zero included */
+	/* bytes left in the text, the final zero included */
+	size_t left;
 	size_t length;
 };
 

@@ -32,7 +32,8 @@ struct record {
 	uint8_t kind;
 	uint8_t flags;
 	uint16_t status;
-	uint32_t length; /* of the data that follows; with ASK, of none that does */
+	/* bytes of data that follow; with ASK, bytes of the message, none of which follow */
+	uint32_t length;
 	uint32_t crc;
 	const uint8_t *data;
 };

@@ -49,78 +49,109 @@
 
 struct gw_op {
 	struct gw_channel *ch;
-	struct list link;   /* ch->bulk_sends or ch->bulk_recvs */
-	struct list record; /* one of ch->lines, or a pack's list */
-	struct list end;    /* ch->ended */
-	struct list parts;  /* that are open */
+	/* link in ch->bulk_sends or ch->bulk_recvs */
+	struct list link;
+	/* link in one of ch->lines, or in a pack's list */
+	struct list record;
+	/* link in ch->ended */
+	struct list end;
+	/* parts that are open */
+	struct list parts;
 	struct heap_node deadline;
 	gw_op_fn *done;
 	void *arg;
 	const struct gw_scheme *scheme;
-	const void *options; /* the scheme's */
+	/* options of the scheme */
+	const void *options;
 	uint8_t *addr;
 	struct gw_mr *mr;
-	uint64_t length; /* capacity of a receive */
-	uint64_t total;	 /* of the message, once `matched` */
-	uint64_t bound;	 /* below: has parts */
+	/* bytes to send, or capacity of a receive */
+	uint64_t length;
+	/* bytes of the message, once `matched` */
+	uint64_t total;
+	/* bytes from the start that have parts */
+	uint64_t bound;
+	/* bytes that have arrived, in parts that are over */
 	uint64_t moved;
-	struct bounce *refused; /* the bounce that waits for our refusal to be known */
+	/* bounce that waits until the peer knows of the refusal of its record */
+	struct bounce *refused;
+	/* number of the operation: the i-th send goes to the i-th receive */
 	uint32_t seq;
 	uint32_t crc;
-	uint32_t owes;	 /* record kinds to be written */
-	uint32_t packed; /* kinds in a pack now */
-	int failure;	 /* 0: none yet */
+	/* kinds of record to be written, one bit each */
+	uint32_t owes;
+	/* kinds of record in a pack that is not acknowledged yet */
+	uint32_t packed;
+	/* status that it will end with; 0: none yet */
+	int failure;
 	bool receiving;
-	bool matched; /* a receive: its send's fate is known */
+	/* a receive: its send is known, or known not to come */
+	bool matched;
+	/* a receive: a CRC record belongs to it; that record has come */
 	bool crc_wanted;
 	bool crc_known;
+	/* a send: its receiver was asked for a buffer since a later one was granted */
 	bool asked;
-	bool met; /* a send: its receive is known to be posted, so that its number is no longer ahead of the peer's */
+	/* a send: its receive is known to be posted, so that its number is no longer ahead of the peer's */
+	bool met;
+	/* steps to its end: the result is known; neither end needs it; `done` was called; the handle was closed */
 	bool ended;
+	bool finished;
 	bool told;
 	bool closed;
-	bool finished;
 };
 
 /* What came for a receive before it was posted. */
 struct early {
-	struct bounce *bounce; /* that holds its data; null: none came */
+	/* bounce that holds its data; null: none came */
+	struct bounce *bounce;
 	const uint8_t *data;
 	uint32_t length;
 	uint32_t crc;
-	uint16_t status; /* of a send that ended; 0: it did not */
-	uint8_t flags;	 /* of the data's record */
+	/* status of a send that ended; 0: it did not */
+	uint16_t status;
+	/* flags of the data's record */
+	uint8_t flags;
 };
 
 struct part {
 	struct gw_channel *ch;
-	struct gw_op *op; /* null: a skip */
-	struct list link; /* op->parts */
-	struct list all;  /* ch->parts */
+	/* null: a part that skips an operation */
+	struct gw_op *op;
+	/* link in op->parts */
+	struct list link;
+	/* link in ch->parts */
+	struct list all;
 	struct gw_send *send;
 	struct gw_recv *recv;
 	uint64_t offset;
 	uint64_t length;
-	uint32_t kind; /* PART_, once known */
+	/* one of PART_, once known */
+	uint32_t kind;
 };
 
 struct pack {
 	struct gw_channel *ch;
 	struct gw_send *send;
-	struct list records; /* operations */
+	/* operations with a record in it */
+	struct list records;
 	uint8_t *addr;
 	uint32_t used;
-	uint32_t number; /* as it was sent */
+	/* packs sent before it */
+	uint32_t number;
 	uint8_t group;
 	bool busy;
 };
 
 struct bounce {
 	struct gw_channel *ch;
-	struct gw_recv *recv; /* null: to be posted when there is room */
+	/* null: to be posted when there is room in the slots */
+	struct gw_recv *recv;
 	uint8_t *addr;
-	uint32_t waiting; /* records whose receive is not posted yet */
-	uint32_t held;	  /* refusals that the peer does not know yet */
+	/* records whose receive is not posted yet */
+	uint32_t waiting;
+	/* refusals that the peer does not know yet */
+	uint32_t held;
 	bool read;
 };
 
@@ -130,53 +161,69 @@ enum pack_group { GROUP_DATA, GROUP_NOTICE, GROUPS };
 enum { BULK, SMALL, QPS };
 
 struct scheme_entry {
-	const struct gw_scheme *scheme; /* as the user knows it */
-	struct gw_scheme receiving;	/* with our ear at `announced` */
+	/* scheme as the user knows it */
+	const struct gw_scheme *scheme;
+	/* the same for receives, with a callback of the channel at `announced` */
+	struct gw_scheme receiving;
 };
 
 struct gw_channel {
 	struct gw_context *ctx;
-	struct gw_qp *qp[QPS]; /* null once the channel is over */
+	/* null once the channel is over; indices above */
+	struct gw_qp *qp[QPS];
 	const struct gw_channel_handler *handler;
 	void *arg;
 	int status;
 	bool connected;
 	bool gone_told;
-	bool kicked;  /* there is something to tell in the next turn */
-	bool *closed; /* set when the channel is closed in a callback */
+	/* some operation is to be told of in the next turn */
+	bool kicked;
+	/* variable to set when the channel is closed inside a callback */
+	bool *closed;
 	uint32_t flags;
-	uint32_t mask; /* operations - 1 */
+	/* operations at a time, less one */
+	uint32_t mask;
 	uint32_t small_bytes;
-	uint32_t pack_bytes; /* as the peer takes them, too */
+	/* largest pack that both ends take */
+	uint32_t pack_bytes;
 	uint32_t packs_max;
 	uint32_t slots;
 	uint64_t part_bytes;
 
 	struct pool ops;
 	struct heap deadlines;
-	struct gw_op **sends; /* by seq, unfinished ones */
+	/* unfinished operations by number, and what came for receives not yet posted */
+	struct gw_op **sends;
 	struct gw_op **recvs;
 	struct early *early;
-	uint32_t send_window; /* unfinished sends that the peer has room for */
+	/* unfinished sends that the peer has room for */
+	uint32_t send_window;
 	uint32_t send_next, send_oldest;
 	uint32_t recv_next, recv_oldest;
 	struct list ended;
 
-	struct list lines[GROUPS]; /* operations that owe a record */
+	/* operations that owe a record */
+	struct list lines[GROUPS];
 	struct pack *packs;
 	uint32_t pack_count;
 	struct pack *filling[GROUPS];
 	uint32_t packs_busy[GROUPS];
-	uint32_t packs_out[GROUPS]; /* of which sent */
+	/* busy packs that were sent */
+	uint32_t packs_out[GROUPS];
 	struct bounce *bounces;
-	uint32_t bounce_bytes; /* of each: the peer may take shorter packs */
-	struct bounce eager;   /* eager.c; posted once */
+	/* bytes of a bounce; the peer may take shorter packs */
+	uint32_t bounce_bytes;
+	/* the promised first receive (eager.c), posted once */
+	struct bounce eager;
 	uint64_t eager_bytes;
-	uint64_t eager_length; /* that came, and how the part called itself */
+	/* bytes that came in it, and one of PART_ */
+	uint64_t eager_length;
 	uint32_t eager_kind;
 	bool eager_crc;
-	bool eager_met;	 /* by its receive, or it never will be */
-	bool peer_eager; /* the first part sent goes into such a buffer of the peer's */
+	/* its receive has taken it, or never will */
+	bool eager_met;
+	/* the first part sent goes into the peer's promised receive */
+	bool peer_eager;
 	uint8_t *memory;
 	struct gw_mr *mr;
 
@@ -185,12 +232,15 @@ struct gw_channel {
 	struct list bulk_sends;
 	struct list bulk_recvs;
 	uint32_t recv_parts;
+	/* when to ask for a buffer for the oldest send; how long to wait after that; when it was last asked for */
 	uint64_t ask_at;
 	uint64_t ask_wait_ns;
 	uint64_t asked_at;
-	uint64_t retry_at; /* something did not fit the context's pools */
+	/* when to try again what did not fit the context's pools */
+	uint64_t retry_at;
 
-	struct gw_scheme bouncing; /* Selective Repeat that reads before it finishes */
+	/* Selective Repeat for bounces: reads one before it completes it */
+	struct gw_scheme bouncing;
 	struct scheme_entry schemes[SCHEMES_MAX];
 	uint32_t scheme_count;
 
@@ -199,7 +249,8 @@ struct gw_channel {
 	uint64_t cap_bps;
 
 	struct gw_channel_stats stats;
-	char why[EXPLANATION_MAX]; /* it is gone */
+	/* reason why the channel is gone */
+	char why[EXPLANATION_MAX];
 };
 
 /* channel.c */

@@ -12,10 +12,14 @@
 
 struct control_datagram {
 	struct gw_qp *qp;
-	struct control_writer writer; /* of the message that was begun */
-	size_t size;		      /* at most */
-	size_t used;		      /* by messages that are ended */
-	int error;		      /* of the last sending */
+	/* writer of the message that was begun */
+	struct control_writer writer;
+	/* bytes that the datagram has at most */
+	size_t size;
+	/* bytes of messages that are ended */
+	size_t used;
+	/* result of the last sending */
+	int error;
 	uint8_t bytes[CONTROL_DATAGRAM_SIZE];
 };
 

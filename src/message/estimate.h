@@ -45,10 +45,14 @@ struct path_estimate {
 	float loss;
 	/* packets sent and lost, behind the mean loss */
 	float span, lost;
-	float runs, run_packets;	  /* losses in a row */
-	uint32_t peer_runs, peer_packets; /* as last reported */
-	double flow_packets, flow_ns;	  /* behind the rate */
-	uint64_t flow_at;		  /* the latest echo that it counts, or 0 */
+	/* runs of lost packets, and packets in them */
+	float runs, run_packets;
+	/* runs of holes and packets in them, as last reported */
+	uint32_t peer_runs, peer_packets;
+	/* packets and time that the rate is the quotient of */
+	double flow_packets, flow_ns;
+	/* time of the latest echo that the rate counts, or 0 */
+	uint64_t flow_at;
 	uint32_t flow_msn, flow_arrived;
 };
 

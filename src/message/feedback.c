@@ -24,11 +24,16 @@ struct sent_record {
 	uint32_t msn;
 	uint32_t packet;
 	uint32_t sequence;
-	uint32_t times : 2;   /* sent; 0: entry unused */
-	uint32_t lane : 4;    /* NO_LANE: inside control */
-	uint32_t number : 26; /* of those sent on the lane; wraps */
-	uint64_t at : 48;     /* when it was sent, in ns; wraps */
-	uint64_t bytes : 16;  /* of data in it, at most BYTES_MOST */
+	/* times that the packet was sent; 0: entry unused */
+	uint32_t times : 2;
+	/* lane of the last time; NO_LANE: inside control */
+	uint32_t lane : 4;
+	/* number among the packets of that lane; wraps */
+	uint32_t number : 26;
+	/* when it was sent, in ns; wraps */
+	uint64_t at : 48;
+	/* bytes of data in it, at most BYTES_MOST */
+	uint64_t bytes : 16;
 };
 
 #define NO_LANE		    15u

@@ -8,15 +8,20 @@
 struct peer_info {
 	struct fabric_split split;
 	uint8_t generation_bits;
-	bool probes;	  /* finds out how large packets may be, and answers such probes */
-	uint8_t lanes;	  /* that it sends on; 0: it does not say */
-	uint32_t payload; /* of its largest packets */
-	uint32_t floor;	  /* of packets that every path carries */
+	/* the end probes for larger packets, and answers such probes */
+	bool probes;
+	/* lanes that it sends on; 0: it does not say */
+	uint8_t lanes;
+	/* bytes of data in its largest packets */
+	uint32_t payload;
+	/* bytes of data in packets that every path carries */
+	uint32_t floor;
 	uint32_t slots, token, first_msn, window, control_max;
 	uint8_t address[FABRIC_ADDRESS_MAX];
 	uint32_t address_length;
 	char fabric[8];
-	uint64_t first_bytes; /* of the first receive, promised; 0: it is not */
+	/* bytes of the first receive, promised; 0: no promise */
+	uint64_t first_bytes;
 	uint32_t first_key;
 };
 void info_encode(const struct peer_info *info, struct gw_qp_info *out);

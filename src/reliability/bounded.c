@@ -28,9 +28,12 @@
 
 struct sending {
 	struct gw_transfer transfer;
-	uint32_t round;	 /* the last one answered */
-	uint32_t silent; /* words in a row without an answer */
-	int asked;	 /* a round was answered */
+	/* number of the round that was answered last */
+	uint32_t round;
+	/* statements in a row without an answer */
+	uint32_t silent;
+	/* a round was answered */
+	int asked;
 };
 
 struct receiving {
@@ -39,18 +42,23 @@ struct receiving {
 	struct gw_bounded_outcome *outcome;
 	struct gw_line *line;
 	uint64_t began;
-	uint64_t deadline; /* a duration until it began, then a time */
-	uint64_t give_up;  /* likewise */
+	/* deadline: a duration until the message begins, then a time */
+	uint64_t deadline;
+	/* the same for the time at which the message is given up */
+	uint64_t give_up;
 	uint64_t grace_ns;
-	uint64_t quiet_since; /* all was sent, and nothing came since; 0: not all was */
+	/* since when nothing came after everything was sent; 0: not everything was sent */
+	uint64_t quiet_since;
 	uint64_t elapsed_ns;
 	uint32_t floor_ppm;
 	uint32_t ceiling_ppm;
 	uint32_t round;
-	uint32_t place; /* in the line */
+	/* place in the line */
+	uint32_t place;
 	uint8_t flags;
 	uint8_t reason;
-	uint8_t repairing; /* time was up below the floor */
+	/* the deadline passed below the floor */
+	uint8_t repairing;
 };
 
 _Static_assert(sizeof(struct sending) <= GW_STATE_BYTES, "a request's own memory");

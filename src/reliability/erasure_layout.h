@@ -12,7 +12,8 @@
 #include "coding/group.h"
 
 struct erasure_layout {
-	uint64_t length; /* of the message */
+	/* bytes of the message */
+	uint64_t length;
 	uint32_t payload;
 	uint32_t packets;
 	uint32_t groups;
@@ -21,7 +22,8 @@ struct erasure_layout {
 	uint32_t m;
 	uint32_t rows;
 	uint32_t depth;
-	uint32_t code; /* enum gw_code */
+	/* enum gw_code */
+	uint32_t code;
 };
 
 /* k, m, rows and depth are set; the rest follows. */

@@ -15,8 +15,10 @@
 struct group_view {
 	struct coding_group shape;
 	void *data[RS_SYMBOLS_MAX];
-	uint8_t holes[RS_SYMBOLS_MAX]; /* ascending */
-	uint32_t count;		       /* of them */
+	/* symbols of the group that are missing, ascending */
+	uint8_t holes[RS_SYMBOLS_MAX];
+	/* missing symbols */
+	uint32_t count;
 };
 
 static bool has(struct gw_recv *recv, uint32_t packet)

@@ -22,7 +22,8 @@ struct request {
 	uint8_t bytes[GW_CONTROL_MAX];
 	uint32_t entries;
 	uint32_t sent;
-	bool exhausted; /* a group has asked for every row */
+	/* a group has asked for every row */
+	bool exhausted;
 };
 
 /* Takes the sender's word for how groups are made up. False: it is nothing this end could decode. */

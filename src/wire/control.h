@@ -109,8 +109,10 @@ enum control_side {
 };
 
 struct control_header {
-	uint8_t type;	 /* set by the decoder; the encoder is told it apart */
-	uint16_t length; /* set by the decoder; the encoder counts */
+	/* set by the decoder; the encoder is told it apart */
+	uint8_t type;
+	/* set by the decoder; the encoder counts */
+	uint16_t length;
 	uint32_t token;
 	uint32_t announced;
 	uint32_t granted;
@@ -176,7 +178,8 @@ struct control_report {
 	uint32_t echo_msn;
 	uint32_t echo_packet;
 	uint32_t hold_ns;
-	uint32_t runs_msn; /* the message that the runs are holes of */
+	/* the message that the runs are holes of */
+	uint32_t runs_msn;
 	/* Set by the decoder; the encoder counts. */
 	uint8_t lane_count;
 	uint8_t result_count;
@@ -208,8 +211,10 @@ struct control_credit {
 struct control_probe {
 	uint8_t kind;
 	uint32_t id;
-	uint64_t time_ns; /* the asker's clock, echoed */
-	uint32_t hold_ns; /* how long the answerer held it */
+	/* time on the asker's clock, echoed */
+	uint64_t time_ns;
+	/* time that the answerer held it */
+	uint32_t hold_ns;
 	uint32_t msn;
 };
 

@@ -74,8 +74,10 @@ enum roce_kind {
  */
 struct roce_packet {
 	uint8_t opcode;
-	uint8_t pad;	 /* 0 to 3 bytes after the payload, so that the ICRC is aligned */
-	uint8_t version; /* transport header version: 0, the only one there is */
+	/* 0 to 3 bytes after the payload, so that the ICRC is aligned */
+	uint8_t pad;
+	/* transport header version: 0, the only one there is */
+	uint8_t version;
 	enum roce_kind kind;
 	bool solicited;
 	bool migreq;
@@ -87,8 +89,10 @@ struct roce_packet {
 	bool has_deth;
 	bool has_aeth;
 	uint16_t pkey;
-	uint32_t dest_qpn; /* 24 bits */
-	uint32_t psn;	   /* 24 bits */
+	/* 24 bits */
+	uint32_t dest_qpn;
+	/* 24 bits */
+	uint32_t psn;
 	struct {
 		uint64_t va;
 		uint32_t rkey;
@@ -97,11 +101,13 @@ struct roce_packet {
 	uint32_t imm;
 	struct {
 		uint32_t qkey;
-		uint32_t src_qpn; /* 24 bits */
+		/* 24 bits */
+		uint32_t src_qpn;
 	} deth;
 	struct {
 		uint8_t syndrome;
-		uint32_t msn; /* 24 bits */
+		/* 24 bits */
+		uint32_t msn;
 	} aeth;
 	const uint8_t *payload;
 	size_t payload_length;

@@ -132,6 +132,10 @@ void channels_host_dies(struct run *run, uint32_t host);
 void channels_check(struct run *run);
 void channels_close(struct run *run);
 
+/* flow_send.c and flow_recv.c: post as many as the plan wants open at a time. */
+void flow_post_sends(struct flow *flow);
+void flow_post_recvs(struct flow *flow);
+
 /* flow.c */
 int flow_prepare(struct run *run, uint32_t index);
 int flow_open(struct run *run, uint32_t index, struct gw_qp *tx, struct gw_qp *rx);

@@ -55,7 +55,8 @@ struct roce_window {
 	uint8_t *addr;
 	/* Bytes. */
 	uint64_t length;
-	uint32_t payload; /* bytes in a full packet */
+	/* bytes in a full packet */
+	uint32_t payload;
 	uint32_t rkey;
 	uint32_t slot;
 	uint32_t generation;
