@@ -322,7 +322,8 @@ static int drop_sender(struct receiver *receiver, struct gw_rendezvous_listener 
 	struct report *report = &receiver->report;
 
 	meet_refuse(report, listener, &receiver->rendezvous, reply, report->error);
-	report->error[0] = '\0';
+	report->error[0] = report->peer[0] = '\0';
+	report->scheme = NULL;
 	file_end_close(&receiver->end);
 	receiver->posted = 0;
 	return -EAGAIN;
