@@ -239,7 +239,8 @@ static const char usage[] =
 	"  -s BYTES           in a message (default 65536)\n"
 	"  -n COUNT           messages each way (default 1000)\n"
 	"  -p PORT            TCP port where the two meet (default 18515)\n"
-	"  --secret-file FILE meet only an end that holds the same secret (`godwit secret FILE` makes one)\n"
+	"  --secret-file FILE meet only an end that holds the same secret (`godwit secret FILE` makes one);\n"
+	"                     default: GODWIT_SECRET_FILE\n"
 	"  --help             this text\n";
 
 static uint32_t number(const char *text, unsigned long most)
@@ -260,7 +261,8 @@ int main(int argc, char **argv)
 	static const struct option longs[] = { { "help", no_argument, NULL, 'h' },
 					       { "secret-file", required_argument, NULL, 'f' },
 					       { NULL, 0, NULL, 0 } };
-	struct gw_rendezvous_attr attr = { .port = 18515 };
+	struct gw_rendezvous_attr attr = { .port = 18515,
+					   .secret_file = getenv("GODWIT_SECRET_FILE") };
 	struct pingpong p = { .size = 65536, .count = 1000 };
 	uint64_t began;
 	double seconds;

@@ -8,9 +8,15 @@
 
 #include "tools/interrupt.h"
 #include "tools/report.h"
+#include "tools/session.h"
 
 /* Version of the messages between commands; the same for all commands. */
 #define PROTOCOL_VERSION 3
+
+/* Connections turned away that are named before the warnings become fewer, and the least pause between two from then on:
+ * strangers must not be able to fill a log. */
+#define NAMED_AT_ONCE  32
+#define NAMED_PAUSE_NS UINT64_C(1000000000)
 
 /* The names of both ends, as attributes point to them. */
 struct names {
@@ -65,9 +71,37 @@ int meet_connect(struct report *report, const struct options *options, struct gw
 	return rc ? explain_options(report, options, rc) : 0;
 }
 
-static void warn(void *arg, const char *address, const char *why)
+void meet_ignore(const struct report *report, const char *address, const char *why)
 {
-	report_warn(arg, "ignored a connection from %s: %s", address, why);
+	/* A process waits on one port at a time. */
+	static unsigned named, skipped;
+	static uint64_t last_ns;
+	uint64_t now = session_now();
+
+	if (named == NAMED_AT_ONCE && now - last_ns < NAMED_PAUSE_NS) {
+		skipped++;
+		return;
+	}
+	if (skipped)
+		report_warn(report, "ignored %u more connections", skipped);
+	skipped = 0;
+	last_ns = now;
+	if (named < NAMED_AT_ONCE)
+		named++;
+	report_warn(report, "ignored a connection from %s: %s", address, why);
+}
+
+void meet_refuse(const struct report *report, struct gw_rendezvous_listener *listener,
+		 struct gw_rendezvous **rendezvous, const char *reply, const char *why)
+{
+	meet_ignore(report, gw_rendezvous_remote(*rendezvous), why);
+	gw_rendezvous_listener_refuse(listener, *rendezvous, reply);
+	*rendezvous = NULL;
+}
+
+static void ignored(void *arg, const char *address, const char *why)
+{
+	meet_ignore(arg, address, why);
 }
 
 int meet_listen(struct report *report, const struct options *options,
@@ -77,7 +111,8 @@ int meet_listen(struct report *report, const struct options *options,
 	struct gw_rendezvous_attr attr = describe(report, options, &names);
 	int rc;
 
-	attr.ignored = warn;
+	attr.from = options->from;
+	attr.ignored = ignored;
 	attr.arg = report;
 	rc = gw_rendezvous_listen(&attr, out);
 	if (rc)

@@ -23,6 +23,13 @@ int meet_listen(struct report *report, const struct options *options,
 int meet_accept(struct report *report, struct gw_rendezvous_listener *listener,
 		struct gw_rendezvous **out);
 
+/* Warns that a connection was turned away. Of many that come at once only some are named, and the rest counted. */
+void meet_ignore(const struct report *report, const char *address, const char *why);
+
+/* Turns a connection away that was accepted: tells the other end `reply`, and warns with `why`. The handle is set to null. */
+void meet_refuse(const struct report *report, struct gw_rendezvous_listener *listener,
+		 struct gw_rendezvous **rendezvous, const char *reply, const char *why);
+
 /* Reports what gw_rendezvous_error() says, unless a signal is the reason. Returns `error`. */
 int meet_explain(struct report *report, int error);
 

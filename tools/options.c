@@ -20,12 +20,13 @@
 #define TIMEOUT_MAX	(86400000 * NS_PER_MS)
 #define DSCP_MAX	63
 
-enum { OPTION_BLOCK = OPTION_OWN, OPTION_CONGESTION, OPTION_RATE, OPTION_SCHEME };
+enum { OPTION_BLOCK = OPTION_OWN, OPTION_CONGESTION, OPTION_MAX_SIZE, OPTION_RATE, OPTION_SCHEME };
 
 static const struct option long_options[] = {
 	OPTIONS_SHARED,
 	{ "block", required_argument, NULL, OPTION_BLOCK },
 	{ "congestion", required_argument, NULL, OPTION_CONGESTION },
+	{ "max-size", required_argument, NULL, OPTION_MAX_SIZE },
 	{ "rate", required_argument, NULL, OPTION_RATE },
 	{ "scheme", required_argument, NULL, OPTION_SCHEME },
 	{ NULL, 0, NULL, 0 },
@@ -159,6 +160,9 @@ int options_read(int id, char **argv, struct report *report, struct options *opt
 		return read_dscp(report, options);
 	case OPTION_DUP:
 		return read_probability(report, "--dup", options, &options->faults.duplicate);
+	case OPTION_FROM:
+		options->from = optarg;
+		return 0;
 	case OPTION_ICRC:
 		return read_icrc(report, options);
 	case OPTION_JSON:
@@ -195,6 +199,15 @@ int options_read(int id, char **argv, struct report *report, struct options *opt
 	default:
 		return report_usage(report, "unknown or ambiguous option %s", argv[optind - 1]);
 	}
+}
+
+/* Options of `recv` only. */
+static int read_receivers(bool sending, struct report *report, struct options *options)
+{
+	if (sending)
+		return report_usage(report, "--max-size is the receiver's to choose");
+	return options_quantity(report, "--max-size", UNITS_SIZE, "a size from 0 to 8E", 0,
+				INT64_MAX, &options->max_size);
 }
 
 /* Options of `send` only. */
@@ -273,6 +286,8 @@ int options_place(struct report *report, struct options *options, char *host)
 	int rc = 0;
 
 	options->host = NULL;
+	if (host && options->from)
+		return report_usage(report, "--from is for the end that waits");
 	if (host && host[0] == '\0')
 		return report_usage(report, "the name of the host is empty");
 	if (host) {
@@ -303,13 +318,17 @@ int options_parse(int argc, char **argv, bool sending, struct report *report, st
 
 	options_begin(argc, argv, report, &options);
 	options.block = BLOCK_DEFAULT;
+	options.max_size = INT64_MAX;
 	options.scheme = scheme_default();
 	options.counterpart = sending ? "recv" : "send";
 	/* A leading ':' tells a missing value from an unknown option; "-x" must not pass as anything. */
 	while ((id = getopt_long(argc, argv, ":", long_options, &index)) != -1) {
-		rc = id >= OPTION_OWN
-			     ? read_senders(id, long_options[index].name, sending, report, &options)
-			     : options_read(id, argv, report, &options);
+		if (id == OPTION_MAX_SIZE)
+			rc = read_receivers(sending, report, &options);
+		else if (id >= OPTION_OWN)
+			rc = read_senders(id, long_options[index].name, sending, report, &options);
+		else
+			rc = options_read(id, argv, report, &options);
 		if (rc)
 			return rc;
 	}

@@ -45,6 +45,10 @@ struct options {
 	uint64_t timeout_ns;
 	/* file with the secret of both ends; null: none */
 	const char *secret_file;
+	/* who may connect to an end that waits; null: everybody */
+	const char *from;
+	/* recv only: bytes of the largest file that is taken */
+	uint64_t max_size;
 	/* send only */
 	uint32_t block;
 	const struct scheme *scheme;
@@ -69,6 +73,7 @@ enum option_id {
 	OPTION_DROP,
 	OPTION_DSCP,
 	OPTION_DUP,
+	OPTION_FROM,
 	OPTION_ICRC,
 	OPTION_JSON,
 	OPTION_LANES,
@@ -89,6 +94,7 @@ enum option_id {
 		{ "drop", required_argument, NULL, OPTION_DROP },                                  \
 		{ "dscp", required_argument, NULL, OPTION_DSCP },                                  \
 		{ "dup", required_argument, NULL, OPTION_DUP },                                    \
+		{ "from", required_argument, NULL, OPTION_FROM },                                  \
 		{ "icrc", required_argument, NULL, OPTION_ICRC },                                  \
 		{ "json", no_argument, NULL, OPTION_JSON },                                        \
 		{ "lanes", required_argument, NULL, OPTION_LANES },                                \
@@ -137,6 +143,10 @@ int options_parse(int argc, char **argv, bool sending, struct report *report, st
 	"  --lanes N       spread the data over N source ports, 1 to 8 (default 1)\n"              \
 	"  --dscp N        mark packets with this DSCP, 0 to 63 (default 0)\n"                     \
 	"  --traffic-class N  the same as a whole byte, a multiple of 4: --dscp 26 is 104\n"
+
+/* An end that waits. */
+#define OPTIONS_USAGE_FROM                                                                         \
+	"  --from NETWORK  take connections from there only: ADDRESS or ADDRESS/LEN, or a list A,B\n"
 
 #define OPTIONS_USAGE_ICRC                                                                         \
 	"  --icrc on|off   off: no ICRC in the packets, if the other end says so too (default on)\n"

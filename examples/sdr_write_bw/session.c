@@ -154,6 +154,7 @@ static struct gw_rendezvous *meet(const char *host, uint16_t port)
 	struct gw_rendezvous_attr attr = { .host = host,
 					   .port = port,
 					   .service = "sdr_write_bw",
+					   .secret_file = getenv("GODWIT_SECRET_FILE"),
 					   .retry_ns = UINT64_C(10000000000) };
 	struct gw_rendezvous_listener *listener;
 	struct gw_rendezvous *peer;

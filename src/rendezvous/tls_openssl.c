@@ -91,6 +91,8 @@ int tls_config_open(const struct secret *secret, struct tls_config **out)
 	}
 	SSL_CTX_set_app_data(config->ctx, config);
 	SSL_CTX_set_options(config->ctx, SSL_OP_NO_TICKET);
+	/* The system's openssl.cnf may have set it: without Diffie-Hellman, who learns the secret reads old connections. */
+	SSL_CTX_clear_options(config->ctx, SSL_OP_ALLOW_NO_DHE_KEX);
 	SSL_CTX_set_num_tickets(config->ctx, 0);
 	SSL_CTX_set_session_cache_mode(config->ctx, SSL_SESS_CACHE_OFF);
 	SSL_CTX_set_psk_find_session_callback(config->ctx, find_session);

@@ -44,6 +44,10 @@ def main():
             print("not checked: a secret, for want of OpenSSL")
         else:
             check([end[0] for end in ends] == [0, 0], f"with a secret: {ends}")
+            os.environ["GODWIT_SECRET_FILE"] = secret
+            ends = play(100, 10, waiting=("--secret-file", secret))
+            del os.environ["GODWIT_SECRET_FILE"]
+            check([end[0] for end in ends] == [0, 0], f"by the environment: {ends}")
     status, out, err = collect(start("--help"))
     check(status == 0 and out.startswith("usage: channel_pingpong") and not err, f"--help: {status} {out!r} {err!r}")
     for arguments in (("-s", "0", "h"), ("-n", "x", "h"), ("-p", "70000"), ("a", "b"), ("--wings",)):

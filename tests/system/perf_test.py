@@ -350,7 +350,8 @@ def keeps():
     check(server.alive(), "a server told to keep on ended")
     server.signal(signal.SIGTERM)
     server.wait(10)
-    check(server.status == 143 and len(server.stdout.splitlines()) == 4, f"three tests and a signal: {server}")
+    check(server.status == 143 and len(server.stdout.splitlines()) == 3, f"two tests and a signal: {server}")
+    check("warning" in server.stderr and "--memory allows 64.0 MiB" in server.stderr, f"{server}")
 
 
 def main():

@@ -30,6 +30,8 @@
 #define COMMIT_NAP_NS UINT64_C(2000000)
 /* receives posted before the first block has arrived */
 #define POSTED_FIRST 16
+/* longest sentence for a sender that is turned away, and its final zero */
+#define REPLY_SIZE 128
 /* While a pipe has no room, the transfer goes on at this interval. */
 #define OUTPUT_NAP_MS 2
 
@@ -119,9 +121,16 @@ static int check_trailer(struct receiver *receiver, const struct piece *piece)
 /* Returns 1 when all of the block is written, 0 when the target has no room now, or -errno. */
 static int write_block(struct receiver *receiver, const struct piece *piece)
 {
-	int64_t n =
-		target_write(&receiver->target, piece->memory + receiver->part,
-			     piece->length - receiver->part, receiver->arrived + receiver->part);
+	char most[TEXT_SIZE];
+	int64_t n;
+
+	if (piece->length > receiver->options.max_size - receiver->arrived)
+		return report_fail(&receiver->report, -EMSGSIZE,
+				   "%s sent more than --max-size %s; %s %s", receiver->report.peer,
+				   text_bytes(receiver->options.max_size, most),
+				   receiver->target.path, left_behind(receiver));
+	n = target_write(&receiver->target, piece->memory + receiver->part,
+			 piece->length - receiver->part, receiver->arrived + receiver->part);
 
 	if (n == -EPIPE)
 		return report_fail(&receiver->report, -EPIPE,
@@ -243,6 +252,25 @@ static int commit(struct receiver *receiver)
 	return 0;
 }
 
+/* What the sender is told about a failure: why, and not where the file is. */
+static void explain_to_sender(const struct receiver *receiver, int status,
+			      char out[PROTOCOL_TEXT + 1])
+{
+	const char *what = receiver->target.stream ? "standard output" : "the file";
+
+	out[0] = '\0';
+	if (status == -EPIPE)
+		snprintf(out, PROTOCOL_TEXT + 1, "cannot write %s: its reader closed it", what);
+	else if (status == -EILSEQ)
+		snprintf(out, PROTOCOL_TEXT + 1, "what arrived has crc32 %08x", receiver->crc32);
+	else if (status == -EPROTO)
+		snprintf(out, PROTOCOL_TEXT + 1, "the trailer makes no sense");
+	else if (status == -EMSGSIZE)
+		snprintf(out, PROTOCOL_TEXT + 1, "more data than is taken here");
+	else if (status)
+		snprintf(out, PROTOCOL_TEXT + 1, "cannot write %s: %s", what, strerror(-status));
+}
+
 /* Sends the result to the sender. Whether it arrives changes nothing at this end. */
 static void send_verdict(struct receiver *receiver, int status)
 {
@@ -253,9 +281,7 @@ static void send_verdict(struct receiver *receiver, int status)
 
 	if (end->gone)
 		return;
-	if (status)
-		snprintf(verdict.text, sizeof(verdict.text), "%.*s", PROTOCOL_TEXT,
-			 receiver->report.error);
+	explain_to_sender(receiver, status, verdict.text);
 	if (file_end_send(end, piece, protocol_encode_verdict(&verdict, piece->memory)))
 		return;
 	/* The library gives up after --timeout, so this ends. The sender closes once it has the verdict. */
@@ -267,58 +293,83 @@ static void send_verdict(struct receiver *receiver, int status)
 	}
 }
 
-static int refuse(struct receiver *receiver, int error)
+/* -EAGAIN: a file of this size is not taken, and the sender was told so, but not what room there is and where. */
+static int check_size(struct receiver *receiver, struct gw_rendezvous_listener *listener)
 {
-	gw_rendezvous_refuse(receiver->rendezvous, receiver->report.error);
-	receiver->rendezvous = NULL;
-	return error;
+	uint64_t size = receiver->hello.size;
+	char why[TARGET_WHY], reply[REPLY_SIZE], text[TEXT_SIZE], most[TEXT_SIZE];
+
+	if (size == PROTOCOL_SIZE_UNKNOWN)
+		return 0;
+	text_bytes(size, text);
+	if (size > receiver->options.max_size) {
+		snprintf(why, sizeof(why), "a file of %s is larger than --max-size %s", text,
+			 text_bytes(receiver->options.max_size, most));
+		snprintf(reply, sizeof(reply), "a file of %s is too large here", text);
+	} else if (!target_fits(&receiver->target, size, why)) {
+		snprintf(reply, sizeof(reply), "there is no room for a file of %s", text);
+	} else {
+		return 0;
+	}
+	meet_refuse(&receiver->report, listener, &receiver->rendezvous, reply, why);
+	return -EAGAIN;
 }
 
-/* Everything is ready for the first packet before the sender is told to go. */
-static int answer(struct receiver *receiver)
+/* Turns the sender away because of an error that is in the report, and goes on waiting. */
+static int drop_sender(struct receiver *receiver, struct gw_rendezvous_listener *listener,
+		       const char *reply)
+{
+	struct report *report = &receiver->report;
+
+	meet_refuse(report, listener, &receiver->rendezvous, reply, report->error);
+	report->error[0] = report->peer[0] = '\0';
+	report->scheme = NULL;
+	file_end_close(&receiver->end);
+	receiver->posted = 0;
+	return -EAGAIN;
+}
+
+/* Opens this end, and connects it to the channel that the sender describes. -EAGAIN: it cannot be connected to, and was told
+ * so. Everything is ready for the first packet before the sender is told to go. */
+static int answer(struct receiver *receiver, struct gw_rendezvous_listener *listener)
 {
 	struct report *report = &receiver->report;
 	struct file_end *end = &receiver->end;
+	struct options options = receiver->options;
 	struct gw_channel_info info;
 	int rc;
 
 	receiver->messages = protocol_messages(receiver->hello.size, receiver->hello.block);
 	report->scheme = receiver->hello.scheme->name;
-	if (receiver->options.lanes < receiver->hello.lanes)
-		receiver->options.lanes = receiver->hello.lanes;
-	report->lanes = receiver->options.lanes;
-	rc = target_reserve(&receiver->target, report, receiver->hello.size);
+	if (options.lanes < receiver->hello.lanes)
+		options.lanes = receiver->hello.lanes;
+	report->lanes = options.lanes;
+	snprintf(report->peer, sizeof(report->peer), "%s",
+		 gw_rendezvous_remote(receiver->rendezvous));
+	rc = file_end_open(end, report, &options, gw_rendezvous_local(receiver->rendezvous),
+			   receiver->hello.scheme, receiver->hello.block, receiver->messages);
 	if (rc)
-		return refuse(receiver, rc);
-	rc = file_end_open(end, report, &receiver->options,
-			   gw_rendezvous_local(receiver->rendezvous), receiver->hello.scheme,
-			   receiver->hello.block, receiver->messages);
-	if (rc)
-		return refuse(receiver, rc);
+		return rc;
 	rc = gw_channel_connect(end->channel, &receiver->hello.channel);
 	if (rc) {
 		session_explain_connect(report, report->peer, rc);
-		return refuse(receiver, rc);
+		return drop_sender(receiver, listener, "its channel cannot be connected to");
 	}
 	rc = post(receiver);
 	if (rc == 0)
 		rc = gw_channel_info(end->channel, &info);
-	if (rc) {
-		report_fail(report, rc, "cannot post receives: %s", strerror(-rc));
-		return refuse(receiver, rc);
-	}
+	if (rc)
+		return report_fail(report, rc, "cannot post receives: %s", strerror(-rc));
 	rc = gw_rendezvous_send(receiver->rendezvous, PROTOCOL_KIND_ACCEPT, info.bytes,
 				sizeof(info.bytes));
-	gw_rendezvous_close(receiver->rendezvous);
-	receiver->rendezvous = NULL;
-	if (rc && rc != -EINTR)
-		report_fail(report, rc, "lost %s before anything arrived: %s; %s %s", report->peer,
-			    gw_rendezvous_error(), receiver->target.path, left_behind(receiver));
-	return rc;
+	if (rc == 0 || rc == -EINTR)
+		return rc;
+	report_fail(report, rc, "it was lost before anything arrived: %s", gw_rendezvous_error());
+	return drop_sender(receiver, listener, "");
 }
 
-/* -EAGAIN: it does not describe a file, and was told so. */
-static int read_hello(struct receiver *receiver)
+/* -EAGAIN: it does not describe a file that is taken, and was told so. */
+static int read_hello(struct receiver *receiver, struct gw_rendezvous_listener *listener)
 {
 	static const char why[] = "its first message does not describe a file";
 	struct gw_rendezvous_message message;
@@ -329,16 +380,15 @@ static int read_hello(struct receiver *receiver)
 		rc = -EPROTO;
 	if (rc == 0)
 		rc = protocol_decode_hello(message.data, message.length, &receiver->hello);
-	if (rc == 0 || rc == -EINTR)
+	if (rc == 0)
+		return check_size(receiver, listener);
+	if (rc == -EINTR)
 		return rc;
-	report_warn(&receiver->report, "ignored a connection from %s: %s",
-		    gw_rendezvous_remote(receiver->rendezvous), why);
-	gw_rendezvous_refuse(receiver->rendezvous, why);
-	receiver->rendezvous = NULL;
+	meet_refuse(&receiver->report, listener, &receiver->rendezvous, why, why);
 	return -EAGAIN;
 }
 
-/* Waits for a sender that describes a file. */
+/* Waits for a sender that describes a file, and tells it to go. Nobody who does less ends the waiting. */
 static int meet(struct receiver *receiver)
 {
 	struct gw_rendezvous_listener *listener;
@@ -350,8 +400,15 @@ static int meet(struct receiver *receiver)
 	do {
 		rc = meet_accept(&receiver->report, listener, &receiver->rendezvous);
 		if (rc == 0)
-			rc = read_hello(receiver);
+			rc = read_hello(receiver, listener);
+		if (rc == 0)
+			rc = answer(receiver, listener);
 	} while (rc == -EAGAIN);
+	if (rc && receiver->rendezvous)
+		gw_rendezvous_refuse(receiver->rendezvous, "it cannot receive now");
+	else
+		gw_rendezvous_close(receiver->rendezvous);
+	receiver->rendezvous = NULL;
 	/* One file, one sender: the others that wait are told so by a reset. */
 	gw_rendezvous_listener_close(listener);
 	return rc;
@@ -368,11 +425,6 @@ static int run(struct receiver *receiver)
 		return rc;
 	report->stdout_is_data = receiver->target.stream;
 	rc = meet(receiver);
-	if (rc)
-		return rc;
-	snprintf(report->peer, sizeof(report->peer), "%s",
-		 gw_rendezvous_remote(receiver->rendezvous));
-	rc = answer(receiver);
 	if (rc)
 		return rc;
 
@@ -438,7 +490,8 @@ const struct command command_recv = {
 		"replaced, only when everything arrived and its checksum is right. FILE may be -, standard\n"
 		"output: the data goes there as it arrives, and everything else to standard error.\n"
 		"\n"
-		"  --bind ADDR     wait on this address only (default: all of this host's)\n" OPTIONS_USAGE_WIRE
+		"  --bind ADDR     wait on this address only (default: all of this host's)\n" OPTIONS_USAGE_FROM
+		"  --max-size SIZE  refuse more data than SIZE: 500M, 40G (default: what fits)\n" OPTIONS_USAGE_WIRE
 			OPTIONS_USAGE_ICRC OPTIONS_USAGE,
 	.run = recv_run,
 };

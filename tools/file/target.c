@@ -159,47 +159,20 @@ int target_open(struct target *target, struct report *report, const char *path)
 	return 0;
 }
 
-static int explain_space(struct report *report, const struct target *target, uint64_t size,
-			 uint64_t available)
+bool target_fits(const struct target *target, uint64_t size, char why[TARGET_WHY])
 {
 	char needs[TEXT_SIZE], has[TEXT_SIZE];
-
-	return report_fail(report, -ENOSPC, "no space for %s: needs %s, %s has %s free",
-			   target->path, text_bytes(size, needs), target->directory,
-			   text_bytes(available, has));
-}
-
-int target_reserve(struct target *target, struct report *report, uint64_t size)
-{
 	struct statvfs fs;
-	uint64_t available = UINT64_MAX;
+	uint64_t available;
 
-	if (size == 0 || size == PROTOCOL_SIZE_UNKNOWN || target->stream)
-		return 0;
-	if (fstatvfs(target->fd, &fs) == 0)
-		available = (uint64_t)fs.f_bavail * fs.f_frsize;
-	/* Some file systems fill what they can before they say no: ask the figures first. */
-	if (size > available)
-		return explain_space(report, target, size, available);
-	if (fallocate(target->fd, 0, 0, (off_t)size) == 0)
-		return 0;
-	switch (errno) {
-	case ENOSPC:
-		return explain_space(report, target, size, available);
-	case EDQUOT:
-		return report_fail(report, -EDQUOT, "no space for %s: the disk quota is used up",
-				   target->path);
-	case EFBIG:
-		return report_fail(report, -EFBIG, "%s would be larger than a file may be in %s",
-				   target->path, target->directory);
-	case EOPNOTSUPP:
-	case ENOSYS:
-	case EINTR:
-		return 0;
-	default:
-		return report_fail(report, -errno, "cannot take space for %s: %s", target->path,
-				   strerror(errno));
-	}
+	if (target->stream || fstatvfs(target->fd, &fs))
+		return true;
+	available = (uint64_t)fs.f_bavail * fs.f_frsize;
+	if (size <= available)
+		return true;
+	snprintf(why, TARGET_WHY, "no space for %.200s: needs %s, %.200s has %s free", target->path,
+		 text_bytes(size, needs), target->directory, text_bytes(available, has));
+	return false;
 }
 
 /* A pipe with any room takes PIPE_BUF bytes without blocking; more would block until all are read. */

@@ -16,6 +16,9 @@
 
 struct report;
 
+/* Room for why a file does not fit: two paths, two sizes. */
+#define TARGET_WHY 512
+
 struct target {
 	/* for messages: the file's name, or "standard output" */
 	const char *path;
@@ -37,8 +40,8 @@ struct target {
 /* Makes the nameless file where `path` will be. Every error is explained in the report. */
 int target_open(struct target *target, struct report *report, const char *path);
 
-/* Takes the space now, so that a full disk is known before anything is sent. */
-int target_reserve(struct target *target, struct report *report, uint64_t size);
+/* Whether a file of this size fits now; if not, `why` says so. Nothing is taken: the space goes to what arrives. */
+bool target_fits(const struct target *target, uint64_t size, char why[TARGET_WHY]);
 
 /*
  * Writes to a file all of it, to a pipe or a socket what fits now, which may be nothing. Returns the

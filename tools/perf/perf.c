@@ -156,15 +156,22 @@ static int run_client(struct perf *perf)
 	return rc;
 }
 
+/* -errno and a sentence in `why` of a plan that makes no sense or asks for more than this end gives. */
+static int read_plan(const struct perf *perf, const struct raw_plan *raw, struct perf_plan *out,
+		     char why[PERF_WHY])
+{
+	int rc = perf_plan_decode(raw->body, raw->length, out, why);
+
+	return rc ? rc : perf_plan_check(out, perf->options.memory_bytes, why);
+}
+
 static int serve_size(struct perf *perf, const struct raw_plan *raw)
 {
 	struct perf_plan plan;
 	char why[PERF_WHY];
 	int rc;
 
-	rc = perf_plan_decode(raw->body, raw->length, &plan, why);
-	if (rc == 0)
-		rc = perf_plan_check(&plan, perf->options.memory_bytes, why);
+	rc = read_plan(perf, raw, &plan, why);
 	if (rc)
 		return report_fail(&perf->report, rc, "cannot measure what %s asks for: %s",
 				   perf->report.peer, why);
@@ -175,6 +182,34 @@ static int serve_size(struct perf *perf, const struct raw_plan *raw)
 	return rc ? rc : measure(perf, &plan);
 }
 
+/* -EAGAIN: the first message of the client is not a plan that can be measured, and it was told so. */
+static int check_first(struct perf *perf, struct gw_rendezvous_listener *listener)
+{
+	struct control *control = &perf->control;
+	struct raw_plan raw;
+	struct perf_plan plan;
+	char why[PERF_WHY] = "it makes no sense", line[PERF_WHY + 64];
+	int rc = perf_recv(control);
+
+	if (rc == -EINTR)
+		return rc;
+	if (rc == 0 && control->kind == PERF_KIND_PLAN) {
+		raw.length = control->length;
+		memcpy(raw.body, control->body, raw.length);
+		rc = read_plan(perf, &raw, &plan, why);
+	} else {
+		rc = -EPROTO;
+	}
+	/* It is read once more, in its turn. */
+	control->pending = rc == 0;
+	if (rc == 0)
+		return 0;
+	perf->report.error[0] = '\0';
+	snprintf(line, sizeof(line), "cannot measure what it asks for: %s", why);
+	meet_refuse(&perf->report, listener, &control->rendezvous, line, line);
+	return -EAGAIN;
+}
+
 /* All sizes of one client. */
 static int serve(struct perf *perf, struct gw_rendezvous_listener **listener)
 {
@@ -182,7 +217,11 @@ static int serve(struct perf *perf, struct gw_rendezvous_listener **listener)
 	struct raw_plan raw;
 	int rc;
 
-	rc = meet_accept(&perf->report, *listener, &control->rendezvous);
+	do {
+		rc = meet_accept(&perf->report, *listener, &control->rendezvous);
+		if (rc == 0)
+			rc = check_first(perf, *listener);
+	} while (rc == -EAGAIN);
 	/* One test, one client: the others that wait are told so by a reset. */
 	if (!perf->options.keep) {
 		gw_rendezvous_listener_close(*listener);
@@ -296,7 +335,7 @@ const struct command command_perf = {
 		"  --sleep         sleep until something happens (default for bw)\n" OPTIONS_USAGE_WIRE
 		"  --verify        check every byte that arrives\n"
 		"of the server:\n"
-		"  --keep          go on after a test; -s does too, -s -1 does not\n"
+		"  --keep          go on after a test; -s does too, -s -1 does not\n" OPTIONS_USAGE_FROM
 		"of both:\n"
 		"  --interval T    tell every T what has moved: 1s, 500ms; -i\n"
 		"  --icrc on|off   client: off measures without ICRC; server: on insists on it (default on)\n"

@@ -295,6 +295,20 @@ static int serve_case(struct qualify *qualify, const struct qualify_case *what)
 	return rc == -EINTR ? rc : qualify_send_result(control, &qualify->run.result);
 }
 
+/* -EAGAIN: what the caller said first makes no sense, and it was told so. */
+static int check_first(struct qualify *qualify, struct gw_rendezvous_listener *listener)
+{
+	static const char why[] = "its first message makes no sense";
+	struct control *control = &qualify->control;
+	int rc = control_expect(control, QUALIFY_RECORD_HELLO);
+
+	if (rc == 0 || rc == -EINTR)
+		return rc;
+	qualify->report.error[0] = '\0';
+	meet_refuse(&qualify->report, listener, &control->rendezvous, why, why);
+	return -EAGAIN;
+}
+
 static int wait_for_caller(struct qualify *qualify)
 {
 	struct report *report = &qualify->report;
@@ -305,14 +319,18 @@ static int wait_for_caller(struct qualify *qualify)
 	rc = meet_listen(report, &qualify->options, &listener);
 	if (rc)
 		return rc;
-	rc = meet_accept(report, listener, &control->rendezvous);
+	do {
+		rc = meet_accept(report, listener, &control->rendezvous);
+		if (rc == 0)
+			rc = check_first(qualify, listener);
+	} while (rc == -EAGAIN);
 	gw_rendezvous_listener_close(listener);
 	if (rc)
 		return rc;
 	qualify->means.address = gw_rendezvous_local(control->rendezvous);
 	snprintf(report->peer, sizeof(report->peer), "%s",
 		 gw_rendezvous_remote(control->rendezvous));
-	return control_expect(control, QUALIFY_RECORD_HELLO);
+	return 0;
 }
 
 static int tell_about_us(struct qualify *qualify)
@@ -414,6 +432,7 @@ const struct command command_qualify = {
 		"  --device NAME   use this RDMA device only (default: every one with a RoCE port that is up)\n"
 		"  --report FILE   where the report goes (default godwit-qualify.json)\n"
 		"  --with-addresses  let the report hold addresses\n"
-		"  --bind ADDR     use this address of this host\n" OPTIONS_USAGE,
+		"  --bind ADDR     use this address of this host\n" OPTIONS_USAGE_FROM
+			OPTIONS_USAGE,
 	.run = run,
 };
