@@ -250,9 +250,11 @@ static void take(const struct fabric_event *event)
 		event->at_ns && event->at_ns < qp->ctx->now ? event->at_ns : qp->ctx->now;
 	switch (event->type) {
 	case FABRIC_DATA:
+		reach_heard(qp, event->data.length);
 		recv_land(qp, event);
 		break;
 	case FABRIC_CONTROL:
+		reach_heard(qp, event->control.length);
 		control_received(qp, event->control.bytes, event->control.length);
 		break;
 	case FABRIC_EXPOSED:

@@ -186,6 +186,8 @@ uint32_t feedback_allow(struct gw_qp *qp, uint32_t payload, uint32_t want)
 
 	if (in_flight >= f->window)
 		f->idle = true; /* for the controller: it is not the path that holds data back */
+	if (!qp->reach.proven)
+		return 0; /* reach.c asks again */
 	if (room && qp->gate) {
 		uint32_t allowed = gate_allow(qp, in_flight, payload);
 

@@ -234,7 +234,8 @@ uint64_t size_due(const struct gw_qp *qp)
 	const struct size *s = &qp->size;
 	bool search = s->state == SIZE_PROBING && s->backoff < BACKOFF_LIMIT;
 
-	return search || qp_waits(qp) ? s->at : NEVER;
+	/* A padded probe is larger than what an address may get that has not answered. */
+	return qp->reach.proven && (search || qp_waits(qp)) ? s->at : NEVER;
 }
 
 /* How long answers to a round of probes may take. */

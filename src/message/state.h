@@ -34,6 +34,7 @@
 #include "fabric/fabric.h"
 #include "message/feedback.h"
 #include "message/order.h"
+#include "message/reach.h"
 #include "message/recv.h"
 #include "message/send.h"
 #include "message/size.h"
@@ -177,6 +178,9 @@ enum qp_state { QP_CREATED, QP_CONNECTED, QP_GONE };
 #define OWE_SIZE    64u
 #define OWE_ARRIVED 128u
 
+/* Largest credit that a peer may give, packets. */
+#define CREDIT_MAX (1u << 24)
+
 /* As the sender of messages; see the table above for the numbers. */
 struct qp_tx {
 	uint32_t posted;
@@ -298,6 +302,7 @@ struct gw_qp {
 	struct qp_tx tx;
 	struct qp_rx rx;
 	struct qp_control control;
+	struct reach reach;
 	struct size size;
 	struct order order;
 	struct feedback feedback;

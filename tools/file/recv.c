@@ -290,9 +290,8 @@ static int answer(struct receiver *receiver)
 	rc = target_reserve(&receiver->target, report, receiver->hello.size);
 	if (rc)
 		return refuse(receiver, rc);
-	rc = file_end_open(end, report, &receiver->options,
-			   gw_rendezvous_local(receiver->rendezvous), receiver->hello.scheme,
-			   receiver->hello.block, receiver->messages);
+	rc = file_end_open(end, report, &receiver->options, receiver->rendezvous,
+			   receiver->hello.scheme, receiver->hello.block, receiver->messages);
 	if (rc)
 		return refuse(receiver, rc);
 	rc = gw_channel_connect(end->channel, &receiver->hello.channel);
