@@ -90,8 +90,11 @@ int feedback_start(struct gw_qp *qp)
 	uint32_t old_size = old ? f->log_mask + 1 : 0;
 
 	for (uint32_t size = log_size(qp); size >= LOG_MIN && size > old_size; size /= 2) {
-		struct sent_record *log = arena_get(&qp->ctx->arena, size * sizeof(*log));
+		struct sent_record *log = NULL;
 
+		/* The window is what the peer says. */
+		if (size == LOG_MIN || arena_has_spare(qp->ctx, size * sizeof(*log)))
+			log = arena_get(&qp->ctx->arena, size * sizeof(*log));
 		if (!log)
 			continue;
 		f->log = log;

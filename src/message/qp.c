@@ -214,8 +214,9 @@ int gw_qp_connect(struct gw_qp *qp, const struct gw_qp_info *peer)
 	if (memcmp(&info.split, &qp->split, sizeof(info.split)) != 0)
 		return explain(ctx, -EMSGSIZE, "the two ends split the immediate differently");
 	if (!size_connect(qp, &info))
-		return explain(ctx, -EMSGSIZE,
-			       "the peer's packet sizes do not divide what this end's have to");
+		return explain(
+			ctx, -EMSGSIZE,
+			"the peer's packets are smaller than 256 bytes, or do not divide what this end's have to");
 	ctx->fabric->error[0] = '\0';
 	error = order_open(qp, info.lanes);
 	if (!error)

@@ -192,6 +192,8 @@ struct qp_tx {
 	uint32_t announce_told;
 	/* Below: grants that the peer repeats after a cut. */
 	uint32_t cut_until;
+	/* Puts of all sends. */
+	uint32_t puts;
 	/* `granted` of the queue pair's handler is still to be called. */
 	bool grants_fresh;
 	/* Payload of the send that was last matched, bytes. */
@@ -389,6 +391,13 @@ void gate_cnp(struct gw_qp *qp);
 static inline uint32_t packets_of(uint64_t length, uint32_t payload)
 {
 	return (uint32_t)((length + payload - 1) / payload);
+}
+
+/* Whether bytes may be taken from the arena that this end needs only because its peer wishes so: small packets, a large credit.
+ * The other half is for what this end asks for itself. */
+static inline bool arena_has_spare(const struct gw_context *ctx, size_t bytes)
+{
+	return arena_used(&ctx->arena) + bytes <= arena_size(&ctx->arena) / 2;
 }
 
 static inline void count(struct gw_context *ctx, enum message_counter counter)
