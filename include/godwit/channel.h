@@ -64,7 +64,9 @@ struct gw_channel_attr {
 	void *arg;
 	/* bytes of its first large send that the peer may send before it has received a grant; default 64 KiB */
 	uint64_t eager_bytes;
-	uint64_t reserved[3];
+	/* as in struct gw_qp_attr */
+	const char *peer_host;
+	uint64_t reserved[2];
 };
 
 /* The description that a peer needs to connect. The program carries it to the peer. */

@@ -63,7 +63,11 @@ struct gw_qp_attr {
 	/* The first receive takes at least so much, and is posted with the connect, before any progress is made: then the
 	 * peer may send into it at once, ahead of every handshake, where the fabric can promise that. 0: no promise. */
 	uint64_t first_bytes;
-	uint64_t reserved[3];
+	/* Numeric address of the host that the peer's description comes from, over a connection that the host answered on
+	 * (gw_rendezvous_remote()). A peer with that address gets data at once; to any other address nothing but probes go
+	 * until it has answered one, which takes a round trip. Null: not known. */
+	const char *peer_host;
+	uint64_t reserved[2];
 };
 
 /* What a peer must know to connect, as bytes to be carried there by any means. */

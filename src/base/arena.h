@@ -42,6 +42,12 @@ void *arena_get(struct arena *arena, size_t size);
 /* Frees a block; `size` is the size that arena_get() was called with. */
 void arena_put(struct arena *arena, void *block, size_t size);
 
+/* Bytes in all blocks, allocated or not. */
+static inline size_t arena_size(const struct arena *arena)
+{
+	return (size_t)ARENA_SMALLEST_BLOCK << arena->order;
+}
+
 /* Bytes in allocated blocks, after rounding up: tests check that it returns to where it began. */
 static inline size_t arena_used(const struct arena *arena)
 {

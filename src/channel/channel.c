@@ -256,9 +256,10 @@ static int get_memory(struct gw_channel *ch)
 	return error;
 }
 
-static int make_qps(struct gw_channel *ch, uint64_t peer_timeout_ns)
+static int make_qps(struct gw_channel *ch, const struct gw_channel_attr *from)
 {
-	struct gw_qp_attr attr = { .peer_timeout_ns = peer_timeout_ns,
+	struct gw_qp_attr attr = { .peer_timeout_ns = from->peer_timeout_ns,
+				   .peer_host = from->peer_host,
 				   .handler = &qp_handler,
 				   .arg = ch };
 	int error;
@@ -311,7 +312,7 @@ int gw_channel_create(struct gw_context *ctx, const struct gw_channel_attr *attr
 	if (!error)
 		error = get_memory(ch);
 	if (!error)
-		error = make_qps(ch, attr->peer_timeout_ns);
+		error = make_qps(ch, attr);
 	if (error) {
 		shut(ch);
 		free_all(ch);

@@ -99,6 +99,8 @@ struct fabric_caps {
 	uint32_t rungs[FABRIC_RUNGS];
 	/* Bytes that a control datagram has on the wire less than a data packet with as many bytes of data. */
 	uint32_t probe_extra;
+	/* Whether a peer may name any address as its own: it is then validated before data goes there. */
+	bool addresses_forged;
 	/* Lanes to one peer; 0 counts as 1. */
 	uint32_t lanes;
 	/* Data in the largest multicast packet, bytes; 0: there is no multicast. */

@@ -19,7 +19,6 @@
 #define DEFAULT_QPS	     16384
 #define DEFAULT_SENDS	     4096
 #define DEFAULT_RECVS	     4096
-#define DEFAULT_PUTS	     16384
 #define DEFAULT_MRS	     16384
 #define DEFAULT_BITMAP_BYTES (UINT64_C(16) << 20)
 #define LIMIT_OBJECTS	     (1u << 24)
@@ -95,7 +94,7 @@ int context_open_on(struct fabric *fabric, const struct gw_context_attr *attr,
 	    (error = pool_init(&ctx->recvs, sizeof(struct gw_recv), recvs)) ||
 	    (error = pool_init(&ctx->grants, sizeof(struct grant),
 			       GRANTS_COMMON + GRANTS_EACH * qps)) ||
-	    (error = pool_init(&ctx->puts, sizeof(struct put), DEFAULT_PUTS)) ||
+	    (error = pool_init(&ctx->puts, sizeof(struct put), PUTS_COMMON + PUTS_EACH * qps)) ||
 	    (error = pool_init(&ctx->mrs, sizeof(struct gw_mr), DEFAULT_MRS)) ||
 	    (error = arena_init(&ctx->arena,
 				attr->bitmap_bytes ? attr->bitmap_bytes : DEFAULT_BITMAP_BYTES)) ||
@@ -250,9 +249,11 @@ static void take(const struct fabric_event *event)
 		event->at_ns && event->at_ns < qp->ctx->now ? event->at_ns : qp->ctx->now;
 	switch (event->type) {
 	case FABRIC_DATA:
+		reach_heard(qp, event->data.length);
 		recv_land(qp, event);
 		break;
 	case FABRIC_CONTROL:
+		reach_heard(qp, event->control.length);
 		control_received(qp, event->control.bytes, event->control.length);
 		break;
 	case FABRIC_EXPOSED:

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* See control_datagram.h. */
+#include <errno.h>
+
 #include "message/control_datagram.h"
 
 #include "message/trace.h"
@@ -46,7 +48,10 @@ int control_datagram_send(struct control_datagram *datagram)
 	if (!length)
 		return 0;
 	datagram->used = 0;
-	datagram->error = qp->ctx->fabric->ops->control(qp->fabric_qp, datagram->bytes, length);
+	datagram->error = -EAGAIN;
+	if (reach_may_send(qp, length))
+		datagram->error =
+			qp->ctx->fabric->ops->control(qp->fabric_qp, datagram->bytes, length);
 	if (trace_is_on())
 		trace_datagram(qp, datagram->error ? "tx-failed" : "tx", datagram->bytes, length);
 	if (datagram->error)

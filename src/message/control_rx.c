@@ -12,8 +12,6 @@
 #include "base/serial.h"
 #include "message/trace.h"
 
-#define WINDOW_MAX (1u << 24)
-
 /* In [low, high], as serial numbers. */
 static bool within(uint32_t low, uint32_t value, uint32_t high)
 {
@@ -227,7 +225,7 @@ static bool take_probe(struct gw_qp *qp, const struct control_message *message)
 {
 	const struct control_probe *body = &message->probe;
 	struct feedback *f = &qp->feedback;
-	uint64_t elapsed = qp->ctx->arrived - body->time_ns;
+	uint64_t asked_ns;
 
 	if (body->kind == CONTROL_PROBE_REQUEST) {
 		/* No answer came since the question that was answered last: ours goes astray, and there may be a way that does
@@ -245,15 +243,16 @@ static bool take_probe(struct gw_qp *qp, const struct control_message *message)
 		return true;
 	}
 	/* The time is our own, so that an answer is a sample however late it comes; each counts once. */
-	if (body->time_ns <= f->answered_ns || body->time_ns > qp->ctx->arrived)
+	asked_ns = reach_answered(qp, body->time_ns);
+	if (asked_ns <= f->answered_ns || asked_ns > qp->ctx->arrived)
 		return true;
-	f->answered_ns = body->time_ns;
-	lanes_control_arrived(qp, body->time_ns);
+	f->answered_ns = asked_ns;
+	lanes_control_arrived(qp, asked_ns);
 	f->probe_id = PROBE_BLOCK(f->probe_id) + PROBE_BLOCK_SIZE;
 	f->probe_at = f->probe_later;
-	if (elapsed >= body->hold_ns)
-		feedback_rtt(qp, elapsed - body->hold_ns);
-	size_probe_answered(qp, body->time_ns);
+	if (qp->ctx->arrived - asked_ns >= body->hold_ns)
+		feedback_rtt(qp, qp->ctx->arrived - asked_ns - body->hold_ns);
+	size_probe_answered(qp, asked_ns);
 	/* A question may overtake the packets that it was asked about: whoever still waits for the gate asks again. */
 	if (qp->gate)
 		feedback_reopen(qp);
@@ -264,7 +263,7 @@ static bool take_credit(struct gw_qp *qp, const struct control_message *message)
 {
 	uint32_t window = message->credit.window_packets;
 
-	if (!window || window > WINDOW_MAX)
+	if (!window || window > CREDIT_MAX)
 		return false;
 	feedback_credit(qp, window);
 	return true;

@@ -265,7 +265,7 @@ static uint64_t probe_interval(const struct gw_qp *qp)
 static void put_probe(struct gw_qp *qp, struct control_datagram *datagram)
 {
 	struct feedback *f = &qp->feedback;
-	struct control_probe probe = { .kind = CONTROL_PROBE_REQUEST, .time_ns = qp->ctx->now };
+	struct control_probe probe = { .kind = CONTROL_PROBE_REQUEST, .time_ns = reach_ask(qp) };
 	uint64_t again;
 
 	f->probe_at = f->probe_later = qp->ctx->now + probe_interval(qp);
@@ -399,6 +399,7 @@ void control_send_owed(struct gw_qp *qp)
 	/* With the grant, and so answered before what the grant brings stands in the way. */
 	if (owed & OWE_GRANT && qp->feedback.probe_at <= qp->ctx->now)
 		owed |= OWE_PROBE;
+	owed = reach_payable(qp, owed);
 	control_datagram_open(&datagram, qp, qp->control.max);
 	if (owed & OWE_ANNOUNCE)
 		put_announcements(qp, &datagram);
@@ -417,7 +418,7 @@ void control_send_owed(struct gw_qp *qp)
 		put_arrived(qp, &datagram);
 	if (owed & OWE_SIZE)
 		put_sizes(qp, &datagram);
-	if (qp->control.owed & OWE_ACK && control_datagram_is_empty(&datagram))
+	if (reach_payable(qp, qp->control.owed) & OWE_ACK && control_datagram_is_empty(&datagram))
 		put_credit(qp, &datagram);
 	control_datagram_send(&datagram);
 	qp->control.owed &= ~OWE_ACK;

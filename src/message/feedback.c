@@ -95,8 +95,11 @@ int feedback_start(struct gw_qp *qp)
 	uint32_t old_size = old ? f->log_mask + 1 : 0;
 
 	for (uint32_t size = log_size(qp); size >= LOG_MIN && size > old_size; size /= 2) {
-		struct sent_record *log = arena_get(&qp->ctx->arena, size * sizeof(*log));
+		struct sent_record *log = NULL;
 
+		/* The window is what the peer says. */
+		if (size == LOG_MIN || arena_has_spare(qp->ctx, size * sizeof(*log)))
+			log = arena_get(&qp->ctx->arena, size * sizeof(*log));
 		if (!log)
 			continue;
 		f->log = log;
@@ -191,6 +194,8 @@ uint32_t feedback_allow(struct gw_qp *qp, uint32_t payload, uint32_t want)
 
 	if (in_flight >= f->window)
 		f->idle = true; /* for the controller: it is not the path that holds data back */
+	if (!qp->reach.proven)
+		return 0; /* reach.c asks again */
 	if (room && qp->gate) {
 		uint32_t allowed = gate_allow(qp, in_flight, payload);
 

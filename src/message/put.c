@@ -5,14 +5,16 @@
  * Repairs stand before what was never sent, and among themselves in the order in which they were asked for. So whatever
  * is sent for the first time after a repair was put leaves after that repair, and proves it lost when it lands alone.
  */
+#include <assert.h>
 #include <errno.h>
 
 #include "message/state.h"
 
-static void give_back(struct gw_context *ctx, struct put *put)
+static void give_back(struct gw_send *send, struct put *put)
 {
 	put->mr->users--;
-	pool_put(&ctx->puts, put);
+	send->qp->tx.puts--;
+	pool_put(&send->ctx->puts, put);
 }
 
 void put_drop_all(struct gw_send *send)
@@ -21,7 +23,7 @@ void put_drop_all(struct gw_send *send)
 		struct put *put = send->head;
 
 		send->head = put->next;
-		give_back(send->ctx, put);
+		give_back(send, put);
 	}
 	send->tail = NULL;
 	send->puts = 0;
@@ -35,7 +37,7 @@ void put_done(struct gw_send *send)
 	if (!send->head)
 		send->tail = NULL;
 	send->puts--;
-	give_back(send->ctx, put);
+	give_back(send, put);
 }
 
 /* Where the next repair goes: behind those that wait, before what was never sent. Its packets become none when one of
@@ -77,6 +79,12 @@ static void append_put(struct gw_send *send, struct put *put, struct put **place
 		list_add_tail(&qp->ctx->senders, &qp->data_link);
 }
 
+/* Whether the queue pair may have one more: its own share, and then what all have in common. */
+static bool may_put(const struct gw_qp *qp)
+{
+	return qp->tx.puts < PUTS_EACH || pool_used(&qp->ctx->puts) < PUTS_COMMON;
+}
+
 int put_add(struct gw_send *send, uint64_t offset, const void *addr, uint64_t length,
 	    struct gw_mr *mr)
 {
@@ -90,9 +98,11 @@ int put_add(struct gw_send *send, uint64_t offset, const void *addr, uint64_t le
 		place = repair_place(send, packet, &packets);
 	if (!packets)
 		return 0;
-	put = pool_get(&send->ctx->puts);
-	if (!put)
+	if (!may_put(send->qp))
 		return -EAGAIN;
+	put = pool_get(&send->ctx->puts);
+	assert(put);
+	send->qp->tx.puts++;
 	put->addr = addr;
 	put->mr = mr;
 	put->first = put->packet = packet;

@@ -71,6 +71,7 @@ int gw_qp_create(struct gw_context *ctx, const struct gw_qp_attr *attr, struct g
 	struct fabric_qp_attr fabric_attr;
 	uint32_t secrets[2];
 	struct size size = { 0 };
+	struct reach reach = { 0 };
 	uint32_t slots;
 	struct gw_qp *qp;
 	int error;
@@ -83,6 +84,9 @@ int gw_qp_create(struct gw_context *ctx, const struct gw_qp_attr *attr, struct g
 	if (error)
 		return error;
 	size_init(&size, &ctx->fabric->caps, attr);
+	error = reach_init(&reach, attr->peer_host);
+	if (error)
+		return error;
 	if (size.floor < size.ceiling && size.floor < SIZE_LEAST)
 		return -EINVAL;
 	error = ctx->fabric->ops->entropy(ctx->fabric, secrets, sizeof(secrets));
@@ -111,6 +115,7 @@ int gw_qp_create(struct gw_context *ctx, const struct gw_qp_attr *attr, struct g
 	qp->handler = attr->handler;
 	qp->arg = attr->arg;
 	qp->size = size;
+	qp->reach = reach;
 	qp->rx.chunk_packets = attr->chunk_packets ? attr->chunk_packets : DEFAULT_CHUNK_PACKETS;
 	qp->rx.mask = slots - 1;
 	qp->peer_timeout_ns =
@@ -209,8 +214,9 @@ int gw_qp_connect(struct gw_qp *qp, const struct gw_qp_info *peer)
 	if (memcmp(&info.split, &qp->split, sizeof(info.split)) != 0)
 		return explain(ctx, -EMSGSIZE, "the two ends split the immediate differently");
 	if (!size_connect(qp, &info))
-		return explain(ctx, -EMSGSIZE,
-			       "the peer's packet sizes do not divide what this end's have to");
+		return explain(
+			ctx, -EMSGSIZE,
+			"the peer's packets are smaller than 256 bytes, or do not divide what this end's have to");
 	ctx->fabric->error[0] = '\0';
 	error = order_open(qp, info.lanes);
 	if (!error)
@@ -222,6 +228,8 @@ int gw_qp_connect(struct gw_qp *qp, const struct gw_qp_info *peer)
 	error = ctx->fabric->ops->qp_connect(qp->fabric_qp, info.address, info.address_length,
 					     info.payload < qp->size.ceiling ? info.payload
 									     : qp->size.ceiling);
+	if (!error)
+		error = reach_connect(qp);
 	if (error) {
 		order_close(qp);
 		lanes_close(qp);
@@ -250,7 +258,10 @@ int gw_qp_connect(struct gw_qp *qp, const struct gw_qp_info *peer)
 	qp->control.repeat_at = NEVER;
 	qp->control.soon_at = NEVER;
 	qp->control.heard_at = ctx->now;
+	/* Of all that a peer may claim: no more than a CREDIT may say. */
 	qp->feedback.window = info.window ? info.window : 1;
+	if (qp->feedback.window > CREDIT_MAX)
+		qp->feedback.window = CREDIT_MAX;
 	qp->feedback.report_at = NEVER;
 	qp->feedback.timeout_at = NEVER;
 	qp->feedback.gate_at = NEVER;
@@ -258,6 +269,8 @@ int gw_qp_connect(struct gw_qp *qp, const struct gw_qp_info *peer)
 	qp->feedback.advertised = credit_packets(qp);
 	first_receive_take(qp, &info);
 	gate_credit(qp);
+	if (!qp->reach.proven)
+		qp_owe(qp, OWE_PROBE);
 	return 0;
 }
 

@@ -282,22 +282,31 @@ void recv_results_acked(struct gw_qp *qp, uint32_t results)
 	recv_place(qp);
 }
 
+/* Bytes of bits for so many packets, and of those for their chunks. */
+static size_t bits_bytes(const struct gw_qp *qp, uint64_t packets)
+{
+	uint64_t chunks = (packets + qp->rx.chunk_packets - 1) / qp->rx.chunk_packets;
+
+	return (bitmap_words(packets) + bitmap_words(chunks) + 1) * sizeof(uint64_t);
+}
+
 /* Gets bits for packets of the floor's size: there are never more. */
 static int make_bits(struct gw_recv *recv)
 {
 	struct gw_qp *qp = recv->qp;
 	uint64_t packets = (recv->capacity + qp->size.floor - 1) / qp->size.floor;
-	size_t bit_words = bitmap_words(packets);
-	size_t chunk_words =
-		bitmap_words((packets + qp->rx.chunk_packets - 1) / qp->rx.chunk_packets);
+	uint64_t own_packets = (recv->capacity + qp->size.own_floor - 1) / qp->size.own_floor;
 
 	if (packets > UINT64_C(1) << qp->split.packet_bits)
 		return -EMSGSIZE;
-	recv->bits_bytes = (bit_words + chunk_words + 1) * sizeof(uint64_t);
+	recv->bits_bytes = bits_bytes(qp, packets);
+	if (recv->bits_bytes > bits_bytes(qp, own_packets) &&
+	    !arena_has_spare(qp->ctx, recv->bits_bytes))
+		return -ENOBUFS;
 	recv->bits = arena_get(&qp->ctx->arena, recv->bits_bytes);
 	if (!recv->bits)
 		return -ENOBUFS;
-	recv->chunks = recv->bits + bit_words;
+	recv->chunks = recv->bits + bitmap_words(packets);
 	recv->chunk_packets = qp->rx.chunk_packets;
 	return 0;
 }

@@ -24,6 +24,9 @@
 /* Grants that a queue pair can always take in, and those beyond that all of a context share. */
 #define GRANTS_EACH   64u
 #define GRANTS_COMMON 16384u
+/* The same of puts: a peer that asks for many repairs makes many. */
+#define PUTS_EACH   16u
+#define PUTS_COMMON 16384u
 
 /* A receiver's buffer as the sender knows it. */
 struct grant {

@@ -59,12 +59,16 @@ void size_init(struct size *s, const struct fabric_caps *caps, const struct gw_q
 	s->floor = s->ceiling;
 	for (unsigned i = 0; i < FABRIC_RUNGS && caps->rungs[i]; i++)
 		s->floor = least(s->floor, round_down(s, caps->rungs[i]));
+	s->own_floor = s->floor;
 }
 
 bool size_connect(struct gw_qp *qp, const struct peer_info *info)
 {
 	struct size *s = &qp->size;
 
+	/* Tiny packets take much memory for bitmaps: only this end itself may ask for them. */
+	if (info->payload < s->ceiling && info->payload < SIZE_LEAST)
+		return false;
 	s->ceiling = least(s->ceiling, info->payload);
 	s->floor = least(least(s->floor, info->floor), s->ceiling);
 	/* A NIC's packets have one size. */
@@ -234,7 +238,8 @@ uint64_t size_due(const struct gw_qp *qp)
 	const struct size *s = &qp->size;
 	bool search = s->state == SIZE_PROBING && s->backoff < BACKOFF_LIMIT;
 
-	return search || qp_waits(qp) ? s->at : NEVER;
+	/* A padded probe is larger than what an address may get that has not answered. */
+	return qp->reach.proven && (search || qp_waits(qp)) ? s->at : NEVER;
 }
 
 /* How long answers to a round of probes may take. */

@@ -33,6 +33,8 @@ enum size_state {
 struct size {
 	/* Payload of packets that every path carries, bytes. */
 	uint32_t floor;
+	/* The same before the peer had its say. */
+	uint32_t own_floor;
 	/* Payload of the largest packets that the interfaces at both ends carry, bytes. Equal to `floor` where packets have
 	 * one size for ever. */
 	uint32_t ceiling;

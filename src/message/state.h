@@ -34,6 +34,7 @@
 #include "fabric/fabric.h"
 #include "message/feedback.h"
 #include "message/order.h"
+#include "message/reach.h"
 #include "message/recv.h"
 #include "message/send.h"
 #include "message/size.h"
@@ -177,6 +178,9 @@ enum qp_state { QP_CREATED, QP_CONNECTED, QP_GONE };
 #define OWE_SIZE    64u
 #define OWE_ARRIVED 128u
 
+/* Largest credit that a peer may give, packets. */
+#define CREDIT_MAX (1u << 24)
+
 /* As the sender of messages; see the table above for the numbers. */
 struct qp_tx {
 	uint32_t posted;
@@ -188,6 +192,8 @@ struct qp_tx {
 	uint32_t announce_told;
 	/* Below: grants that the peer repeats after a cut. */
 	uint32_t cut_until;
+	/* Puts of all sends. */
+	uint32_t puts;
 	/* `granted` of the queue pair's handler is still to be called. */
 	bool grants_fresh;
 	/* Payload of the send that was last matched, bytes. */
@@ -298,6 +304,7 @@ struct gw_qp {
 	struct qp_tx tx;
 	struct qp_rx rx;
 	struct qp_control control;
+	struct reach reach;
 	struct size size;
 	struct order order;
 	struct feedback feedback;
@@ -384,6 +391,13 @@ void gate_cnp(struct gw_qp *qp);
 static inline uint32_t packets_of(uint64_t length, uint32_t payload)
 {
 	return (uint32_t)((length + payload - 1) / payload);
+}
+
+/* Whether bytes may be taken from the arena that this end needs only because its peer wishes so: small packets, a large credit.
+ * The other half is for what this end asks for itself. */
+static inline bool arena_has_spare(const struct gw_context *ctx, size_t bytes)
+{
+	return arena_used(&ctx->arena) + bytes <= arena_size(&ctx->arena) / 2;
 }
 
 static inline void count(struct gw_context *ctx, enum message_counter counter)

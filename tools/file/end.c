@@ -94,13 +94,15 @@ static int make_codes(struct file_end *end, struct report *report, uint32_t bloc
 	return rc ? report_fail(report, rc, "no memory for parity: %s", strerror(-rc)) : 0;
 }
 
-static int make_channel(struct file_end *end, struct report *report, const struct options *options)
+static int make_channel(struct file_end *end, struct report *report, const struct options *options,
+			const char *peer_host)
 {
 	struct gw_channel_attr attr = { .rate_bps = options->rate_bps,
 					.peer_timeout_ns = options->timeout_ns,
 					.operations = OPERATIONS,
 					.handler = &channel_handler,
-					.arg = end };
+					.arg = end,
+					.peer_host = peer_host };
 	int rc;
 
 	if (options->congestion[0] != '\0')
@@ -110,7 +112,8 @@ static int make_channel(struct file_end *end, struct report *report, const struc
 }
 
 int file_end_open(struct file_end *end, struct report *report, const struct options *options,
-		  const char *local, const struct scheme *scheme, uint32_t block, uint64_t blocks)
+		  const struct gw_rendezvous *met, const struct scheme *scheme, uint32_t block,
+		  uint64_t blocks)
 {
 	struct gw_context_attr context_attr = { 0 };
 	int rc;
@@ -118,14 +121,15 @@ int file_end_open(struct file_end *end, struct report *report, const struct opti
 	memset(end, 0, sizeof(*end));
 	end->scheme = scheme;
 	end->pieces = ring_pieces(block, blocks);
-	rc = session_open_context(report, options, local, &context_attr, &end->ctx);
+	rc = session_open_context(report, options, gw_rendezvous_local(met), &context_attr,
+				  &end->ctx);
 	if (rc)
 		return rc;
 	rc = map_memory(end, report, block);
 	if (rc == 0)
 		rc = make_codes(end, report, block);
 	if (rc == 0)
-		rc = make_channel(end, report, options);
+		rc = make_channel(end, report, options, gw_rendezvous_remote(met));
 	if (rc)
 		file_end_close(end);
 	return rc;

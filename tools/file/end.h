@@ -13,6 +13,7 @@
 
 #include <godwit/channel.h>
 #include <godwit/erasure.h>
+#include <godwit/rendezvous.h>
 
 #include "tools/options.h"
 #include "tools/scheme.h"
@@ -52,10 +53,11 @@ struct file_end {
 	struct piece verdict;
 };
 
-/* `local` is an address of this host; the file has `blocks` blocks of `block` bytes. Congestion control and the rate limit
+/* `met` is the connection to the other end; the file has `blocks` blocks of `block` bytes. Congestion control and the rate limit
  * in the options hold for what this end sends. */
 int file_end_open(struct file_end *end, struct report *report, const struct options *options,
-		  const char *local, const struct scheme *scheme, uint32_t block, uint64_t blocks);
+		  const struct gw_rendezvous *met, const struct scheme *scheme, uint32_t block,
+		  uint64_t blocks);
 
 /* Tells the peer and gives everything back. Harmless on one that is not open. */
 void file_end_close(struct file_end *end);

@@ -346,8 +346,8 @@ static int answer(struct receiver *receiver, struct gw_rendezvous_listener *list
 	report->lanes = options.lanes;
 	snprintf(report->peer, sizeof(report->peer), "%s",
 		 gw_rendezvous_remote(receiver->rendezvous));
-	rc = file_end_open(end, report, &options, gw_rendezvous_local(receiver->rendezvous),
-			   receiver->hello.scheme, receiver->hello.block, receiver->messages);
+	rc = file_end_open(end, report, &options, receiver->rendezvous, receiver->hello.scheme,
+			   receiver->hello.block, receiver->messages);
 	if (rc)
 		return rc;
 	rc = gw_channel_connect(end->channel, &receiver->hello.channel);

@@ -283,9 +283,8 @@ static int run(struct sender *sender)
 	rc = meet_connect(&sender->report, &sender->options, &sender->rendezvous);
 	if (rc)
 		return rc;
-	rc = file_end_open(&sender->end, &sender->report, &sender->options,
-			   gw_rendezvous_local(sender->rendezvous), sender->options.scheme,
-			   sender->options.block,
+	rc = file_end_open(&sender->end, &sender->report, &sender->options, sender->rendezvous,
+			   sender->options.scheme, sender->options.block,
 			   protocol_messages(sender->source.size, sender->options.block));
 	if (rc)
 		return rc;

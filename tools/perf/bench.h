@@ -196,9 +196,11 @@ struct perf_bench {
 int perf_context_open(struct report *report, const struct options *options, const char *local,
 		      const struct perf_plan *plan, uint64_t memory_bytes, struct gw_context **out);
 
-/* Makes it all, but for the connections. The plan must have been checked. */
+/* Makes it all, but for the connections. The plan must have been checked; `peer_host` is the address of the host that was
+ * met. */
 int perf_bench_open(struct perf_bench *bench, struct report *report, const struct options *options,
-		    const struct perf_plan *plan, bool client, struct gw_context *ctx);
+		    const struct perf_plan *plan, bool client, const char *peer_host,
+		    struct gw_context *ctx);
 
 /* Tells the peer and gives everything back. Harmless on one that is not open. */
 void perf_bench_close(struct perf_bench *bench);

@@ -60,21 +60,23 @@ static uint32_t operations_for(const struct perf_plan *plan)
 	return operations < OPERATIONS_LEAST ? OPERATIONS_LEAST : operations;
 }
 
-int perf_flow_open(struct perf_flow *flow, uint64_t timeout_ns)
+int perf_flow_open(struct perf_flow *flow, uint64_t timeout_ns, const char *peer_host)
 {
 	struct perf_bench *bench = flow->bench;
 	const struct perf_plan *plan = &bench->plan;
 	struct gw_qp_attr qp = { .slots = slots_for(plan),
 				 .peer_timeout_ns = timeout_ns,
 				 .handler = &qp_handler,
-				 .arg = flow };
+				 .arg = flow,
+				 .peer_host = peer_host };
 	struct gw_channel_attr channel = { .congestion = perf_plan_congestion(plan),
 					   .rate_bps = plan->rate_bps,
 					   .peer_timeout_ns = timeout_ns,
 					   .slots = slots_for(plan),
 					   .operations = operations_for(plan),
 					   .handler = &channel_handler,
-					   .arg = flow };
+					   .arg = flow,
+					   .peer_host = peer_host };
 
 	return plan->channel ? gw_channel_create(bench->ctx, &channel, &flow->channel)
 			     : gw_qp_create(bench->ctx, &qp, &flow->qp);

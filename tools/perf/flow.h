@@ -11,7 +11,8 @@ struct perf_shot;
 
 enum { PERF_INFO_MAX = 320 };
 
-int perf_flow_open(struct perf_flow *flow, uint64_t timeout_ns);
+/* `peer_host` is the address of the host that was met. */
+int perf_flow_open(struct perf_flow *flow, uint64_t timeout_ns, const char *peer_host);
 void perf_flow_close(struct perf_flow *flow);
 
 /* What the other end must know to connect to it. */

@@ -119,7 +119,8 @@ static int open_bench(struct perf *perf, const struct perf_plan *plan)
 	if (!first->qps)
 		perf->ctx_plan = *plan;
 	return perf_bench_open(&perf->bench, &perf->report, &perf->options.common, plan,
-			       perf->client, perf->ctx);
+			       perf->client, gw_rendezvous_remote(perf->control.rendezvous),
+			       perf->ctx);
 }
 
 static int run_size(struct perf *perf, uint64_t size)

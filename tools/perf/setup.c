@@ -93,7 +93,7 @@ static int place_shots(const struct perf_bench *bench, const struct perf_area *a
 }
 
 static int make_flows(struct perf_bench *bench, struct report *report,
-		      const struct options *options)
+		      const struct options *options, const char *peer_host)
 {
 	bench->flows = calloc(bench->plan.qps, sizeof(*bench->flows));
 	if (!bench->flows)
@@ -112,7 +112,7 @@ static int make_flows(struct perf_bench *bench, struct report *report,
 		if (rc)
 			return report_fail(report, rc, "no memory for parity: %s", strerror(-rc));
 		flow->idle_recv_count = bench->recv_area.shots_each;
-		rc = perf_flow_open(flow, options->timeout_ns);
+		rc = perf_flow_open(flow, options->timeout_ns, peer_host);
 		if (rc)
 			return report_fail(report, rc, "cannot make %s %u of %u: %s",
 					   bench->plan.channel ? "channel" : "queue pair", i + 1,
@@ -142,7 +142,8 @@ static int make_samples(struct perf_bench *bench, struct report *report)
 }
 
 int perf_bench_open(struct perf_bench *bench, struct report *report, const struct options *options,
-		    const struct perf_plan *plan, bool client, struct gw_context *ctx)
+		    const struct perf_plan *plan, bool client, const char *peer_host,
+		    struct gw_context *ctx)
 {
 	int rc = 0;
 
@@ -161,7 +162,7 @@ int perf_bench_open(struct perf_bench *bench, struct report *report, const struc
 	if (rc == 0)
 		rc = make_samples(bench, report);
 	if (rc == 0)
-		rc = make_flows(bench, report, options);
+		rc = make_flows(bench, report, options, peer_host);
 	if (rc)
 		perf_bench_close(bench);
 	return rc;

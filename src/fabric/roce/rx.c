@@ -47,12 +47,13 @@ static uint8_t lane_of(const struct roce_qp *qp, uint16_t port)
 	return 0;
 }
 
+/* A packet that landed was marked. A NIC is told by a notification; a user-space end learns it from reports. */
 static void marked(struct roce_qp *qp)
 {
 	struct roce_endpoint *endpoint = qp->endpoint;
 
 	endpoint->fabric.counters[FABRIC_RX_CE]++;
-	if (endpoint->now_ns - qp->cnp_ns < CNP_NS)
+	if (!qp->peer_nic || endpoint->now_ns - qp->cnp_ns < CNP_NS)
 		return;
 	qp->cnp_ns = endpoint->now_ns;
 	send_cnp(qp);
@@ -119,6 +120,18 @@ static enum fabric_counter opcode_reason(const struct roce_packet *packet)
 	return packet->kind == ROCE_UC_MULTI ? FABRIC_DROP_MULTIPACKET : FABRIC_DROP_OPCODE;
 }
 
+/* Places a packet with data; true when it landed. */
+static bool take_packet(struct roce_qp *qp, const struct roce_packet *packet,
+			struct fabric_event *event)
+{
+	if (packet->kind == ROCE_UC_WRITE_IMM)
+		return take_data(qp, packet, event);
+	if (packet->kind == ROCE_UD_SEND_IMM && qp->peer_ud)
+		return datagram_take(qp, packet, event);
+	drop(qp->endpoint, opcode_reason(packet));
+	return false;
+}
+
 struct incoming {
 	const union socket_address *from;
 	const uint8_t *bytes;
@@ -169,25 +182,18 @@ static bool take(struct roce_endpoint *endpoint, const struct incoming *in,
 	event->lane = lane_of(qp, port);
 	event->ce = in->ce;
 	event->at_ns = in->at_ns;
-	if (packet.kind == ROCE_UC_WRITE_IMM) {
-		if (in->ce)
-			marked(qp);
-		return take_data(qp, &packet, event);
-	}
 	if (packet.kind == ROCE_CNP && !packet.payload_length) {
 		endpoint->fabric.counters[FABRIC_RX_CNP]++;
 		event->type = FABRIC_CNP;
-		return true;
+		return qp->peer_nic; /* anybody can forge one, and a user-space end reports marks */
 	}
 	if (packet.kind == ROCE_UD_SEND)
 		return take_control(qp, &packet, event);
-	if (packet.kind == ROCE_UD_SEND_IMM && qp->peer_ud) {
-		if (in->ce)
-			marked(qp);
-		return datagram_take(qp, &packet, event);
-	}
-	drop(endpoint, opcode_reason(&packet));
-	return false;
+	if (!take_packet(qp, &packet, event))
+		return false;
+	if (in->ce)
+		marked(qp);
+	return true;
 }
 
 /* Time of arrival by the fabric's clock; 0: not known. The kernel stamps packets by the time of day, so that the stamp tells

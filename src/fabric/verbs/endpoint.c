@@ -168,6 +168,7 @@ static void fill_caps(struct verbs_endpoint *endpoint)
 		caps->buffer = endpoint->sizes.shared_data;
 	caps->buffer_most = caps->buffer;
 	caps->buffer_packet = 1;
+	caps->addresses_forged = true;
 	caps->lanes = endpoint->name.lanes;
 	caps->max_group = endpoint->path_mtu;
 	caps->generation_bits = GENERATION_BITS;

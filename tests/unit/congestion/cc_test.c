@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What all controllers share: names, caps and credit, which of them `default` takes, and the line for a person. */
+#include <math.h>
+
 #include "feed.h"
 
 static void names_find_controllers(void **state)
@@ -77,6 +79,33 @@ static void nothing_stops_a_controller_for_good(void **state)
 		assert_true(feed_window(&feed) >= PACKET);
 		/* A packet in two minutes at the very least, at round trips of a quarter of a second. */
 		assert_true(feed_rate(&feed) >= 100);
+	}
+}
+
+/* Notifications can be forged. However many come, they count as one in a round trip, which takes an eighth at most. */
+static void a_flood_of_notifications_is_one(void **state)
+{
+	(void)state;
+	for (size_t i = 0; cc_at(i); i++) {
+		struct feed calm, flooded;
+		uint64_t before, rounds = 0;
+
+		feed_open(&calm, cc_at(i)->name, GBIT, 10 * MS);
+		feed_open(&flooded, cc_at(i)->name, GBIT, 10 * MS);
+		feed_for(&calm, 2 * S);
+		feed_for(&flooded, 2 * S);
+		before = feed_window(&flooded);
+		for (uint64_t start = flooded.now; rounds < 20;
+		     rounds = (flooded.now - start) / (10 * MS)) {
+			cc_cnp(&calm.cc, calm.now);
+			for (int j = 0; j < 1000; j++)
+				cc_cnp(&flooded.cc, flooded.now);
+			feed_report(&calm);
+			feed_report(&flooded);
+			assert_int_equal(feed_window(&calm), feed_window(&flooded));
+			assert_true((double)feed_window(&flooded) >=
+				    (double)before * pow(7 / 8.0, (double)rounds + 2));
+		}
 	}
 }
 
@@ -251,6 +280,7 @@ int main(void)
 		cmocka_unit_test(none_leaves_the_window_to_the_receiver),
 		cmocka_unit_test(caps_and_credit_lie_over_everything),
 		cmocka_unit_test(nothing_stops_a_controller_for_good),
+		cmocka_unit_test(a_flood_of_notifications_is_one),
 		cmocka_unit_test(empty_reports_do_no_harm),
 		cmocka_unit_test(default_takes_what_fits_the_round_trip),
 		cmocka_unit_test(a_short_packet_makes_no_queue_of_long_ones),

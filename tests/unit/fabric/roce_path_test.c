@@ -180,8 +180,9 @@ static void set_class(struct ends *ends, bool v4, int class)
 			 0);
 }
 
-/* A queue's mark is seen on the packets that have it and only there, and the sender is told, not for every packet. */
-static void marks_on(const char *name, bool v4)
+/* A queue's mark is seen on the packets that have it and only there. A NIC is told of them, not of every one; a user-space
+ * end learns of them by reports, and is not told. A notification is believed if it comes from a NIC. */
+static void marks_on(const char *name, bool v4, bool nic)
 {
 	struct fabric_options options = { .traffic_class = 0x68 };
 	struct fabric_event events[FABRIC_EVENTS];
@@ -191,6 +192,7 @@ static void marks_on(const char *name, bool v4)
 	socklen_t length = sizeof(class);
 
 	meet(&ends, name, &options, NULL);
+	roce_qp(ends.receiver)->peer_nic = nic;
 	assert_int_equal(getsockopt(endpoint_of(ends.from)->fd, v4 ? IPPROTO_IP : IPPROTO_IPV6,
 				    v4 ? IP_TOS : IPV6_TCLASS, &class, &length),
 			 0);
@@ -209,23 +211,52 @@ static void marks_on(const char *name, bool v4)
 		assert_int_equal(ends.ce[i], i >= 16 && i < 48);
 	assert_int_equal(ends.to->counters[FABRIC_RX_CE], 32);
 	cnps = ends.to->counters[FABRIC_TX_CNP];
-	assert_true(cnps >= 1 && cnps <= 4);
+	assert_true(nic ? cnps >= 1 && cnps <= 4 : !cnps);
+	if (!nic)
+		send_cnp(roce_qp(ends.receiver));
+	roce_qp(ends.sender)->peer_nic = nic;
 	limit = ends.from->ops->now_ns(ends.from) + PAIR_PATIENCE_NS;
-	while ((uint64_t)n < cnps) {
+	while ((uint64_t)n < cnps || !ends.from->counters[FABRIC_RX_CNP]) {
 		assert_true(ends.from->ops->now_ns(ends.from) < limit);
 		n += ends.from->ops->poll(ends.from, events + n);
 	}
 	for (int i = 0; i < n; i++)
 		assert_int_equal(events[i].type, FABRIC_CNP);
-	assert_int_equal(ends.from->counters[FABRIC_RX_CNP], cnps);
+	assert_int_equal(n, cnps);
+	assert_int_equal(ends.from->counters[FABRIC_RX_CNP], nic ? cnps : 1);
 	part(&ends);
 }
 
 static void marks(void **state)
 {
 	(void)state;
-	marks_on("roce:127.0.0.1@0", true);
-	marks_on("roce:::1@0", false);
+	for (int nic = 0; nic < 2; nic++) {
+		marks_on("roce:127.0.0.1@0", true, nic);
+		marks_on("roce:::1@0", false, nic);
+	}
+}
+
+/* Whoever does not know the key of a window cannot make its owner tell anybody of marks. */
+static void marks_under_a_wrong_key(void **state)
+{
+	struct fabric_event events[FABRIC_EVENTS];
+	struct ends ends;
+	uint64_t limit;
+
+	(void)state;
+	meet(&ends, "roce:127.0.0.1@0", NULL, NULL);
+	roce_qp(ends.receiver)->peer_nic = true;
+	set_class(&ends, true, ECN_CE);
+	ends.target.rkey ^= 1;
+	put(&ends, 0, 0, 8);
+	limit = ends.to->ops->now_ns(ends.to) + PAIR_PATIENCE_NS;
+	while (ends.to->counters[FABRIC_DROP_RKEY] < 8) {
+		assert_true(ends.to->ops->now_ns(ends.to) < limit);
+		assert_int_equal(ends.to->ops->poll(ends.to, events), 0);
+	}
+	assert_int_equal(ends.to->counters[FABRIC_RX_CE], 0);
+	assert_int_equal(ends.to->counters[FABRIC_TX_CNP], 0);
+	part(&ends);
 }
 
 /* A reader that comes late learns when packets came, merged or not. */
@@ -289,9 +320,9 @@ static void without_icrc(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(lanes),	cmocka_unit_test(lanes_keep_faults),
-		cmocka_unit_test(marks),	cmocka_unit_test(late_reader),
-		cmocka_unit_test(without_icrc),
+		cmocka_unit_test(lanes),       cmocka_unit_test(lanes_keep_faults),
+		cmocka_unit_test(marks),       cmocka_unit_test(marks_under_a_wrong_key),
+		cmocka_unit_test(late_reader), cmocka_unit_test(without_icrc),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -83,6 +83,8 @@ void pair_open(struct pair *pair, const struct pair_attr *attr)
 	struct gw_qp_attr qp = attr->qp;
 
 	pair_open_contexts(pair, attr);
+	if (!attr->strangers)
+		qp.peer_host = attr->address ? attr->address : "127.0.0.1";
 	if (!qp.handler) {
 		qp.handler = &qp_handler;
 		qp.arg = pair;

@@ -42,6 +42,7 @@ struct pair_attr {
 	struct gw_context_attr context;
 	struct gw_qp_attr qp;
 	const struct gw_faults *faults;
+	bool strangers; /* each end has to prove its address; else it is known to be the other's */
 	uint32_t first_msn; /* of both directions, if not 0: where the numbers start */
 };
 
