@@ -87,6 +87,7 @@ int gw_erasure_open(struct gw_context *ctx, const struct gw_erasure_attr *attr,
 	if (!e)
 		return -ENOMEM;
 	e->attr = *attr;
+	e->open = 1;
 	error = check(attr);
 	if (error) {
 		free(e);

@@ -102,6 +102,7 @@ struct erasure_choice {
 	double rate_bps;
 	double loss;
 	double burst;
+	double open;
 	uint64_t at;
 	bool made;
 	/* Selective Repeat was among what there was to choose from. */
@@ -122,6 +123,8 @@ struct gw_erasure {
 	uint32_t k_max;
 	uint32_t m_max;
 	struct erasure_choice choices[ERASURE_CHOICES];
+	/* Messages of the same length that the packets in flight amount to, this one included; smoothed over eight. */
+	double open;
 	/* Index of the latest choice. */
 	uint32_t latest;
 	/* Path and message size that the latest choice was made for. */

@@ -47,6 +47,7 @@ static const struct gw_scheme *const scheme[SCHEMES] = { &gw_selective_repeat, &
 							 &gw_auto };
 
 static const char *congestion;
+static uint64_t runs = 1;
 
 struct end {
 	struct gw_channel *channel;
@@ -269,7 +270,7 @@ static uint64_t took(uint64_t seed, const struct path *path, int which, char *wh
 
 static void print(uint64_t seed, const struct path *p, const uint64_t ns[SCHEMES], const char *why)
 {
-	uint64_t bytes = (p->messages - SKIPPED) * p->length;
+	uint64_t bytes = (p->messages - SKIPPED) * p->length * runs;
 
 	printf("seed %llu: %.3g Mbit/s, %.3g ms, jitter %.3g ms, reorder %.2g by %.3g ms, loss %.2g in bursts of %.2g, "
 	       "payload %u, %u x %.3g KiB, %u open: Mbit/s",
@@ -296,6 +297,8 @@ int main(int argc, char **argv)
 			all = true;
 		else if (!strcmp(argv[i], "--least") && i + 1 < argc)
 			least = strtod(argv[++i], NULL);
+		else if (!strcmp(argv[i], "--runs") && i + 1 < argc)
+			runs = strtoull(argv[++i], NULL, 10);
 		else if (!strcmp(argv[i], "--congestion") && i + 1 < argc)
 			congestion = argv[++i];
 		else if (sscanf(argv[i], "%llu-%llu", &first, &last) == 1)
@@ -312,15 +315,21 @@ int main(int argc, char **argv)
 		char why[512];
 
 		draw(seed, &path);
-		for (int i = 0; i < SCHEMES; i++)
-			ns[i] = took(seed, &path, i, why, sizeof(why));
+		for (int i = 0; i < SCHEMES; i++) {
+			ns[i] = 0;
+			for (uint64_t run = 0; run < runs; run++) {
+				uint64_t one = took(seed + (run << 32), &path, i, why, sizeof(why));
+				if (getenv("AUTOSIM_DEBUG")) printf("   %s run %lu: %.3g Mbit/s\n", scheme[i]->name, run, one ? (double)((path.messages - SKIPPED) * path.length) * 8e3 / (double)one : 0);
+				missed += !one;
+				ns[i] += one;
+			}
+		}
 		better = !ns[ERASURE] || (ns[REPEAT] && ns[REPEAT] < ns[ERASURE]) ? ns[REPEAT]
 										  : ns[ERASURE];
 		if (ns[AUTO])
 			share = (double)better / (double)ns[AUTO];
 		paths++;
 		behind += share < least;
-		missed += !ns[0] + !ns[1] + !ns[2];
 		worst = share < worst ? share : worst;
 		if (all || share < least || !ns[0] || !ns[1])
 			print(seed, &path, ns, why);
