@@ -103,23 +103,23 @@ static void ask(struct gw_erasure *e, struct gw_qp *qp, uint64_t length,
 				      .k = e->attr.k,
 				      .k_max = e->k_max,
 				      .m = e->attr.m,
-				      .open = e->open,
+				      .open = e->shared->open,
 				      .interleave = depth_least(e),
 				      .fits = fits,
 				      .arg = &fitting };
 
 	if (!choice->made)
 		choice->params.scheme = PLAN_SCHEMES;
-	describe(e, now, &e->path);
-	e->path_size = length;
-	if (plan_pick(&e->path, length, goals[e->attr.goal], &limits, &choice->params))
+	describe(e, now, &e->shared->path);
+	e->shared->path_size = length;
+	if (plan_pick(&e->shared->path, length, goals[e->attr.goal], &limits, &choice->params))
 		return;
 	choice->made = true;
 	choice->rtt_ns = (double)now->rtt_min_ns;
 	choice->rate_bps = (double)now->rate_bps;
 	choice->loss = now->loss_mean;
 	choice->burst = now->burst;
-	choice->open = e->open;
+	choice->open = e->shared->open;
 }
 
 /* As good as any while nothing is known. */
@@ -157,19 +157,19 @@ void erasure_choose(struct gw_erasure *e, struct gw_qp *qp, uint64_t length, boo
 	}
 	while (packets >>= 1)
 		size++;
-	choice = &e->choices[size % ERASURE_CHOICES];
+	choice = &e->shared->choices[size % ERASURE_CHOICES];
 	if (length && !gw_qp_estimate(qp, &estimate) && estimate.rtt_min_ns &&
 	    estimate.loss_mean > 0) {
-		e->open +=
+		e->shared->open +=
 			(1 + (double)estimate.in_flight * estimate.payload_send / (double)length -
-			 e->open) /
+			 e->shared->open) /
 			OPEN_SHARE;
-		if (stale(choice, &estimate, e->open, repeat) &&
+		if (stale(choice, &estimate, e->shared->open, repeat) &&
 		    (!choice->made || now - choice->at >= RENEWED_NS)) {
 			choice->repeat = repeat;
 			choice->at = now;
 			ask(e, qp, length, &estimate, choice);
-			e->latest = size % ERASURE_CHOICES;
+			e->shared->latest = size % ERASURE_CHOICES;
 		}
 		if (choice->made)
 			params = choice->params;

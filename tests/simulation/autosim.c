@@ -58,7 +58,7 @@ struct end {
 	struct gw_channel *channel;
 	struct gw_mr *mr;
 	uint8_t *memory;
-	struct gw_erasure *erasure[OPEN_MAX];
+	struct gw_erasure *erasure;
 	uint32_t posted;
 	uint32_t ended;
 	int failure;
@@ -207,7 +207,7 @@ static void post(struct run *run, int receiving)
 					   .length = run->path->length,
 					   .mr = end->mr,
 					   .scheme = scheme[run->scheme],
-					   .options = end->erasure[place],
+					   .options = gw_erasure_member(end->erasure, place),
 					   .done = receiving ? received : sent,
 					   .arg = run };
 		struct gw_op *op;
@@ -222,7 +222,8 @@ static void post(struct run *run, int receiving)
 static void open_end(struct run *run, int i)
 {
 	struct end *end = &run->end[i];
-	struct gw_erasure_attr erasure = { .max_length = run->path->length };
+	struct gw_erasure_attr erasure = { .max_length = run->path->length,
+					   .transfers = run->path->open };
 	struct gw_channel_attr attr = { .peer_timeout_ns = 60 * S, .congestion = congestion };
 	struct gw_context *ctx = run->world.hosts[i].ctx;
 	uint64_t bytes = run->path->length * run->path->open;
@@ -231,8 +232,8 @@ static void open_end(struct run *run, int i)
 	end->at = calloc(run->path->messages, sizeof(*end->at));
 	must(end->memory && end->at ? 0 : -12, "memory");
 	must(gw_mr_register(ctx, end->memory, bytes, &end->mr), "register");
-	for (uint32_t j = 0; run->scheme != REPEAT && j < run->path->open; j++)
-		must(gw_erasure_open(ctx, &erasure, &end->erasure[j]), "coder");
+	if (run->scheme != REPEAT)
+		must(gw_erasure_open(ctx, &erasure, &end->erasure), "coder");
 	if (congestion && !strcmp(congestion, "none"))
 		attr.rate_bps = run->path->link.rate_bps / 10 * 9;
 	must(gw_channel_create(ctx, &attr, &end->channel), "channel");
@@ -270,15 +271,14 @@ static uint64_t took(uint64_t seed, const struct path *path, int which, char *wh
 		took_ns = run.end[0].at[path->messages - 1] - run.end[0].at[SKIPPED - 1];
 	why[0] = '\0';
 	if (which == AUTO)
-		gw_auto_explain(run.end[0].erasure[0], why, why_size);
+		gw_auto_explain(run.end[0].erasure, why, why_size);
 	for (int i = 0; i < 2; i++) {
 		gw_channel_close(run.end[i].channel);
 		gw_progress(run.world.hosts[i].ctx);
 	}
 	world_close(&run.world);
 	for (int i = 0; i < 2; i++) {
-		for (int j = 0; j < OPEN_MAX; j++)
-			gw_erasure_abandon(run.end[i].erasure[j]);
+		gw_erasure_abandon(run.end[i].erasure);
 		free(run.end[i].memory);
 		free(run.end[i].at);
 	}
