@@ -41,7 +41,8 @@ enum gw_code {
 /* The options of a transfer are a struct gw_erasure, which must be given. */
 extern GW_API const struct gw_scheme gw_erasure;
 
-/* A coder, and memory for the parity of one transfer at a time. Nothing is allocated after gw_erasure_open(). */
+/* A coder, and memory for the parity of one transfer at a time, or of several (`transfers`), each with a member of its own.
+ * Nothing is allocated after gw_erasure_open(); memory that no parity was written to costs address space only. */
 struct gw_erasure;
 
 /* The sender chooses each of k, m, rows and depth that is 0 for every message, from its size and from the measured
@@ -65,16 +66,21 @@ struct gw_erasure_attr {
 	uint64_t coding_bytes_a_second;
 	/* enum gw_code */
 	uint32_t code;
-	uint32_t reserved_word;
+	/* members; default 1 */
+	uint32_t transfers;
 	uint64_t reserved[2];
 };
 
-/* Allocates and registers about max_length * rows / k bytes, or max_length if k or rows is 0. Returns 0, -EINVAL,
+/* Allocates and registers about max_length * rows / k bytes for each member, or max_length if k or rows is 0. Returns 0, -EINVAL,
  * -ENOMEM or an error of gw_mr_register(). */
 GW_API int gw_erasure_open(struct gw_context *ctx, const struct gw_erasure_attr *attr,
 			   struct gw_erasure **out);
 
-/* Frees it. Returns 0, or -EBUSY while a transfer uses it. */
+/* Returns a member, each of which serves one transfer at a time as its options; 0 is the one that was opened. They share the
+ * coder, the registration and what the sender chose and why. Null: there is none of that number. */
+GW_API struct gw_erasure *gw_erasure_member(struct gw_erasure *erasure, uint32_t index);
+
+/* Frees it and its members. Returns 0, or -EBUSY while a transfer uses one. */
 GW_API int gw_erasure_close(struct gw_erasure *erasure);
 
 /* Frees it after its context was closed, also if that ended a transfer. */

@@ -79,6 +79,13 @@ int rs_retable(struct rs *rs, unsigned k, unsigned m)
 	return 0;
 }
 
+/* Tables are computed when they are first used: a coder that only decodes needs none, and they take half a megabyte. */
+static void table(struct rs *rs)
+{
+	if (!rs->table_k)
+		rs_retable(rs, rs->k, rs->m);
+}
+
 int rs_create(unsigned k, unsigned m, struct rs **out)
 {
 	struct rs *rs;
@@ -96,7 +103,6 @@ int rs_create(unsigned k, unsigned m, struct rs **out)
 		rs_destroy(rs);
 		return -ENOMEM;
 	}
-	rs_retable(rs, k, m);
 	*out = rs;
 	return 0;
 }
@@ -178,6 +184,7 @@ int rs_encode(struct rs *rs, const struct coding_group *group, const void *const
 	if (!coding_group_valid(group, rs->k) || rows < 1 || rows > RS_SYMBOLS_MAX - rs->k ||
 	    first > RS_SYMBOLS_MAX - rs->k - rows)
 		return -EINVAL;
+	table(rs);
 	encode_region(rs, group->count, data, 0, group->last, first, rows, parity);
 	if (group->last < group->length)
 		encode_region(rs, group->count - 1, data, group->last, group->length, first, rows,
@@ -189,6 +196,7 @@ int rs_fold(struct rs *rs, unsigned index, const void *data, size_t length, void
 {
 	const struct coding_group shape = { .count = index + 1, .length = length, .last = length };
 
+	table(rs);
 	if (!coding_group_valid(&shape, rs->table_k))
 		return -EINVAL;
 	for (unsigned i = 0; i < rs->table_m; i++)

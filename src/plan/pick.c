@@ -25,13 +25,32 @@ struct search {
 	const struct plan_path *path;
 	uint64_t size;
 	enum plan_goal goal;
+	/* messages in flight, this one included */
+	double open;
+	/* time that the data alone takes on the wire, in ns */
+	double wire_ns;
 	/* least predicted time so far, in ns */
 	double best;
-	/* the choice so far, its predicted time in ns, and its sent_share; scheme PLAN_SCHEMES: none */
+	/* the choice so far, its cost_ns(), and its sent_share; scheme PLAN_SCHEMES: none */
 	struct plan_params params;
 	double figure;
 	double sent_share;
 };
+
+/*
+ * Returns the time that a message costs. Alone, it is the predicted one. Of several in flight each takes its part of it, but
+ * at least as long as its packets take on the wire: where those fill the path, parity for what is rarely lost only delays
+ * the messages behind.
+ */
+static double cost_ns(const struct search *search, const struct plan_params *params,
+		      const struct plan_result *result)
+{
+	double wire_ns = search->wire_ns * result->sent_share;
+
+	if (params->scheme == PLAN_SR_NACK)
+		wire_ns /= 1 - search->path->loss;
+	return fmax(plan_figure(result, search->goal)->ns / search->open, wire_ns);
+}
 
 /* Takes the candidate if it is faster than the choice so far, or about as fast and sends less. Returns 0 or -EINVAL. */
 static int consider(struct search *search, const struct plan_params *params)
@@ -39,11 +58,12 @@ static int consider(struct search *search, const struct plan_params *params)
 	struct plan_result result;
 	double figure;
 
-	if (process_least_ns(params, search->path, search->size) > search->best * CLOSE_ENOUGH)
+	if (process_least_ns(params, search->path, search->size) / search->open >
+	    search->best * CLOSE_ENOUGH)
 		return 0;
 	if (plan_predict(params, search->path, search->size, 0, 0, &result))
 		return -EINVAL;
-	figure = plan_figure(&result, search->goal)->ns;
+	figure = cost_ns(search, params, &result);
 	if (figure > search->best * CLOSE_ENOUGH ||
 	    (figure * CLOSE_ENOUGH > search->figure && result.sent_share >= search->sent_share))
 		return 0;
@@ -87,7 +107,7 @@ static bool outlives(const struct search *found, const struct plan_limits *limit
 		return false;
 	if (plan_predict(before, found->path, found->size, 0, 0, &result))
 		return false;
-	figure = plan_figure(&result, found->goal)->ns;
+	figure = cost_ns(found, before, &result);
 	if (found->figure <= figure * CLOSE_ENOUGH &&
 	    found->sent_share + LESS_SENT < result.sent_share)
 		return false;
@@ -147,6 +167,7 @@ int plan_pick(const struct plan_path *path, uint64_t size, enum plan_goal goal,
 	struct search search = { .path = path,
 				 .size = size,
 				 .goal = goal,
+				 .open = fmax(1, limits->open),
 				 .best = INFINITY,
 				 .sent_share = INFINITY,
 				 .figure = INFINITY,
@@ -154,6 +175,8 @@ int plan_pick(const struct plan_path *path, uint64_t size, enum plan_goal goal,
 	const struct plan_params repeat = { .scheme = PLAN_SR_NACK };
 	int error = 0;
 
+	search.wire_ns = (double)size * (1 + (double)path->overhead / path->payload) * 8e9 /
+			 (double)path->rate_bps;
 	if (limits->repeat)
 		error = consider(&search, &repeat);
 	for (unsigned k = limits->k ? limits->k : PLAN_K_LEAST; !error && k <= limits->k_max;

@@ -182,6 +182,8 @@ struct plan_limits {
 	unsigned k_max;
 	/* parity packets in a group; 0: from 1 to k, in steps of a third or a half */
 	unsigned m;
+	/* messages in flight, this one included: where they fill the path, what is sent counts, and not a round trip; 0: 1 */
+	double open;
 	/* least number of groups to interleave, if the message has that many */
 	unsigned interleave;
 	/* returns whether the caller's memory suffices for a code; null: always */

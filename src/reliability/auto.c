@@ -90,6 +90,7 @@ int gw_auto_explain(const struct gw_erasure *erasure, char *text, size_t size)
 	static const char *const unknown =
 		"selective-repeat: no loss has been measured, so that parity would mend nothing.";
 	static const enum plan_goal goals[] = { PLAN_MEAN, PLAN_P99, PLAN_P999 };
+	const struct erasure_shared *shared;
 	const struct erasure_choice *choice;
 	struct plan_choice justified;
 	const char *why = unknown;
@@ -97,8 +98,9 @@ int gw_auto_explain(const struct gw_erasure *erasure, char *text, size_t size)
 
 	if (!erasure || (!text && size))
 		return -EINVAL;
-	choice = &erasure->choices[erasure->latest];
-	if (choice->made && !plan_justify(&erasure->path, erasure->path_size,
+	shared = erasure->shared;
+	choice = &shared->choices[shared->latest];
+	if (choice->made && !plan_justify(&shared->path, shared->path_size,
 					  goals[erasure->attr.goal], &choice->params, &justified))
 		why = justified.reason;
 	length = strlen(why);

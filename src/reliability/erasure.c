@@ -6,20 +6,22 @@
 
 #include "erasure_state.h"
 
-#define PAYLOAD_DEFAULT 9216u /* what the largest frames in use carry */
-#define PAYLOAD_LEAST	64u
-#define PAYLOAD_MOST	65536u /* as a queue pair's */
-#define K_DEFAULT	32u
-#define K_MOST		128u
-#define ROWS_DEFAULT	32u /* as many as data packets: enough for a loss of 40 % */
-#define DEPTH_LIMIT	1024u
-#define XOR_SHARE	4u /* data packets for each of parity, where m is open */
+#define PAYLOAD_DEFAULT	  9216u /* what the largest frames in use carry */
+#define PAYLOAD_LEAST	  64u
+#define PAYLOAD_MOST	  65536u /* as a queue pair's */
+#define K_DEFAULT	  32u
+#define K_MOST		  128u
+#define ROWS_DEFAULT	  32u /* as many as data packets: enough for a loss of 40 % */
+#define DEPTH_LIMIT	  1024u
+#define TRANSFERS_LIMIT	  65536u
+#define SCRATCH_ALIGNMENT 64u
+#define XOR_SHARE	  4u /* data packets for each of parity, where m is open */
 
 static int check(const struct gw_erasure_attr *attr)
 {
 	uint32_t k = attr->k ? attr->k : 1;
 
-	if (attr->reserved[0] || attr->reserved[1] || attr->reserved_word ||
+	if (attr->reserved[0] || attr->reserved[1] || attr->transfers > TRANSFERS_LIMIT ||
 	    attr->code > GW_CODE_XOR ||
 	    (attr->code == GW_CODE_XOR &&
 	     (attr->m > (attr->k ? attr->k : K_DEFAULT) || (attr->rows && attr->rows != attr->m))))
@@ -69,10 +71,41 @@ static uint32_t rows_for(const struct gw_erasure_attr *attr)
 
 static void destroy(struct gw_erasure *e)
 {
-	rs_destroy(e->rs);
-	free(e->scratch);
-	free(e->next_row);
+	if (e->shared) {
+		rs_destroy(e->shared->rs);
+		free(e->shared->scratch);
+		free(e->shared->next_row);
+		free(e->shared);
+	}
 	free(e);
+}
+
+/* Gets what the members share, and gives each its part of the memory. */
+static int get_memory(struct gw_context *ctx, struct gw_erasure *e)
+{
+	struct erasure_shared *shared = calloc(1, sizeof(*shared));
+	uint32_t members = e->attr.transfers;
+	uint64_t bytes =
+		(e->scratch_bytes + SCRATCH_ALIGNMENT - 1) / SCRATCH_ALIGNMENT * SCRATCH_ALIGNMENT;
+	int error;
+
+	e->shared = shared;
+	if (!shared || bytes > SIZE_MAX / members)
+		return -ENOMEM;
+	shared->open = 1;
+	shared->next_row = malloc((size_t)e->groups_max * members);
+	shared->scratch = malloc(bytes * members);
+	if (!shared->next_row || !shared->scratch)
+		return -ENOMEM;
+	error = rs_create(e->k_max, e->m_max, &shared->rs);
+	if (!error)
+		error = gw_mr_register(ctx, shared->scratch, bytes * members, &shared->mr);
+	for (uint32_t i = 0; !error && i < members; i++) {
+		e[i] = e[0];
+		e[i].scratch = shared->scratch + bytes * i;
+		e[i].next_row = shared->next_row + (size_t)e->groups_max * i;
+	}
+	return error;
 }
 
 int gw_erasure_open(struct gw_context *ctx, const struct gw_erasure_attr *attr,
@@ -83,15 +116,14 @@ int gw_erasure_open(struct gw_context *ctx, const struct gw_erasure_attr *attr,
 
 	if (!ctx || !attr || !out)
 		return -EINVAL;
-	e = calloc(1, sizeof(*e));
+	error = check(attr);
+	if (error)
+		return error;
+	e = calloc(attr->transfers ? attr->transfers : 1, sizeof(*e));
 	if (!e)
 		return -ENOMEM;
 	e->attr = *attr;
-	error = check(attr);
-	if (error) {
-		free(e);
-		return error;
-	}
+	e->attr.transfers = attr->transfers ? attr->transfers : 1;
 	size_up(e);
 	e->groups_max = (uint32_t)(e->attr.max_length / PAYLOAD_LEAST /
 				   (e->attr.k ? e->attr.k : PLAN_K_LEAST)) +
@@ -99,17 +131,18 @@ int gw_erasure_open(struct gw_context *ctx, const struct gw_erasure_attr *attr,
 	e->scratch_bytes =
 		layout_parity_bytes(e->attr.max_length, e->attr.payload,
 				    e->attr.k ? e->attr.k : K_DEFAULT, rows_for(&e->attr));
-	e->next_row = malloc(e->groups_max);
-	e->scratch = malloc(e->scratch_bytes);
-	error = e->next_row && e->scratch ? rs_create(e->k_max, e->m_max, &e->rs) : -ENOMEM;
-	if (!error)
-		error = gw_mr_register(ctx, e->scratch, e->scratch_bytes, &e->mr);
+	error = get_memory(ctx, e);
 	if (error) {
 		destroy(e);
 		return error;
 	}
 	*out = e;
 	return 0;
+}
+
+struct gw_erasure *gw_erasure_member(struct gw_erasure *erasure, uint32_t index)
+{
+	return erasure && index < erasure->attr.transfers ? erasure + index : NULL;
 }
 
 /* Takes the memory back from a transfer whose handle was closed before its end. */
@@ -132,9 +165,10 @@ int gw_erasure_close(struct gw_erasure *erasure)
 
 	if (!erasure)
 		return -EINVAL;
-	if (busy(erasure))
-		return -EBUSY;
-	error = gw_mr_deregister(erasure->mr);
+	for (uint32_t i = 0; i < erasure->attr.transfers; i++)
+		if (busy(&erasure[i]))
+			return -EBUSY;
+	error = gw_mr_deregister(erasure->shared->mr);
 	if (error)
 		return error;
 	destroy(erasure);

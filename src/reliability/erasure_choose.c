@@ -22,6 +22,7 @@
 #define LOSS_MARGIN                                                                                \
 	1.15 /* some dozens of losses say no more; too little parity costs a round trip, too much some per cent */
 #define BURSTS_BY_CHANCE 1.25
+#define OPEN_SHARE	 8
 
 /* Rows that a group can have in all: twice what it is sent with, as far as the parity message can hold them. */
 static uint32_t rows_for(const struct gw_erasure *e, uint64_t length, uint32_t k, uint32_t m)
@@ -56,12 +57,14 @@ static bool moved(double before, double now)
 	return now > before * MOVED || now * MOVED < before;
 }
 
-static bool stale(const struct erasure_choice *choice, const struct gw_estimate *now, bool repeat)
+static bool stale(const struct erasure_choice *choice, const struct gw_estimate *now, double open,
+		  bool repeat)
 {
 	return !choice->made || choice->repeat != repeat ||
 	       moved(choice->rtt_ns, (double)now->rtt_min_ns) ||
 	       moved(choice->rate_bps, (double)now->rate_bps) ||
-	       moved(choice->loss, now->loss_mean) || moved(choice->burst, now->burst);
+	       moved(choice->loss, now->loss_mean) || moved(choice->burst, now->burst) ||
+	       moved(choice->open, open);
 }
 
 static void describe(struct gw_erasure *e, const struct gw_estimate *now, struct plan_path *path)
@@ -100,21 +103,23 @@ static void ask(struct gw_erasure *e, struct gw_qp *qp, uint64_t length,
 				      .k = e->attr.k,
 				      .k_max = e->k_max,
 				      .m = e->attr.m,
+				      .open = e->shared->open,
 				      .interleave = depth_least(e),
 				      .fits = fits,
 				      .arg = &fitting };
 
 	if (!choice->made)
 		choice->params.scheme = PLAN_SCHEMES;
-	describe(e, now, &e->path);
-	e->path_size = length;
-	if (plan_pick(&e->path, length, goals[e->attr.goal], &limits, &choice->params))
+	describe(e, now, &e->shared->path);
+	e->shared->path_size = length;
+	if (plan_pick(&e->shared->path, length, goals[e->attr.goal], &limits, &choice->params))
 		return;
 	choice->made = true;
 	choice->rtt_ns = (double)now->rtt_min_ns;
 	choice->rate_bps = (double)now->rate_bps;
 	choice->loss = now->loss_mean;
 	choice->burst = now->burst;
+	choice->open = e->shared->open;
 }
 
 /* As good as any while nothing is known. */
@@ -152,15 +157,19 @@ void erasure_choose(struct gw_erasure *e, struct gw_qp *qp, uint64_t length, boo
 	}
 	while (packets >>= 1)
 		size++;
-	choice = &e->choices[size % ERASURE_CHOICES];
+	choice = &e->shared->choices[size % ERASURE_CHOICES];
 	if (length && !gw_qp_estimate(qp, &estimate) && estimate.rtt_min_ns &&
 	    estimate.loss_mean > 0) {
-		if (stale(choice, &estimate, repeat) &&
+		e->shared->open +=
+			(1 + (double)estimate.in_flight * estimate.payload_send / (double)length -
+			 e->shared->open) /
+			OPEN_SHARE;
+		if (stale(choice, &estimate, e->shared->open, repeat) &&
 		    (!choice->made || now - choice->at >= RENEWED_NS)) {
 			choice->repeat = repeat;
 			choice->at = now;
 			ask(e, qp, length, &estimate, choice);
-			e->latest = size % ERASURE_CHOICES;
+			e->shared->latest = size % ERASURE_CHOICES;
 		}
 		if (choice->made)
 			params = choice->params;

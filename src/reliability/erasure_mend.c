@@ -74,8 +74,8 @@ static uint32_t mend_by_reed_solomon(struct gw_erasure *e, uint32_t group,
 	}
 	if (here < view->count)
 		return view->count - here;
-	if (view->count &&
-	    rs_decode(e->rs, &view->shape, view->data, view->holes, view->count, rows, parity))
+	if (view->count && rs_decode(e->shared->rs, &view->shape, view->data, view->holes,
+				     view->count, rows, parity))
 		return view->count;
 	count_rebuilt(e, group, view->holes, view->count);
 	return 0;

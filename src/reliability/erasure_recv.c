@@ -357,7 +357,7 @@ void erasure_recv_begin(struct gw_recv *recv, uint64_t now)
 	struct gw_erasure *e = erasure_of_recv(recv);
 	struct gw_recv_attr attr = { .addr = e->scratch,
 				     .length = e->parity_most,
-				     .mr = e->mr,
+				     .mr = e->shared->mr,
 				     .tag = transfer->tag,
 				     .flags = GW_RECV_SPARSE | GW_RECV_SAME_SIZE,
 				     .handler = &parity_handler,

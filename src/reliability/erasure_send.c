@@ -54,7 +54,7 @@ static int put_parity(struct gw_erasure *e, uint32_t first, uint32_t count)
 {
 	uint64_t from = (uint64_t)first * e->layout.payload;
 	int error = gw_stream_put(e->sending.parity, from, e->scratch + from,
-				  (uint64_t)count * e->layout.payload, e->mr);
+				  (uint64_t)count * e->layout.payload, e->shared->mr);
 
 	if (!error)
 		e->sending.parity_waiting = true;
@@ -77,8 +77,9 @@ static void encode(struct gw_erasure *e, uint32_t group, uint32_t first, uint32_
 						 e->layout.payload;
 	if (e->layout.code == GW_CODE_XOR)
 		xor_encode(&shape, rows, data, parity);
-	else
-		rs_encode(e->rs, &shape, data, first, rows, parity);
+	else if (!rs_retable(e->shared->rs, e->layout.k,
+			     e->layout.m)) /* another transfer's code may differ */
+		rs_encode(e->shared->rs, &shape, data, first, rows, parity);
 }
 
 static void encode_stripe(struct gw_erasure *e)
@@ -356,8 +357,6 @@ void erasure_send_begin(struct gw_send *send, uint64_t now)
 	(void)now;
 	e->sending = (struct erasure_sending){ .data = send, .repeats = !e->layout.m };
 	if (e->layout.m) {
-		if (e->layout.code != GW_CODE_XOR)
-			rs_retable(e->rs, e->layout.k, e->layout.m);
 		attr.length = layout_parity_bytes(transfer->length, e->attr.payload, e->layout.k,
 						  e->layout.rows);
 	}

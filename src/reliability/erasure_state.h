@@ -102,6 +102,7 @@ struct erasure_choice {
 	double rate_bps;
 	double loss;
 	double burst;
+	double open;
 	uint64_t at;
 	bool made;
 	/* Selective Repeat was among what there was to choose from. */
@@ -109,9 +110,25 @@ struct erasure_choice {
 };
 #define ERASURE_CHOICES 32 /* by the number of packets, in powers of two */
 
-struct gw_erasure {
+/* What all members of a struct gw_erasure share. */
+struct erasure_shared {
 	struct gw_mr *mr;
 	struct rs *rs;
+	/* Memory for parity, and rows asked for, of all members. */
+	uint8_t *scratch;
+	uint8_t *next_row;
+	struct erasure_choice choices[ERASURE_CHOICES];
+	/* Messages of the same length that the packets in flight amount to, this one included; smoothed over eight. */
+	double open;
+	/* Index of the latest choice. */
+	uint32_t latest;
+	/* Path and message size that the latest choice was made for. */
+	struct plan_path path;
+	uint64_t path_size;
+};
+
+struct gw_erasure {
+	struct erasure_shared *shared;
 	uint8_t *scratch;
 	uint64_t scratch_bytes;
 	/* Longest parity message of the current transfer, in bytes: the memory, or less if the queue pair's immediate cannot
@@ -121,12 +138,6 @@ struct gw_erasure {
 	/* Largest k and m of the coder. */
 	uint32_t k_max;
 	uint32_t m_max;
-	struct erasure_choice choices[ERASURE_CHOICES];
-	/* Index of the latest choice. */
-	uint32_t latest;
-	/* Path and message size that the latest choice was made for. */
-	struct plan_path path;
-	uint64_t path_size;
 	/* Layout of the message that is sent; m = 0: Selective Repeat. */
 	struct erasure_layout layout;
 	struct erasure_sending sending;

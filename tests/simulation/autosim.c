@@ -8,7 +8,12 @@
  * time from the end of the ninth message to the end of the last: from the tenth on the automatic choice may take 1 / 0.8 of
  * what the better of the other two took.
  *
- * Usage: autosim [-v] [--least SHARE] FIRST[-LAST]
+ * Usage: autosim [-v] [--least SHARE] [--congestion NAME] [--runs N] [--path NUMBERS] FIRST[-LAST]
+ *
+ * --congestion none: a fixed rate of 0.9 of the link's, so that schemes are compared and not what a controller makes of
+ * them. --runs: each path is run that many times, with other losses, and the times are added up. --path: this one, and not
+ * one that is drawn: rate in Mbit/s, round trip, jitter and the delay of a tenth of the packets in ms, loss, KiB in a
+ * message, messages open, and their number; separated by commas.
  *
  * Prints a line for each path that misses the share, for every path with -v, and a summary. Exits with 1 if one missed.
  */
@@ -47,12 +52,13 @@ static const struct gw_scheme *const scheme[SCHEMES] = { &gw_selective_repeat, &
 							 &gw_auto };
 
 static const char *congestion;
+static uint64_t runs = 1;
 
 struct end {
 	struct gw_channel *channel;
 	struct gw_mr *mr;
 	uint8_t *memory;
-	struct gw_erasure *erasure[OPEN_MAX];
+	struct gw_erasure *erasure;
 	uint32_t posted;
 	uint32_t ended;
 	int failure;
@@ -135,6 +141,28 @@ static void draw(uint64_t seed, struct path *path)
 		path->messages = SKIPPED + 80 * path->open;
 }
 
+/* A path by its numbers, in place of one that is drawn. Returns whether `text` has them. */
+static bool parse(const char *text, struct path *path)
+{
+	double rate, rtt, jitter, reorder, loss, length;
+	unsigned open, messages;
+
+	if (sscanf(text, "%lf,%lf,%lf,%lf,%lf,%lf,%u,%u", &rate, &rtt, &jitter, &reorder, &loss,
+		   &length, &open, &messages) != 8 ||
+	    rate <= 0 || length < 8 || !open || open > OPEN_MAX || messages <= SKIPPED)
+		return false;
+	*path = (struct path){ .payload = 1408, .open = open, .messages = messages };
+	path->link.rate_bps = (uint64_t)(rate * 1e6);
+	path->link.delay_ns = (uint64_t)(rtt * 5e5);
+	path->link.queue_bytes = (uint64_t)(rate * rtt * 125) + 65536;
+	path->link.jitter_ns = (uint64_t)(jitter * 1e6);
+	path->link.reorder = reorder > 0 ? 0.1 : 0;
+	path->link.reorder_ns = (uint64_t)(reorder * 1e6);
+	path->link.loss = loss;
+	path->length = (uint64_t)(length * 1024);
+	return true;
+}
+
 static void must(int error, const char *what)
 {
 	if (!error)
@@ -179,7 +207,7 @@ static void post(struct run *run, int receiving)
 					   .length = run->path->length,
 					   .mr = end->mr,
 					   .scheme = scheme[run->scheme],
-					   .options = end->erasure[place],
+					   .options = gw_erasure_member(end->erasure, place),
 					   .done = receiving ? received : sent,
 					   .arg = run };
 		struct gw_op *op;
@@ -194,9 +222,9 @@ static void post(struct run *run, int receiving)
 static void open_end(struct run *run, int i)
 {
 	struct end *end = &run->end[i];
-	struct gw_erasure_attr erasure = { .max_length = run->path->length };
-	struct gw_channel_attr attr = { .peer_timeout_ns = 60 * S,
-					.congestion = congestion };
+	struct gw_erasure_attr erasure = { .max_length = run->path->length,
+					   .transfers = run->path->open };
+	struct gw_channel_attr attr = { .peer_timeout_ns = 60 * S, .congestion = congestion };
 	struct gw_context *ctx = run->world.hosts[i].ctx;
 	uint64_t bytes = run->path->length * run->path->open;
 
@@ -204,8 +232,8 @@ static void open_end(struct run *run, int i)
 	end->at = calloc(run->path->messages, sizeof(*end->at));
 	must(end->memory && end->at ? 0 : -12, "memory");
 	must(gw_mr_register(ctx, end->memory, bytes, &end->mr), "register");
-	for (uint32_t j = 0; run->scheme != REPEAT && j < run->path->open; j++)
-		must(gw_erasure_open(ctx, &erasure, &end->erasure[j]), "coder");
+	if (run->scheme != REPEAT)
+		must(gw_erasure_open(ctx, &erasure, &end->erasure), "coder");
 	if (congestion && !strcmp(congestion, "none"))
 		attr.rate_bps = run->path->link.rate_bps / 10 * 9;
 	must(gw_channel_create(ctx, &attr, &end->channel), "channel");
@@ -242,25 +270,15 @@ static uint64_t took(uint64_t seed, const struct path *path, int which, char *wh
 	if (run.end[0].ended == path->messages)
 		took_ns = run.end[0].at[path->messages - 1] - run.end[0].at[SKIPPED - 1];
 	why[0] = '\0';
-	if (getenv("AUTOSIM_DEBUG")) {
-		char text[600];
-		struct gw_channel_stats st;
-		gw_channel_explain(run.end[0].channel, text, sizeof(text));
-		gw_channel_stats(run.end[0].channel, &st);
-		printf("  %s: %s | rate %.3g window %llu rtt %.3g loss %.3g\n", scheme[which]->name, text, st.rate_bps/1e6, (unsigned long long)st.window_bytes, st.rtt_ns/1e6, st.loss);
-		for (unsigned c = 0; c < gw_counter_count(); c++) { uint64_t v=0,w=0; gw_counter_read(run.world.hosts[0].ctx, c, &v); gw_counter_read(run.world.hosts[1].ctx, c, &w); if (v||w) printf(" %s=%llu/%llu", gw_counter_name(c), (unsigned long long)v,(unsigned long long)w); }
-		printf("\n");
-	}
 	if (which == AUTO)
-		gw_auto_explain(run.end[0].erasure[0], why, why_size);
+		gw_auto_explain(run.end[0].erasure, why, why_size);
 	for (int i = 0; i < 2; i++) {
 		gw_channel_close(run.end[i].channel);
 		gw_progress(run.world.hosts[i].ctx);
 	}
 	world_close(&run.world);
 	for (int i = 0; i < 2; i++) {
-		for (int j = 0; j < OPEN_MAX; j++)
-			gw_erasure_abandon(run.end[i].erasure[j]);
+		gw_erasure_abandon(run.end[i].erasure);
 		free(run.end[i].memory);
 		free(run.end[i].at);
 	}
@@ -269,7 +287,7 @@ static uint64_t took(uint64_t seed, const struct path *path, int which, char *wh
 
 static void print(uint64_t seed, const struct path *p, const uint64_t ns[SCHEMES], const char *why)
 {
-	uint64_t bytes = (p->messages - SKIPPED) * p->length;
+	uint64_t bytes = (p->messages - SKIPPED) * p->length * runs;
 
 	printf("seed %llu: %.3g Mbit/s, %.3g ms, jitter %.3g ms, reorder %.2g by %.3g ms, loss %.2g in bursts of %.2g, "
 	       "payload %u, %u x %.3g KiB, %u open: Mbit/s",
@@ -288,6 +306,7 @@ int main(int argc, char **argv)
 {
 	unsigned long long first = 1, last = 0;
 	unsigned paths = 0, missed = 0, behind = 0;
+	const char *given = NULL;
 	bool all = false;
 	double least = LEAST, worst = 1e9;
 
@@ -296,13 +315,18 @@ int main(int argc, char **argv)
 			all = true;
 		else if (!strcmp(argv[i], "--least") && i + 1 < argc)
 			least = strtod(argv[++i], NULL);
+		else if (!strcmp(argv[i], "--path") && i + 1 < argc)
+			given = argv[++i];
+		else if (!strcmp(argv[i], "--runs") && i + 1 < argc)
+			runs = strtoull(argv[++i], NULL, 10);
 		else if (!strcmp(argv[i], "--congestion") && i + 1 < argc)
 			congestion = argv[++i];
 		else if (sscanf(argv[i], "%llu-%llu", &first, &last) == 1)
 			last = first;
 	}
 	if (last < first) {
-		fprintf(stderr, "usage: autosim [-v] [--least SHARE] FIRST[-LAST]\n");
+		fprintf(stderr,
+			"usage: autosim [-v] [--least SHARE] [--congestion NAME] [--runs N] [--path NUMBERS] FIRST[-LAST]\n");
 		return 2;
 	}
 	for (uint64_t seed = first; seed <= last; seed++) {
@@ -311,16 +335,22 @@ int main(int argc, char **argv)
 		double share = 0;
 		char why[512];
 
-		draw(seed, &path);
-		for (int i = 0; i < SCHEMES; i++)
-			ns[i] = took(seed, &path, i, why, sizeof(why));
+		if (!given || !parse(given, &path))
+			draw(seed, &path);
+		for (int i = 0; i < SCHEMES; i++) {
+			ns[i] = 0;
+			for (uint64_t run = 0; run < runs; run++) {
+				uint64_t one = took(seed + (run << 32), &path, i, why, sizeof(why));
+				missed += !one;
+				ns[i] += one;
+			}
+		}
 		better = !ns[ERASURE] || (ns[REPEAT] && ns[REPEAT] < ns[ERASURE]) ? ns[REPEAT]
 										  : ns[ERASURE];
 		if (ns[AUTO])
 			share = (double)better / (double)ns[AUTO];
 		paths++;
 		behind += share < least;
-		missed += !ns[0] + !ns[1] + !ns[2];
 		worst = share < worst ? share : worst;
 		if (all || share < least || !ns[0] || !ns[1])
 			print(seed, &path, ns, why);

@@ -487,6 +487,43 @@ static void counted_by_immediate(void **state)
 	}
 }
 
+/* Three transfers at a time, two of them under way, with losses and lengths of their own. */
+static void members(void **state)
+{
+	struct gw_erasure_attr attr = { .max_length = LENGTH,
+					.payload = DUO_PAYLOAD,
+					.transfers = 3 };
+	struct duo_attr world = {
+		.link = { .rate_bps = UINT64_C(10000000000), .delay_ns = RTT_NS / 2, .loss = 0.05 },
+		.memory_bytes = LENGTH
+	};
+	struct duo duo;
+
+	(void)state;
+	duo_open(&duo, &world);
+	for (int end = 0; end < 2; end++) {
+		assert_int_equal(gw_erasure_open(duo.ctx[end], &attr, &erasure[end]), 0);
+		assert_ptr_equal(gw_erasure_member(erasure[end], 0), erasure[end]);
+		assert_non_null(gw_erasure_member(erasure[end], 2));
+		assert_null(gw_erasure_member(erasure[end], 3));
+	}
+	duo.scheme = &gw_erasure;
+	for (uint32_t i = 0; i < 30; i++) {
+		struct duo_transfer transfer[2];
+
+		for (uint32_t j = 0; j < 2; j++) {
+			duo.options[0] = gw_erasure_member(erasure[0], (i + j) % 3);
+			duo.options[1] = gw_erasure_member(erasure[1], (i + 2 * j) % 3);
+			duo_start(&duo, LENGTH / (1 + j * 9), &transfer[j]);
+		}
+		assert_int_equal(gw_erasure_close(erasure[0]), -EBUSY);
+		duo_finish(&transfer[0], 5 * S);
+		duo_finish(&transfer[1], 5 * S);
+	}
+	assert_true(duo_counter(&duo, 1, "rebuilt_packets") > 0);
+	close_ends(&duo);
+}
+
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
@@ -499,6 +536,7 @@ int main(void)
 		cmocka_unit_test(random_loss),	  cmocka_unit_test(cancelled),
 		cmocka_unit_test(refused),	  cmocka_unit_test(many_ask),
 		cmocka_unit_test(told_when_over), cmocka_unit_test(counted_by_immediate),
+		cmocka_unit_test(members),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

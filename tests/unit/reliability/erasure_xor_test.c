@@ -327,7 +327,7 @@ static void refused(void **state)
 		bad.m = i == 0 ? K + 1 : M;
 		bad.rows = i == 1 ? M + 1 : i == 2 ? M - 1 : M;
 		bad.code = i == 3 ? GW_CODE_XOR + 1 : GW_CODE_XOR;
-		bad.reserved_word = i == 4;
+		bad.reserved[1] = i == 4;
 		assert_int_equal(gw_erasure_open(duo.ctx[0], &bad, &out), -EINVAL);
 	}
 	attr.addr = duo.memory[0];
