@@ -16,7 +16,7 @@
 #define WINDOW_MOST	   2048
 #define CONTROL_LOSS_LIMIT 0.6
 /* Tells the generator of far scenarios from the one of all others. */
-#define FAR_SALT	   UINT64_C(0x66617261776179)
+#define FAR_SALT UINT64_C(0x66617261776179)
 
 static uint64_t between(struct rng *rng, uint64_t low, uint64_t high)
 {

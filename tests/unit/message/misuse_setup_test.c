@@ -177,7 +177,8 @@ static void bad_queue_pairs(void **state)
 		{ .payload = 1024, .payload_divides = 1000 },
 		{ .reserved = { 1 } },
 		{ .reserved = { 0, 1 } },
-		{ .peer_host = "an address that is longer than any address can be written, zone included" },
+		{ .peer_host =
+			  "an address that is longer than any address can be written, zone included" },
 	};
 	struct pair_attr attr = { .context = { .max_qps = 2 } };
 	struct gw_qp_info info;
