@@ -305,7 +305,8 @@ static void draw_far(struct scenario *s)
 	for (int i = 0; i < 2; i++) {
 		links[i]->delay_ns = delay;
 		links[i]->loss = loss;
-		if (links[i]->rate_bps && rng_chance(&rng, 0.5))
+		/* The slots of a NIC rest for as long as its link may hold packets: that would be minutes. */
+		if (links[i]->rate_bps && rng_chance(&rng, 0.5) && !s->host.nic)
 			links[i]->rate_bps = UINT64_C(2000000) << rng_below(&rng, 9);
 		if (links[i]->jitter_ns)
 			links[i]->jitter_ns = between(&rng, 1, delay);
