@@ -55,7 +55,8 @@ def ours(build, point):
     receiver = shell(prefix, [godwit, "perf", "--port", str(PORT), "--quiet"])
     sender = shell(prefix, [godwit, "perf", haul.address(1), "--port", str(PORT), "--json", "--channel", "--size",
                             str(point.message()), "--depth", str(DEPTH), "--duration", f"{duration(point):.2f}"])
-    with Play(build, point.path.settings() + ["--seed", str(point.seed)], receiver, sender, deadline=point.deadline()) as play:
+    with Play(build, point.path.settings() + ["--seed", str(point.seed)], receiver, sender, deadline=point.deadline(),
+              port=PORT) as play:
         play.run()
         told = (objects(play.texts.get(0, "")) or [{}])[-1]
         if not play.ended or not told.get("ok"):
@@ -78,7 +79,7 @@ def bbr(build, point):
     sender = [program, haul.address(1), "--port", str(PORT), "--seconds", f"{duration(point):.2f}", "--message",
               str(point.message()), "--working-set", str(16 * haul.MIB), "--congestion", "bbr"]
     with Play(build, point.path.settings() + ["--seed", str(point.seed)], shell([], [program, "--serve", "--port", str(PORT)]),
-              shell([], sender), before=TUNING, deadline=bbr_deadline(point)) as play:
+              shell([], sender), before=TUNING, deadline=bbr_deadline(point), port=PORT) as play:
         play.run()
         told = (objects(play.texts.get(0, "")) or [{}])[-1]
         if not play.ended or "bytes" not in told:

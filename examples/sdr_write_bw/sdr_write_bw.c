@@ -249,6 +249,7 @@ static struct result receive(struct end *end, uint32_t size)
 	struct lane *lanes = calloc(plan->qps, sizeof(*lanes));
 	struct result result = { 0 };
 	double start = 0;
+	char done[2];
 
 	if (!lanes)
 		die("no memory");
@@ -271,6 +272,8 @@ static struct result receive(struct end *end, uint32_t size)
 	}
 	result.microseconds = (uint32_t)(1e6 * (now() - start)) + 1;
 	free(lanes);
+	/* The sender may not know yet how its last messages ended: it must not find this end gone. */
+	hear(&end->session, done, sizeof(done));
 	return result;
 }
 
@@ -316,6 +319,7 @@ static void send_all(struct end *end, uint32_t size)
 		if (left == before && plan->poll == POLL_NAP)
 			nap();
 	}
+	tell(&end->session, "ok", 2);
 }
 
 int main(int argc, char **argv)

@@ -14,7 +14,7 @@
 
 #include <godwit/rendezvous.h>
 
-#define PLAN_MAGIC 0x73647263
+#define PLAN_MAGIC 0x73647264
 
 static const char usage[] =
 	"usage: sdr_write_bw [-p PORT] [-d DEVICE] [--json]			waits\n"
@@ -155,7 +155,9 @@ static struct gw_rendezvous *meet(const char *host, uint16_t port)
 					   .port = port,
 					   .service = "sdr_write_bw",
 					   .secret_file = getenv("GODWIT_SECRET_FILE"),
-					   .retry_ns = UINT64_C(10000000000) };
+					   .retry_ns = UINT64_C(10000000000),
+					   /* TCP makes long pauses where many packets are lost */
+					   .timeout_ns = UINT64_C(60000000000) };
 	struct gw_rendezvous_listener *listener;
 	struct gw_rendezvous *peer;
 	int rc;

@@ -58,6 +58,9 @@ def main():
     # Of the first receive, too, no chunk may arrive whole.
     expect("nothing whole", [1 << 16], 3, "-n", "3", "-t", "100", missing=True,
            environment={"SDR_DROP": "0.6", "SDR_SEED": "1"})
+    # A receiver that gives its last receives up before the sender has heard of them stays until the sender knows.
+    expect("impatient", [1 << 16], 30, "-n", "30", "-w", "4", "-t", "1", missing=True,
+           environment={"SDR_DROP": "0.5", "SDR_SEED": "2"})
     statuses, said, errors = play("-n", "1", fabric="roce:nowhere")
     check(statuses == [1, 1] and said == [[], []] and "SDR_FABRIC" in errors, f"bad fabric: {statuses} {errors}")
     finish()
