@@ -317,6 +317,60 @@ static void places_come_back(void **state)
 	goes_on(&two);
 }
 
+/* All packs of an end wait for receives that are not posted: it can still refuse what comes the other way. */
+static void notices_find_a_pack(void **state)
+{
+	enum { COUNT = 40 };
+	struct two_attr attr = { .link = wire,
+				 .channel = { { .packs = 4, .pack_bytes = 4500 },
+					      { .packs = 4, .pack_bytes = 4500 } } };
+	struct act sends[COUNT] = { 0 }, recvs[COUNT] = { 0 }, send = { 0 }, recv = { 0 };
+	struct two two;
+
+	(void)state;
+	two_open(&two, &attr);
+	for (int i = 0; i < COUNT; i++)
+		act_send(&two, 0, 2000, (uint64_t)i, &sends[i]);
+	two_run(&two, 50 * MS);
+	act_recv(&two, 0, SMALL - 1, &recv);
+	act_send(&two, 1, SMALL, 1, &send);
+	two_until(&two, S, send.ended && recv.ended);
+	act_check(&send, -EMSGSIZE);
+	act_check(&recv, -EMSGSIZE);
+	for (int i = 0; i < COUNT; i++)
+		act_recv(&two, 1, 2000, &recvs[i]);
+	for (int i = 0; i < COUNT; i++) {
+		two_until(&two, 5 * S, sends[i].ended && recvs[i].ended);
+		act_check(&sends[i], 0);
+		act_check_bytes(&recvs[i], 2000, (uint64_t)i);
+	}
+	goes_on(&two);
+}
+
+/* Whoever waits for a receive asks less and less often whether there will be one. */
+static void questions_become_rare(void **state)
+{
+	struct act sends[2] = { 0 }, recvs[2] = { 0 };
+	struct gw_channel_stats stats;
+	struct two two;
+
+	(void)state;
+	open_two(&two);
+	for (int i = 0; i < 2; i++)
+		act_send(&two, 0, LARGE, (uint64_t)i, &sends[i]);
+	two_run(&two, 60 * S);
+	assert_int_equal(gw_channel_stats(two.channel[0], &stats), 0);
+	assert_in_range(stats.records, 5, 30);
+	for (int i = 0; i < 2; i++)
+		act_recv(&two, 1, LARGE, &recvs[i]);
+	for (int i = 0; i < 2; i++) {
+		two_until(&two, S, sends[i].ended && recvs[i].ended);
+		act_check(&sends[i], 0);
+		act_check_bytes(&recvs[i], LARGE, (uint64_t)i);
+	}
+	goes_on(&two);
+}
+
 static bool window_full(struct two *two)
 {
 	uint8_t byte = 0;
@@ -400,6 +454,8 @@ int main(void)
 		cmocka_unit_test(crc_finds_changes),
 		cmocka_unit_test(refusal_comes_first),
 		cmocka_unit_test(places_come_back),
+		cmocka_unit_test(notices_find_a_pack),
+		cmocka_unit_test(questions_become_rare),
 		cmocka_unit_test(first_sends_given_up),
 		cmocka_unit_test(given_up_when_taken),
 	};

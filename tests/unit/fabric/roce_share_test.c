@@ -10,10 +10,12 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/un.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "fabric/open.h"
 #include "fabric/roce/endpoint.h"
+#include "fabric/roce/share.h"
 #include "message/state.h"
 
 #define TWO_CHECKS_NS UINT64_C(500000000)
@@ -161,12 +163,73 @@ static void any_class_will_do(void **state)
 	}
 }
 
+/* Where the socket of class 5 is, as a process that shares the port would say it. */
+static void say_place(uint16_t port, uint32_t class, uint32_t place)
+{
+	struct {
+		union socket_address from;
+		uint32_t class, place, answer;
+	} notice = { .class = 5, .place = place, .answer = 1 };
+	struct sockaddr_un name = { .sun_family = AF_UNIX };
+	int length = snprintf(name.sun_path + 1, sizeof(name.sun_path) - 1,
+			      "godwit/127.0.0.1/%u/%u", port, class);
+	int fd = socket(AF_UNIX, SOCK_DGRAM, 0);
+
+	notice.from.any.sa_family = AF_UNSPEC;
+	sendto(fd, &notice, sizeof(notice), 0, (struct sockaddr *)&name,
+	       (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)length));
+	close(fd);
+}
+
+static void poll_often(struct fabric *fabric)
+{
+	struct fabric_event events[FABRIC_EVENTS];
+
+	for (int i = 0; i < 1000; i++)
+		fabric->ops->poll(fabric, events);
+}
+
+/* Another user cannot hand on packets, nor say where sockets are. */
+static void another_user_is_not_heeded(void **state)
+{
+	uint16_t port = crowd_port();
+	struct fabric *fabric;
+	const uint8_t *places;
+	uint32_t class;
+	char name[64];
+	pid_t child;
+
+	(void)state;
+	if (geteuid())
+		skip();
+	snprintf(name, sizeof(name), "roce:127.0.0.1@%u", port);
+	assert_int_equal(fabric_open(name, NULL, &fabric), 0);
+	places = endpoint_of(fabric)->share->places;
+	class = endpoint_of(fabric)->class;
+	child = fork();
+	if (!child) {
+		if (!setgid(65534) && !setuid(65534))
+			say_place(port, class, 9);
+		_exit(0);
+	}
+	assert_int_equal(waitpid(child, NULL, 0), child);
+	poll_often(fabric);
+	assert_int_equal(places[5], 5);
+	say_place(port, class, 9);
+	poll_often(fabric);
+	assert_int_equal(places[5], 9);
+	fabric->ops->close(fabric);
+}
+
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
-		cmocka_unit_test(contexts_come_and_go), cmocka_unit_test(sleepers_starve_nobody),
-		cmocka_unit_test(port_of_a_stranger),	cmocka_unit_test(one_too_many),
+		cmocka_unit_test(contexts_come_and_go),
+		cmocka_unit_test(sleepers_starve_nobody),
+		cmocka_unit_test(port_of_a_stranger),
+		cmocka_unit_test(one_too_many),
 		cmocka_unit_test(any_class_will_do),
+		cmocka_unit_test(another_user_is_not_heeded),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

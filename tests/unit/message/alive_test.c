@@ -108,13 +108,49 @@ static void sleeper_asks_the_dead(void **state)
 	duo_close(&duo);
 }
 
+static bool lose_what_the_sender_says(struct duo *duo, int end,
+				      const struct control_message *message, const void *bytes)
+{
+	(void)duo;
+	(void)message;
+	(void)bytes;
+	return end == 0;
+}
+
+/* Data is a sign of life, too: control may be lost for long. */
+static void data_is_a_sign_of_life(void **state)
+{
+	enum { PACKETS = 100 };
+	struct duo_attr attr = { .link = { .delay_ns = DELAY_NS },
+				 .qp = { .peer_timeout_ns = TIMEOUT_NS } };
+	struct gw_send *stream;
+	struct duo duo;
+
+	(void)state;
+	duo_open(&duo, &attr);
+	duo_recv(&duo, (uint64_t)PACKETS * DUO_PAYLOAD);
+	stream = duo_stream(&duo, (uint64_t)PACKETS * DUO_PAYLOAD);
+	duo_run(&duo, 20 * MS);
+	duo.lose_control = lose_what_the_sender_says;
+	for (uint64_t i = 0; i < PACKETS; i++) {
+		assert_int_equal(gw_stream_put(stream, i * DUO_PAYLOAD,
+					       duo.memory[0] + i * DUO_PAYLOAD, DUO_PAYLOAD,
+					       duo.mr[0]),
+				 0);
+		world_touch(&duo.world, 0);
+		duo_run(&duo, TIMEOUT_NS / 10);
+		assert_int_equal(duo.gone[1], 0);
+	}
+	duo_until(&duo, 3 * TIMEOUT_NS, duo.gone[1]);
+	duo_close(&duo);
+}
+
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
-		cmocka_unit_test(waiting_stays_alive),
-		cmocka_unit_test(silence_is_given_up),
-		cmocka_unit_test(sleeper_asks_first),
-		cmocka_unit_test(sleeper_asks_the_dead),
+		cmocka_unit_test(waiting_stays_alive),	  cmocka_unit_test(silence_is_given_up),
+		cmocka_unit_test(sleeper_asks_first),	  cmocka_unit_test(sleeper_asks_the_dead),
+		cmocka_unit_test(data_is_a_sign_of_life),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

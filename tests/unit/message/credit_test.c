@@ -253,6 +253,18 @@ static void shared_by_need(void **state)
 	land(big, 60);
 	end_round_trip(ctx);
 	assert_int_equal(ctx->credit.pool, 100);
+	/* Which it has to find anew in each round trip. */
+	assert_false(ctx->fabric->emptied);
+	/* Each of two overruns counts that are further apart. */
+	for (uint32_t i = 0; i < 2; i++) {
+		uint32_t read = 20 - 10 * i;
+
+		land(big, read);
+		end_round_trip(ctx);
+		ctx->fabric->counters[FABRIC_DROP_OVERRUN]++;
+		credit_update(ctx);
+		assert_int_equal(ctx->credit.pool, read + 50);
+	}
 	gw_qp_close(other[0]);
 	gw_qp_close(other[1]);
 	duo_close(&duo);

@@ -110,6 +110,8 @@ static void alike(void **state)
 	for (int i = 0; i < 200; i++)
 		for (uint32_t lane = 0; lane < 4; lane++)
 			assert_int_equal(turn(lane, PATH_TURN, lane == 2 ? 2 : 1), PATH_NO_NEWS);
+	assert_true(path->lane[2].loss > 0.11f && path->lane[2].loss < 0.14f);
+	assert_true(path->lane[3].loss > 0.05f && path->lane[3].loss < 0.07f);
 }
 
 /* One burst of loss is no habit. */
