@@ -200,8 +200,8 @@ def hostile_bytes(rng, channel):
     ])
 
 
-def flood(port, count, rng, channel, source="127.0.0.1"):
-    """Opens so many connections; up to a hundred stay open, and some are reset."""
+def flood(port, count, rng, channel, source="127.0.0.1", reached=None):
+    """Opens so many connections; up to a hundred stay open, and some are reset. Those that were heard count in reached[0]."""
     held = []
     for _ in range(count):
         stranger = socket.socket()
@@ -210,6 +210,8 @@ def flood(port, count, rng, channel, source="127.0.0.1"):
             stranger.bind((source, 0))
             stranger.connect(("127.0.0.1", port))
             stranger.sendall(hostile_bytes(rng, channel))
+            if reached is not None:
+                reached[0] += 1
             if rng.random() < 0.3:
                 stranger.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         except OSError:
@@ -238,7 +240,8 @@ def beside_a_transfer(directory, channel, rng):
     flood(port, 200, rng, channel)
     before = resources(receiver.pid)
     live = Command("perf", "127.0.0.1", "--port", perf_port, "--udp-port", 0, "--rate", "50M", "--duration", "3s", "--json")
-    flooders = [threading.Thread(target=flood, args=(port, HOSTILE, rng, channel, "127.0.0.3")),
+    reached = [0]
+    flooders = [threading.Thread(target=flood, args=(port, HOSTILE, rng, channel, "127.0.0.3", reached)),
                 threading.Thread(target=flood, args=(perf_port, 300, rng, channel, "127.0.0.3"))]
     for flooder in flooders:
         flooder.start()
@@ -251,6 +254,7 @@ def beside_a_transfer(directory, channel, rng):
     if not check(receiver.alive(), "strangers ended it"):
         print(receiver.wait(5))
         return
+    check(reached[0] > 0.9 * HOSTILE, f"{reached[0]} of {HOSTILE} were heard")
     after = resources(receiver.pid)
     check(after[0] <= before[0] + 64 and after[1] < before[1] + (8 << 10), f"files and KiB before {before}, after {after}")
     again = Command("perf", "127.0.0.1", "--port", perf_port, "--udp-port", 0, "--count", 20).wait(20)
