@@ -10,8 +10,8 @@ import struct
 import subprocess
 import threading
 
-from harness import (GODWIT, Command, Directory, check, finish, free_port, kill, listening, one_line, same, seed_from_environment,
-                     start_recv, start_send, wait_until, write_random)
+from harness import (GODWIT, Command, Directory, check, finish, free_port, kill, listening, one_line, same,
+                     seed_from_environment, start_recv, start_send, wait_until, write_random)
 from rendezvous_peer import (KIND_FIRST, KIND_REFUSE, KIND_WELCOME, connect, frame, hello, read_frame)
 
 HOSTILE = int(os.environ.get("GODWIT_STRANGERS") or 2000)
@@ -21,6 +21,15 @@ LINES_MOST = 32
 HELLO = struct.Struct(">QIIBB6x320s")
 
 
+def receive(target, port, *options):
+    """Port 4791 may be another user's at this moment."""
+    return start_recv(target, port, "--udp-port", 0, *options)
+
+
+def transmit(source, host, port, *options):
+    return start_send(source, host, port, "--udp-port", 0, *options)
+
+
 def describe(size, channel=bytes(320)):
     return hello("godwit send") + frame(KIND_FIRST, HELLO.pack(size, 1 << 20, 0o600, 1, 1, channel))
 
@@ -28,7 +37,7 @@ def describe(size, channel=bytes(320)):
 def overhear(source):
     """The channel in the first message of a real sender, whose packets then go nowhere."""
     with socket.create_server(("127.0.0.1", 0)) as server:
-        sender = start_send(source, "127.0.0.1", server.getsockname()[1], "--timeout", 20, "--udp-port", 0)
+        sender = transmit(source, "127.0.0.1", server.getsockname()[1], "--timeout", 20)
         connection, _ = server.accept()
         with connection:
             connection.sendall(hello("godwit recv", kind=KIND_WELCOME))
@@ -56,7 +65,7 @@ def refused_and_waiting(directory, channel):
     """Descriptions that are nonsense or ask for too much: an answer that tells nothing, and the next sender is served."""
     source, target = os.path.join(directory, "source"), os.path.join(directory, "target")
     port = free_port()
-    receiver = start_recv(target, port, "--max-size", "64M")
+    receiver = receive(target, port, "--max-size", "64M")
     cases = [describe(5), describe(1 << 62, channel), describe(65 << 20, channel), describe(5, os.urandom(320)),
              hello("godwit send") + frame(KIND_FIRST, b"what?"), hello("godwit send") + frame(KIND_FIRST + 1)]
     for number, data in enumerate(cases):
@@ -67,8 +76,8 @@ def refused_and_waiting(directory, channel):
         check(not leaks, f"case {number} was told {leaks}: {told!r}")
         if not check(receiver.alive(), f"case {number} ended it"):
             print(receiver.wait(5))
-            receiver = start_recv(target, port)
-    sender = start_send(source, "127.0.0.1", port).wait(20)
+            receiver = receive(target, port)
+    sender = transmit(source, "127.0.0.1", port).wait(20)
     receiver.wait(20)
     check(sender.status == 0 and receiver.status == 0 and same(source, target), f"{sender} {receiver}")
     check(receiver.stderr.count("warning") == len(cases), f"a warning for each: {receiver}")
@@ -89,7 +98,7 @@ def disk(directory, channel):
     free = os.statvfs(directory)
     size = min(4 * GIB, free.f_bavail * free.f_frsize // 2)
     port = free_port()
-    receiver = start_recv(os.path.join(directory, "target"), port, "--timeout", 20, "--udp-port", 0)
+    receiver = receive(os.path.join(directory, "target"), port, "--timeout", 20)
     with connect(port, describe(size, channel)) as stranger:
         check(read_frame(stranger)[0] == KIND_WELCOME, "no welcome")
         kind, text, _ = read_frame(stranger)
@@ -105,8 +114,8 @@ def limits(directory):
     size = os.path.getsize(source)
     for most, fits in ((size, True), (size - 1, False)):
         port = free_port()
-        receiver = start_recv(target, port, "--max-size", most)
-        sender = start_send(source, "127.0.0.1", port).wait(20)
+        receiver = receive(target, port, "--max-size", most)
+        sender = transmit(source, "127.0.0.1", port).wait(20)
         if fits:
             check(sender.status == 0 and receiver.wait(20).status == 0 and same(source, target), f"{sender} {receiver}")
             os.unlink(target)
@@ -115,10 +124,10 @@ def limits(directory):
             one_line(sender, "refused: a file of", "is too large here")
             kill(receiver)
         port = free_port()
-        receiver = start_recv(target, port, "--max-size", most)
+        receiver = receive(target, port, "--max-size", most)
         with open(source, "rb") as data:
-            sender = subprocess.run([GODWIT, "send", "-", f"127.0.0.1:{port}"], stdin=data, capture_output=True, text=True,
-                                    timeout=20, check=False)
+            sender = subprocess.run([GODWIT, "send", "-", f"127.0.0.1:{port}", "--udp-port", "0"], stdin=data,
+                                    capture_output=True, text=True, timeout=20, check=False)
         receiver.wait(20)
         if fits:
             check(sender.returncode == 0 and receiver.status == 0 and same(source, target), f"{sender} {receiver}")
@@ -139,7 +148,7 @@ def from_networks(directory):
     source, target = os.path.join(directory, "source"), os.path.join(directory, "target")
     port = free_port()
     for waiting in (["recv", target], ["perf"], ["qualify"]):
-        server = Command(*waiting, "--port", port, "--from", "127.0.0.2/32,::1")
+        server = Command(*waiting, "--udp-port", 0, "--port", port, "--from", "127.0.0.2/32,::1")
         wait_until(lambda: listening(port) or not server.alive())
         told = answers(port, hello("godwit send"))
         check(told == b"", f"{waiting[0]} answered one who may not connect: {told!r}")
@@ -147,12 +156,12 @@ def from_networks(directory):
         stranger = Command(*client, "127.0.0.1", "--port", port, "--timeout", 2).wait(20)
         check(stranger.status == 1 and server.alive(), f"{stranger}")
         if waiting[0] == "recv":
-            sender = start_send(source, "::1", port).wait(20)
+            sender = transmit(source, "::1", port).wait(20)
             server.wait(20)
             check(sender.status == 0 and same(source, target), f"{sender} {server}")
             os.unlink(target)
         elif waiting[0] == "perf":
-            client = Command("perf", "127.0.0.1", "--bind", "127.0.0.2", "--port", port, "--udp-port", 0, "--count", 20)
+            client = Command("perf", "127.0.0.1", "--udp-port", 0, "--bind", "127.0.0.2", "--port", port, "--count", 20)
             check(client.wait(30).status == 0, f"{client}")
             server.wait(20)
         else:
@@ -171,7 +180,7 @@ def servers_go_on(directory):
     """A first message that makes no sense does not end `perf` or `qualify`."""
     for name in ("perf", "qualify"):
         port = free_port()
-        server = Command(name, "--port", port)
+        server = Command(name, "--udp-port", 0, "--port", port)
         wait_until(lambda: listening(port) or not server.alive())
         # The first message of `qualify` has no content that could be wrong.
         for first in (frame(KIND_FIRST + 1), frame(99, b"what?"), frame(KIND_FIRST, bytes(200)))[:3 if name == "perf" else 2]:
@@ -179,7 +188,7 @@ def servers_go_on(directory):
             check(told[90:92] == struct.pack(">H", KIND_REFUSE), f"{name}: no refusal: {told!r}")
             check(server.alive(), f"{name} ended")
         more = [] if name == "perf" else ["--report", os.path.join(directory, "report")]
-        client = Command(name, "127.0.0.1", "--port", port, "--udp-port", 0, *(more or ["--count", 20])).wait(60)
+        client = Command(name, "127.0.0.1", "--udp-port", 0, "--port", port, *(more or ["--count", 20])).wait(60)
         server.wait(20)
         check(client.status == 0 and server.status == 0, f"{client} {server}")
 
@@ -195,13 +204,13 @@ def hostile_bytes(rng, channel):
     return rng.choice([
         b"", b"GET / HTTP/1.1\r\n\r\n", b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + rng.randbytes(64),
         rng.randbytes(rng.randrange(1, 2000)), greeting, greeting[:rng.randrange(len(greeting))], bytes(spoilt),
-        bytes(spoilt)[:rng.randrange(len(spoilt))], greeting + frame(KIND_FIRST, rng.randbytes(344)), describe(1 << 62, channel),
-        describe(5), frame(1, length=0xFFFFFFFF), hello("godwit send", version=9), hello("godwit perf"),
+        bytes(spoilt)[:rng.randrange(len(spoilt))], greeting + frame(KIND_FIRST, rng.randbytes(344)),
+        describe(1 << 62, channel), describe(5), frame(1, length=0xFFFFFFFF), hello("godwit send", version=9), hello("godwit perf"),
     ])
 
 
-def flood(port, count, rng, channel, source="127.0.0.1"):
-    """Opens so many connections; up to a hundred stay open, and some are reset."""
+def flood(port, count, rng, channel, source="127.0.0.1", reached=None):
+    """Opens so many connections; up to a hundred stay open, and some are reset. Those that were heard count in reached[0]."""
     held = []
     for _ in range(count):
         stranger = socket.socket()
@@ -210,6 +219,8 @@ def flood(port, count, rng, channel, source="127.0.0.1"):
             stranger.bind((source, 0))
             stranger.connect(("127.0.0.1", port))
             stranger.sendall(hostile_bytes(rng, channel))
+            if reached is not None:
+                reached[0] += 1
             if rng.random() < 0.3:
                 stranger.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         except OSError:
@@ -232,13 +243,14 @@ def beside_a_transfer(directory, channel, rng):
     """Hostile connections by the thousand, to a receiver that waits and to a server at work: both serve the next one."""
     source, target = os.path.join(directory, "source"), os.path.join(directory, "target")
     port, perf_port = free_port(), free_port()
-    receiver = start_recv(target, port, "--timeout", 5)
-    server = Command("perf", "--keep", "--port", perf_port, "--timeout", 5)
+    receiver = receive(target, port, "--timeout", 5)
+    server = Command("perf", "--udp-port", 0, "--keep", "--port", perf_port, "--timeout", 5)
     wait_until(lambda: listening(perf_port))
     flood(port, 200, rng, channel)
     before = resources(receiver.pid)
-    live = Command("perf", "127.0.0.1", "--port", perf_port, "--udp-port", 0, "--rate", "50M", "--duration", "3s", "--json")
-    flooders = [threading.Thread(target=flood, args=(port, HOSTILE, rng, channel, "127.0.0.3")),
+    live = Command("perf", "127.0.0.1", "--udp-port", 0, "--port", perf_port, "--rate", "50M", "--duration", "3s", "--json")
+    reached = [0]
+    flooders = [threading.Thread(target=flood, args=(port, HOSTILE, rng, channel, "127.0.0.3", reached)),
                 threading.Thread(target=flood, args=(perf_port, 300, rng, channel, "127.0.0.3"))]
     for flooder in flooders:
         flooder.start()
@@ -251,13 +263,14 @@ def beside_a_transfer(directory, channel, rng):
     if not check(receiver.alive(), "strangers ended it"):
         print(receiver.wait(5))
         return
+    check(reached[0] > 0.9 * HOSTILE, f"{reached[0]} of {HOSTILE} were heard")
     after = resources(receiver.pid)
     check(after[0] <= before[0] + 64 and after[1] < before[1] + (8 << 10), f"files and KiB before {before}, after {after}")
-    again = Command("perf", "127.0.0.1", "--port", perf_port, "--udp-port", 0, "--count", 20).wait(20)
+    again = Command("perf", "127.0.0.1", "--udp-port", 0, "--port", perf_port, "--count", 20).wait(20)
     check(again.status == 0, f"the next test: {again}")
     trickle = threading.Thread(target=flood, args=(port, HOSTILE // 4, rng, channel, "127.0.0.3"))
     trickle.start()
-    sender = start_send(source, "127.0.0.1", port).wait(30)
+    sender = transmit(source, "127.0.0.1", port).wait(30)
     trickle.join()
     receiver.wait(30)
     check(sender.status == 0 and receiver.status == 0 and same(source, target), f"among strangers: {sender} {receiver}")
