@@ -216,6 +216,36 @@ static void the_nearest_become_one(void **state)
 	assert_int_equal(loss_end(&loss), 100);
 }
 
+/* The first of two was named again, in a later round than the second and after a clock ran out: the answer to the second's round is
+ * none for both, and the wait is that of the one that waited less often in vain. */
+static void one_of_both_was_named_later(void **state)
+{
+	struct loss_detection loss = { 0 };
+	uint32_t below = 10;
+
+	(void)state;
+	name_new(&loss, below, 1, 1000);
+	for (uint32_t i = 1; i < STRETCHES; i++)
+		name_new(&loss, below += 10, 1 + i, 1000 + 200 * i);
+	assert_int_equal(loss.count, STRETCHES);
+	/* The first is overdue, and is named again when the second was named too. */
+	loss_time(&loss, 2000, ANSWER_NS);
+	loss_overdue(&loss);
+	name_again(&loss, 0, 20);
+	loss.list[1].since_ns = 2000;
+	loss.tries[1] = 3;
+	assert_int_equal(loss.tries[0], 1);
+	name_new(&loss, below += 10, 21, 4000);
+	assert_int_equal(loss.count, STRETCHES);
+	assert_int_equal(loss.list[0].below, 20);
+	assert_int_equal(loss.list[0].round, 20);
+	assert_int_equal(loss.tries[0], 1);
+	loss_answered(&loss, 2, 100);
+	assert_int_equal(loss.list[0].position, LOSS_UNANSWERED);
+	loss_answered(&loss, 20, 100);
+	assert_int_equal(loss.list[0].position, 100);
+}
+
 static void removal_leaves_no_gap(void **state)
 {
 	struct loss_detection loss = { 0 };
@@ -257,6 +287,7 @@ int main(void)
 		cmocka_unit_test(backing_off),
 		cmocka_unit_test(flowing),
 		cmocka_unit_test(the_nearest_become_one),
+		cmocka_unit_test(one_of_both_was_named_later),
 		cmocka_unit_test(removal_leaves_no_gap),
 	};
 
