@@ -61,12 +61,12 @@ def answers(port, data, limit=10):
     return told
 
 
-def refused_and_waiting(directory, channel):
+def refused_and_waiting(directory, channel, *options):
     """Descriptions that are nonsense or ask for too much: an answer that tells nothing, and the next sender is served."""
     source, target = os.path.join(directory, "source"), os.path.join(directory, "target")
     port = free_port()
-    receiver = receive(target, port, "--max-size", "64M")
-    cases = [describe(5), describe(1 << 62, channel), describe(65 << 20, channel), describe(5, os.urandom(320)),
+    receiver = receive(target, port, *options)
+    cases = [describe(5), describe(1 << 62, channel), describe(1 << 50, channel), describe(5, os.urandom(320)),
              hello("godwit send") + frame(KIND_FIRST, b"what?"), hello("godwit send") + frame(KIND_FIRST + 1)]
     for number, data in enumerate(cases):
         told = answers(port, data)
@@ -76,7 +76,7 @@ def refused_and_waiting(directory, channel):
         check(not leaks, f"case {number} was told {leaks}: {told!r}")
         if not check(receiver.alive(), f"case {number} ended it"):
             print(receiver.wait(5))
-            receiver = receive(target, port)
+            receiver = receive(target, port, *options)
     sender = transmit(source, "127.0.0.1", port).wait(20)
     receiver.wait(20)
     check(sender.status == 0 and receiver.status == 0 and same(source, target), f"{sender} {receiver}")
@@ -288,6 +288,7 @@ def main():
         write_random(source, 3000001, rng)
         channel = overhear(source)
         refused_and_waiting(directory, channel)
+        refused_and_waiting(directory, channel, "--max-size", "64M")
         disk(directory, channel)
         limits(directory)
         from_networks(directory)
