@@ -49,7 +49,9 @@ struct cc_attr {
 struct cc_report {
 	uint64_t delivered_bytes;
 	uint64_t delivered_packets;
+	/* packets lost, and packets sent that they are counted among: 0 of 0 in a report that tells nothing about loss */
 	uint64_t lost_packets;
+	uint64_t counted_packets;
 	/* packets among those delivered that a switch marked (ECN CE) */
 	uint64_t marked_packets;
 	/* round-trip time of the latest packet delivered, without the receiver's hold time; 0: not measured */

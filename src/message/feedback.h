@@ -27,8 +27,9 @@ struct feedback {
 	/* the latest packets sent, by sequence number */
 	struct sent_record *log;
 	struct path_estimate path;
-	/* packets lost that the gate was not told of yet; below zero: too many were told */
-	double untold_lost;
+	/* packets lost, and packets sent that they are counted among, that the gate was not told of yet; below zero: too many
+	 * were told */
+	double untold_lost, untold_sent;
 	/* when to ask the gate again */
 	uint64_t gate_at;
 	/* when a report was last asked for because the gate was shut */
