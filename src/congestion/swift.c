@@ -101,6 +101,8 @@ struct swift {
 	double marks;
 	/* packets in this round */
 	double delivered, counted, lost, marked;
+	/* share of packets lost, as last told */
+	double loss;
 	/* what the path loses by chance */
 	struct chance chance;
 	/* less is sent, to see whether loss is chance */
@@ -215,11 +217,13 @@ static void judge_loss(struct swift *s, uint64_t now_ns)
 	bool exceeded = chance_exceeded(&s->chance, loss, round.packets);
 	enum chance_verdict verdict = CHANCE_CONGESTION;
 
+	if (s->counted > 0)
+		s->loss = loss;
 	/* With a queue, or while the window doubles, no test is needed. */
 	if (s->testing || !((queue && exceeded) || (s->starting && loss > s->chance.ceiling)))
 		verdict = chance_judge(&s->chance, &round, now_ns);
 	/* The loss that ended the doubling was chance. */
-	if (s->testing && verdict == CHANCE_FINE)
+	if (s->testing && verdict == CHANCE_FINE && !s->idle)
 		s->starting = true;
 	s->testing = verdict == CHANCE_SEND_LESS;
 	if (s->testing)
@@ -248,7 +252,8 @@ static void end_round(struct swift *s, uint64_t now_ns)
 static void grow(struct swift *s, const struct cc_report *report)
 {
 	double packets = (double)report->delivered_bytes / s->packet;
-	double used = packets + (double)report->in_flight_bytes / s->packet;
+	double used = packets / (1 - fmin(s->loss, CHANCE_BREAKER)) +
+		      (double)report->in_flight_bytes / s->packet;
 
 	/* A window that is not used, for lack of data or because of a rate limit, says nothing about a larger one. */
 	if (used < (s->testing ? test_window(s) : s->window) / 2) {
