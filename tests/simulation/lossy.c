@@ -12,11 +12,10 @@
 
 #define NS_A_SECOND UINT64_C(1000000000)
 #define WARM	    10u
-#define DEPTH_MAX   64u
 /* As on an MTU of 1500. */
 #define PAYLOAD 1408u
 /* Bytes that a simulated packet has beside its payload. */
-#define HEADERS 74u
+#define HEADERS 64u
 /* Longest run, in virtual time. */
 #define LIMIT_NS (3600 * NS_A_SECOND)
 /* How exactly the stops of hosts are timed, in ns. */
@@ -86,7 +85,10 @@ static enum lossy_idle why_idle(const struct stream *s)
 										  : IDLE_GRANT;
 	if (f->sequence - f->echoed >= f->window)
 		return IDLE_CREDIT;
-	return f->gate_at == NEVER ? IDLE_WINDOW : IDLE_PACER;
+	return governor_in_flight(&ch->governor) + qp->tx.payload >
+			       cc_limits(&ch->governor.cc).window_bytes
+		       ? IDLE_WINDOW
+		       : IDLE_PACER;
 }
 
 static struct link_attr link_of(const struct lossy_path *path, double loss)
