@@ -43,6 +43,9 @@ static const struct kept kept[] = {
 	  0.55 },
 	{ { 10 * MS, 300 * MB, 0.1, 0.1, 0, 1024 * KIB, 16, .stall_ns = 4 * MS, .run_ns = MS },
 	  0.5 },
+	{ { 10 * MS, 300 * MB, 0, 0, 0, 1024 * KIB, 16, .stall_ns = 10 * MS, .run_ns = MS }, 0.4 },
+	{ { 10 * MS, 300 * MB, 0.3, 0.3, 0, 1024 * KIB, 16, .stall_ns = 8 * MS, .run_ns = 2 * MS },
+	  0.3 },
 	/* a link that needs longer for a packet than the round trip takes, and messages whose last packet is short */
 	{ { 100 * US, 5 * MB, 0.01, 0.01, 0, 128 * KIB, 16, .messages = 60 }, 0.85 },
 	/* windows of a few packets, all of which may be lost, and the report about them */
