@@ -416,18 +416,6 @@ static void undo_timeout(struct gw_qp *qp)
 	gate_undo_timeout(qp);
 }
 
-/* Returns the bytes of data in a packet, 0 if its message is over. */
-static uint32_t packet_bytes(struct gw_qp *qp, uint32_t msn, uint32_t packet)
-{
-	const struct gw_send *send = send_find(qp, msn);
-
-	if (!send || packet >= send->packets)
-		return 0;
-	return packet + 1 < send->packets
-		       ? send->payload
-		       : (uint32_t)(send->length - (uint64_t)packet * send->payload);
-}
-
 void feedback_reported(struct gw_qp *qp, const struct control_message *message)
 {
 	const struct control_report *report = &message->report;
