@@ -148,7 +148,7 @@ GW_API int gw_qp_lane(const struct gw_qp *qp, uint32_t index, struct gw_lane *ou
 /* What became known of this end's packets since the last such report. */
 struct gw_path_report {
 	uint64_t delivered_packets;
-	/* Packets sent before one that landed, and not landed; one that was only late is taken back. */
+	/* Packets lost of the `counted_packets`; one that was only late is taken back. */
 	uint64_t lost_packets;
 	/* Delivered packets that a queue on the way marked. */
 	uint64_t marked_packets;
@@ -162,6 +162,9 @@ struct gw_path_report {
 	/* Bytes of data in the packet that rtt_ns was measured with: a longer packet takes longer on a slow link. */
 	uint32_t rtt_bytes;
 	uint32_t reserved_32;
+	/* Packets sent whose loss or arrival was counted since the last report. Losses are counted once a round trip, packets
+	 * delivered in every report: only these two make a share. */
+	uint64_t counted_packets;
 	uint64_t reserved[1];
 };
 

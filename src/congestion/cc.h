@@ -27,7 +27,7 @@
 /* As a rate: no pacing. */
 #define CC_UNPACED UINT64_MAX
 /* Bytes of state that a controller may have. */
-#define CC_STATE_SIZE 512
+#define CC_STATE_SIZE 544
 /* Bytes that hold any text of cc_explain(). */
 #define CC_TEXT_SIZE 160
 
@@ -49,7 +49,9 @@ struct cc_attr {
 struct cc_report {
 	uint64_t delivered_bytes;
 	uint64_t delivered_packets;
+	/* packets lost, and packets sent that they are counted among: 0 of 0 in a report that tells nothing about loss */
 	uint64_t lost_packets;
+	uint64_t counted_packets;
 	/* packets among those delivered that a switch marked (ECN CE) */
 	uint64_t marked_packets;
 	/* round-trip time of the latest packet delivered, without the receiver's hold time; 0: not measured */

@@ -108,6 +108,8 @@ enum chance_verdict chance_judge(struct chance *c, const struct chance_round *ro
 		enter(c, CHANCE_COUNTING);
 		return CHANCE_FINE;
 	}
+	if (round->packets <= 0)
+		return c->stage == CHANCE_COUNTING ? CHANCE_FINE : CHANCE_SEND_LESS;
 	c->packets += round->packets;
 	c->lost += round->lost;
 	switch (c->stage) {

@@ -51,7 +51,7 @@ struct chance {
 
 /* What one round trip showed. */
 struct chance_round {
-	/* packets delivered and lost */
+	/* packets sent whose loss was counted, and how many of them were lost */
 	double packets;
 	double lost;
 	/* a queue stands although less is sent */

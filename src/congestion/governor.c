@@ -141,6 +141,7 @@ static void report(void *arg, const struct gw_path_report *path, uint64_t now)
 	struct cc_report known = { .delivered_packets = path->delivered_packets,
 				   .delivered_bytes = path->delivered_packets * side->packet_bytes,
 				   .lost_packets = path->lost_packets,
+				   .counted_packets = path->counted_packets,
 				   .marked_packets = path->marked_packets,
 				   .rtt_ns = path->rtt_ns,
 				   .rtt_bytes = path->rtt_bytes };

@@ -57,9 +57,11 @@
 #define SETTLE_ROUNDS 2
 /* The same after START, whose losses are many: some are repeated and lost again, and are proven rounds later. */
 #define START_SETTLE_ROUNDS 4
-/* Largest growth in a round then, and largest window as a multiple of what the path delivers. */
+/* Largest growth in a round then, and largest window as a multiple of what the path delivers. A sender whose host is late
+ * does not use its window: what is delivered counts as if it had, but no more than this often. */
 #define CALM_MOST    0.6
 #define CALM_AHEAD   1.6
+#define LATE_MOST    4.0
 #define LOSS_CEILING 0.15
 /* While probing, loss counts if it exceeds chance by this much more. */
 #define LOSS_MARGIN 0.02
@@ -74,6 +76,8 @@ struct long_haul {
 	double packet, most, fixed_target_ns;
 	/* window, in bytes */
 	double window;
+	/* bytes sent in this round, and share of the window that was used in the last */
+	double sent, used;
 	/* smoothed share of marked packets */
 	double marks;
 	/* for long_haul_status() */
@@ -110,6 +114,7 @@ static void long_haul_init(void *state, const struct cc_attr *attr, uint64_t now
 		.window = (double)attr->initial_window_bytes,
 		.fixed_target_ns = (double)attr->target_queue_ns,
 		.low_at = now_ns,
+		.used = 1,
 		.doing = "starting",
 	};
 	model_init(&l->model, LOSS_CEILING, now_ns);
@@ -134,7 +139,8 @@ static double growth(struct long_haul *l, double excess)
 {
 	const struct model *m = &l->model;
 	double up = fmin(UP * sqrt(W_REF / l->window), UP_MOST);
-	double ahead = CALM_AHEAD * m->delivered * (m->least_ns + target_ns(l)) / l->window - 1;
+	double ahead =
+		CALM_AHEAD * m->delivered / l->used * (m->least_ns + target_ns(l)) / l->window - 1;
 
 	if (m->idle) {
 		l->calm = 0;
@@ -277,10 +283,27 @@ static void end_round(struct long_haul *l, double before, uint64_t now_ns)
 	}
 }
 
+static void long_haul_sent(void *state, uint64_t bytes, uint64_t now_ns)
+{
+	struct long_haul *l = state;
+
+	l->sent += (double)bytes;
+}
+
+/* Notes how much of the window was used in the round that began then. */
+static void see_use(struct long_haul *l, uint64_t began_ns, uint64_t now_ns)
+{
+	double trips = (double)(now_ns - began_ns) / fmax(l->model.rtt_ns, l->model.least_ns);
+
+	l->used = fmin(fmax(l->sent / (l->window * trips), 1 / LATE_MOST), 1);
+	l->sent = 0;
+}
+
 static void long_haul_report(void *state, const struct cc_report *report, uint64_t now_ns)
 {
 	struct long_haul *l = state;
 	double before = l->model.delivered;
+	uint64_t began_ns = l->model.round_at;
 	bool round = model_report(&l->model, report, l->window, now_ns);
 	double queue_ns = model_queue_now(&l->model);
 
@@ -302,6 +325,7 @@ static void long_haul_report(void *state, const struct cc_report *report, uint64
 		stop(l);
 	}
 	if (round) {
+		see_use(l, began_ns, now_ns);
 		end_round(l, before, now_ns);
 		if (l->phase >= CRUISE && !l->testing)
 			model_probe(&l->model, l->phase == COMPETE, now_ns);
@@ -365,6 +389,7 @@ const struct cc_ops cc_long_haul = {
 	.name = "long-haul",
 	.state_size = sizeof(struct long_haul),
 	.init = long_haul_init,
+	.sent = long_haul_sent,
 	.report = long_haul_report,
 	.cnp = long_haul_cnp,
 	.timeout = long_haul_timeout,

@@ -140,8 +140,9 @@ void model_probe(struct model *m, bool crowded, uint64_t now_ns)
 static void end_round(struct model *m, uint64_t now_ns)
 {
 	m->before = m->delivered;
-	m->sent = (double)(m->lost + m->packets);
-	m->loss = m->lost ? (double)m->lost / m->sent : 0;
+	m->sent = (double)m->counted;
+	if (m->counted)
+		m->loss = fmin((double)m->lost / m->sent, 1);
 	m->arriving = (double)m->bytes / (double)(now_ns - m->round_at);
 	m->delivered = m->arriving / (1 - chance_part(&m->chance, m->loss, m->sent));
 	if (m->samples > 2)
@@ -161,7 +162,7 @@ static void end_round(struct model *m, uint64_t now_ns)
 	m->round_at = now_ns;
 	m->round_least_ns = 0;
 	m->samples = 0;
-	m->bytes = m->packets = m->lost = m->ce = 0;
+	m->bytes = m->packets = m->counted = m->lost = m->ce = 0;
 	m->unused = m->noticed = false;
 }
 
@@ -175,6 +176,7 @@ bool model_report(struct model *m, const struct cc_report *report, double window
 		see_rtt(m, (double)report->rtt_ns, now_ns);
 	m->bytes += report->delivered_bytes;
 	m->packets += report->delivered_packets;
+	m->counted += report->counted_packets;
 	m->lost += report->lost_packets;
 	m->ce += report->marked_packets;
 	m->unused |= report->app_limited && (double)report->in_flight_bytes < window / 2;

@@ -48,7 +48,7 @@ struct model {
 	double before;
 	/* queueing delay */
 	double queue_ns;
-	/* packets delivered or lost, and share of them lost */
+	/* packets sent whose loss was counted, and the share lost of those that were counted last */
 	double sent;
 	double loss;
 	/* share of delivered packets that were marked */
@@ -72,7 +72,7 @@ struct model {
 	double round_least_ns;
 	double round_next_ns;
 	unsigned samples;
-	uint64_t bytes, packets, lost, ce;
+	uint64_t bytes, packets, counted, lost, ce;
 	/* the window was not used; a congestion notification came */
 	bool unused, noticed;
 };

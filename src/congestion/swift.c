@@ -100,7 +100,9 @@ struct swift {
 	/* smoothed share of marked packets */
 	double marks;
 	/* packets in this round */
-	double delivered, lost, marked;
+	double delivered, counted, lost, marked;
+	/* share of packets lost, as last told */
+	double loss;
 	/* what the path loses by chance */
 	struct chance chance;
 	/* less is sent, to see whether loss is chance */
@@ -209,17 +211,19 @@ static void judge_loss(struct swift *s, uint64_t now_ns)
 	/* Of many flows one that sends less changes little, but a queue now and then shows that others are there. */
 	bool queue = fmax(s->rtt_ns, delay_ns(s)) > target_ns(s);
 	struct chance_round round = {
-		.packets = s->delivered + s->lost, .lost = s->lost, .queue = queue, .idle = s->idle
+		.packets = s->counted, .lost = s->lost, .queue = queue, .idle = s->idle
 	};
-	double loss = s->lost > 0 ? s->lost / round.packets : 0;
+	double loss = s->counted > 0 ? fmin(s->lost / s->counted, 1) : 0;
 	bool exceeded = chance_exceeded(&s->chance, loss, round.packets);
 	enum chance_verdict verdict = CHANCE_CONGESTION;
 
+	if (s->counted > 0)
+		s->loss = loss;
 	/* With a queue, or while the window doubles, no test is needed. */
 	if (s->testing || !((queue && exceeded) || (s->starting && loss > s->chance.ceiling)))
 		verdict = chance_judge(&s->chance, &round, now_ns);
 	/* The loss that ended the doubling was chance. */
-	if (s->testing && verdict == CHANCE_FINE)
+	if (s->testing && verdict == CHANCE_FINE && !s->idle)
 		s->starting = true;
 	s->testing = verdict == CHANCE_SEND_LESS;
 	if (s->testing)
@@ -240,7 +244,7 @@ static void end_round(struct swift *s, uint64_t now_ns)
 		cut(s, s->marks / 2, "backing off: packets were marked", now_ns);
 	judge_loss(s, now_ns);
 	s->idle = false;
-	s->delivered = s->lost = s->marked = 0;
+	s->delivered = s->counted = s->lost = s->marked = 0;
 	s->noticed = false;
 	s->round_at = now_ns;
 }
@@ -248,7 +252,8 @@ static void end_round(struct swift *s, uint64_t now_ns)
 static void grow(struct swift *s, const struct cc_report *report)
 {
 	double packets = (double)report->delivered_bytes / s->packet;
-	double used = packets + (double)report->in_flight_bytes / s->packet;
+	double used = packets / (1 - fmin(s->loss, CHANCE_BREAKER)) +
+		      (double)report->in_flight_bytes / s->packet;
 
 	/* A window that is not used, for lack of data or because of a rate limit, says nothing about a larger one. */
 	if (used < (s->testing ? test_window(s) : s->window) / 2) {
@@ -274,6 +279,7 @@ static void swift_report(void *state, const struct cc_report *report, uint64_t n
 		s->gap_ns += (gap_ns - s->gap_ns) * SMOOTH;
 	s->report_at = now_ns;
 	s->delivered += (double)report->delivered_packets;
+	s->counted += (double)report->counted_packets;
 	s->lost += (double)report->lost_packets;
 	s->marked += (double)report->marked_packets;
 	if (report->larger) {

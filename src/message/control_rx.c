@@ -253,9 +253,7 @@ static bool take_probe(struct gw_qp *qp, const struct control_message *message)
 	if (qp->ctx->arrived - asked_ns >= body->hold_ns)
 		feedback_rtt(qp, qp->ctx->arrived - asked_ns - body->hold_ns);
 	size_probe_answered(qp, asked_ns);
-	/* A question may overtake the packets that it was asked about: whoever still waits for the gate asks again. */
-	if (qp->gate)
-		feedback_reopen(qp);
+	feedback_answered(qp, asked_ns);
 	return true;
 }
 

@@ -61,6 +61,7 @@ void data_sent(struct gw_qp *qp, struct gw_send *send, uint32_t n, uint32_t lane
 	gate_left(qp, n,
 		  n == put->packets ? (uint64_t)(n - 1) * send->payload + put->tail
 				    : (uint64_t)n * send->payload);
+	qp->feedback.sent_ns = qp->ctx->now;
 	if (!copied)
 		size_sent(qp);
 	if (qp->path && lane < qp->path->count)

@@ -74,6 +74,7 @@ static void end_trip(struct feedback *f)
 	if (m->overran)
 		excuse(m, mean.sent - m->mean.sent, mean.lost - m->mean.lost);
 	f->untold_lost += mean.lost - m->mean.lost;
+	f->untold_sent += mean.sent - m->mean.sent;
 	m->mean = mean;
 	m->sum = (struct loss_point){ 0 };
 	m->echoes = 0;

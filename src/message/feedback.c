@@ -56,6 +56,11 @@ struct sent_record {
 #define PTO_SHIFT    6u
 /* Packets that leave beyond the window after a probe timeout. */
 #define PTO_PACKETS 2u
+/* Requests for a report that are under way at a time where more than this share is lost, and times that so many wait
+ * equally long. */
+#define ASK_LOSS     0.05
+#define ASKS_AT_ONCE 4u
+#define ASKS_EQUAL   3u
 /* Probe timeouts in a row before the gate is told, and before all lanes are tried. */
 #define PTOS_LOST  3u
 #define PTOS_LANES 4u
@@ -172,18 +177,32 @@ static void wait_for_echo(struct gw_qp *qp)
 		f->timeout_at = qp->ctx->now + (wait_ns < limit_ns ? wait_ns : limit_ns);
 }
 
+/* Returns how long to wait after a request for a report before the next. Where much is lost several are under way. After
+ * a few in vain the wait doubles each time. */
+static uint64_t ask_wait_ns(const struct gw_qp *qp)
+{
+	const struct feedback *f = &qp->feedback;
+	uint32_t at_once = (double)f->path.loss > ASK_LOSS && !qp->path ? ASKS_AT_ONCE : 1;
+	uint32_t few = ASKS_EQUAL * at_once;
+	uint32_t shift = f->probes_unanswered > few ? f->probes_unanswered - few : 0;
+	uint64_t wait_ns = f->rtt_ns ? f->rtt_ns + 4 * f->rtt_var_ns : gw_qp_patience_ns(qp);
+
+	if (!f->probes_unanswered || wait_ns / at_once < REPORT_DELAY_MIN_NS)
+		return REPORT_DELAY_MIN_NS;
+	return wait_ns / at_once << (shift < PTO_SHIFT ? shift : PTO_SHIFT);
+}
+
 /* Waiting for the gate, whose window may be smaller than what pays for a report: asks for one, but not each time that a round
- * trip of microseconds brings an answer. */
+ * trip of microseconds brings an answer, and again when none comes. */
 static void ask_for_report(struct gw_qp *qp)
 {
 	struct feedback *f = &qp->feedback;
 
-	if (qp->ctx->now < f->asked_ns + REPORT_DELAY_MIN_NS) {
-		f->gate_at = f->asked_ns + REPORT_DELAY_MIN_NS;
-	} else if (!f->probes_unanswered) {
+	if (qp->ctx->now >= f->asked_ns + ask_wait_ns(qp)) {
 		f->asked_ns = qp->ctx->now;
 		qp_owe(qp, OWE_PROBE);
 	}
+	f->gate_at = f->asked_ns + ask_wait_ns(qp);
 }
 
 uint32_t feedback_allow(struct gw_qp *qp, uint32_t payload, uint32_t want)
@@ -257,6 +276,21 @@ void feedback_timeout(struct gw_qp *qp)
 	f->beyond = PTO_PACKETS;
 	qp_owe(qp, OWE_PROBE);
 	reopen(qp);
+}
+
+void feedback_answered(struct gw_qp *qp, uint64_t asked_ns)
+{
+	struct feedback *f = &qp->feedback;
+
+	if (!qp->gate)
+		return;
+	/* All that is in flight left before the probe, and should have been echoed: it is lost or very late. A probe timeout
+	 * would tell no more, only later. */
+	if (f->timeout_at != NEVER && asked_ns > f->sent_ns &&
+	    qp->ctx->now - f->sent_ns > f->rtt_ns + 4 * f->rtt_var_ns)
+		f->beyond = PTO_PACKETS;
+	/* A probe may overtake the packets that it was sent about: whoever still waits for the gate asks again. */
+	feedback_reopen(qp);
 }
 
 void feedback_forget(struct gw_qp *qp)

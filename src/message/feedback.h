@@ -27,14 +27,17 @@ struct feedback {
 	/* the latest packets sent, by sequence number */
 	struct sent_record *log;
 	struct path_estimate path;
-	/* packets lost that the gate was not told of yet; below zero: too many were told */
-	double untold_lost;
+	/* packets lost, and packets sent that they are counted among, that the gate was not told of yet; below zero: too many
+	 * were told */
+	double untold_lost, untold_sent;
 	/* when to ask the gate again */
 	uint64_t gate_at;
 	/* when a report was last asked for because the gate was shut */
 	uint64_t asked_ns;
 	/* when the next probe timeout is due */
 	uint64_t timeout_at;
+	/* when data last left */
+	uint64_t sent_ns;
 	/* packets sent in all, and how many of them again */
 	uint64_t sent;
 	uint64_t retransmitted;
@@ -63,7 +66,7 @@ struct feedback {
 	uint32_t timeouts;
 	/* `sequence` when the gate was last told of a timeout */
 	uint32_t timeout_sequence;
-	/* packets that may leave although the window is full, since a probe timeout */
+	/* packets that may leave although the window is full, since a probe timeout or an answer that shows no arrival */
 	uint32_t beyond;
 	/* there was nothing to send since the gate was last told */
 	bool idle;
@@ -134,6 +137,8 @@ void feedback_rtt(struct gw_qp *qp, uint64_t sample_ns);
 void feedback_ended(struct gw_qp *qp, const struct gw_send *send);
 /* Nothing came for a probe timeout although the window is full. */
 void feedback_timeout(struct gw_qp *qp);
+/* A probe that left at `asked_ns` was answered, after the report that came with the answer. */
+void feedback_answered(struct gw_qp *qp, uint64_t asked_ns);
 /* Returns the probe timeout: how long an echo takes at most, as far as is known. */
 uint64_t feedback_pto_ns(const struct gw_qp *qp);
 /* The packets in flight do not count any more: they are larger than the path carries. */

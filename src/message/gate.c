@@ -45,6 +45,10 @@ void gate_report(struct gw_qp *qp, uint64_t rtt_ns, uint32_t rtt_bytes)
 		f->untold_lost -= (double)report.lost_packets;
 		report.lost_packets -= lanes_excused(qp, (uint32_t)report.lost_packets);
 	}
+	if (f->untold_sent >= 1) {
+		report.counted_packets = (uint64_t)f->untold_sent;
+		f->untold_sent -= (double)report.counted_packets;
+	}
 	f->told_arrived = f->peer_arrived;
 	f->told_ce = f->peer_ce;
 	f->idle = list_empty(&qp->tx.ready);
@@ -85,7 +89,7 @@ int gw_qp_set_gate(struct gw_qp *qp, const struct gw_gate *gate, void *arg)
 	qp->gate = gate;
 	qp->gate_arg = arg;
 	qp->feedback.told_arrived = qp->feedback.peer_arrived;
-	qp->feedback.untold_lost = 0;
+	qp->feedback.untold_lost = qp->feedback.untold_sent = 0;
 	qp->feedback.told_ce = qp->feedback.peer_ce;
 	if (qp->state == QP_CONNECTED)
 		gate_credit(qp);

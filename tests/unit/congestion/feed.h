@@ -64,11 +64,13 @@ static inline void feed_report(struct feed *feed)
 	};
 
 	*sent_bps = (double)limits.rate_bps < window_bps ? (double)limits.rate_bps : window_bps;
+	report.counted_packets = report.delivered_packets + report.lost_packets;
 	report.delivered_bytes = report.delivered_packets * PACKET;
 	report.marked_packets = (uint64_t)((double)report.delivered_packets * feed->ce + 0.5);
 	report.in_flight_bytes = feed->app_limited ? 0 : limits.window_bytes;
 	feed->now += every;
-	cc_sent(&feed->cc, report.delivered_bytes, feed->now);
+	if (!feed->app_limited)
+		cc_sent(&feed->cc, (uint64_t)(*sent_bps / 8e9 * (double)every), feed->now);
 	cc_report(&feed->cc, &report, feed->now);
 }
 

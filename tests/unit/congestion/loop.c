@@ -252,6 +252,7 @@ static void hear(struct loop *loop, struct flow *flow)
 			.delivered_bytes = landed * flow->packet,
 			.delivered_packets = landed,
 			.lost_packets = lost,
+			.counted_packets = landed + lost,
 			.marked_packets = item.landed_ce - flow->told_ce,
 			.rtt_ns = rtt,
 			.in_flight_bytes = (flow->next - flow->reached) * flow->packet,

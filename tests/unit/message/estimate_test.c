@@ -146,6 +146,54 @@ static void gate_and_order(void **state)
 	duo_close(&duo);
 }
 
+/* Reports that told of losses, and those in which the share was far from the truth. */
+struct shares {
+	double truth;
+	unsigned told;
+	unsigned wrong;
+};
+
+static void check_share(void *arg, const struct gw_path_report *report, uint64_t now)
+{
+	struct shares *shares = arg;
+	double share;
+
+	(void)now;
+	if (!report->counted_packets) {
+		assert_int_equal(report->lost_packets, 0);
+		return;
+	}
+	share = (double)report->lost_packets / (double)report->counted_packets;
+	shares->told++;
+	shares->wrong += share < shares->truth / 2 || share > 1.5 * shares->truth;
+}
+
+/* Losses are told with the packets that they are counted among. Whoever takes the share of the losses in one report and the
+ * packets delivered since the last gets nothing most of the time, and far too much then. */
+static void gate_and_share(void **state)
+{
+	static const struct gw_gate gate = { .report = check_share };
+	struct duo_attr attr = {
+		.link = { .delay_ns = DELAY_NS, .rate_bps = RATE_BPS, .loss = 0.3 },
+		.memory_bytes = 8u << 20
+	};
+	struct shares shares = { .truth = 0.3 };
+	struct duo_transfer transfer;
+	struct duo duo;
+
+	(void)state;
+	duo_open(&duo, &attr);
+	assert_int_equal(gw_qp_set_gate(duo.qp[0], &gate, &shares), 0);
+	for (unsigned i = 0; i < 20; i++) {
+		duo_start(&duo, duo.memory_bytes, &transfer);
+		duo_finish(&transfer, 60 * S);
+	}
+	if (shares.told < 10 || shares.wrong > shares.told / 5)
+		fail_msg("%u of %u reports with losses told a wrong share", shares.wrong,
+			 shares.told);
+	duo_close(&duo);
+}
+
 /* A scheme may leave packets out: that is no loss, if it says so. */
 static void sparse(void **state)
 {
@@ -201,7 +249,7 @@ int main(void)
 		cmocka_unit_test(independent),	  cmocka_unit_test(in_bursts),
 		cmocka_unit_test(change),	  cmocka_unit_test(out_of_order),
 		cmocka_unit_test(gate_and_order), cmocka_unit_test(sparse),
-		cmocka_unit_test(rate),
+		cmocka_unit_test(rate),		  cmocka_unit_test(gate_and_share),
 	};
 
 	return cmocka_run_group_tests_name("message-estimate", tests, NULL, NULL);

@@ -1,0 +1,246 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* See lossy.h. */
+#include "lossy.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "channel/state.h"
+#include "message/state.h"
+#include "sim/world.h"
+
+#define NS_A_SECOND UINT64_C(1000000000)
+#define WARM	    10u
+/* As on an MTU of 1500. */
+#define PAYLOAD 1408u
+/* Bytes that a simulated packet has beside its payload. */
+#define HEADERS 64u
+/* Longest run, in virtual time. */
+#define LIMIT_NS (3600 * NS_A_SECOND)
+/* How exactly the stops of hosts are timed, in ns. */
+#define STEP_NS UINT64_C(20000)
+
+struct stream {
+	const struct lossy_path *path;
+	struct world world;
+	struct gw_channel *channel[2];
+	struct gw_mr *mr[2];
+	uint8_t *memory;
+	uint32_t messages;
+	/* Operations posted and ended, of the sender and of the receiver. */
+	uint32_t posted[2];
+	uint32_t ended[2];
+	uint64_t idle_ns[IDLE_REASONS];
+	uint64_t warm_ns;
+	/* Draws the times at which hosts stop, and when each next stops or goes on, in ns. */
+	struct rng rng;
+	uint64_t turn_ns[2];
+	bool failed;
+};
+
+static void post(struct stream *s, int end);
+
+static void op_ended(struct gw_op *op, void *arg, const struct gw_op_result *result)
+{
+	struct stream *s = arg;
+	int end = op->receiving;
+
+	s->failed |= result->status != 0;
+	gw_op_close(op);
+	s->ended[end]++;
+	if (end && s->ended[end] == WARM) {
+		s->warm_ns = sim_now_ns(s->world.sim);
+		memset(s->idle_ns, 0, sizeof(s->idle_ns));
+	}
+	if (!s->failed)
+		post(s, end);
+}
+
+static void post(struct stream *s, int end)
+{
+	struct gw_op_attr attr = { .addr = s->memory,
+				   .length = s->path->size,
+				   .mr = s->mr[end],
+				   .scheme = s->path->scheme,
+				   .done = op_ended,
+				   .arg = s };
+	struct gw_op *op;
+
+	if (s->posted[end] == s->messages)
+		return;
+	s->posted[end]++;
+	if ((end ? gw_channel_recv : gw_channel_send)(s->channel[end], &attr, &op))
+		s->failed = true;
+}
+
+static enum lossy_idle why_idle(const struct stream *s)
+{
+	const struct gw_channel *ch = s->channel[0];
+	const struct gw_qp *qp = ch->qp[BULK];
+	const struct feedback *f = &qp->feedback;
+
+	if (list_empty(&qp->tx.ready))
+		return list_empty(&qp->tx.waiting) && list_empty(&ch->bulk_sends) ? IDLE_MESSAGE
+										  : IDLE_GRANT;
+	if (f->sequence - f->echoed >= f->window)
+		return IDLE_CREDIT;
+	return governor_in_flight(&ch->governor) + qp->tx.payload >
+			       cc_limits(&ch->governor.cc).window_bytes
+		       ? IDLE_WINDOW
+		       : IDLE_PACER;
+}
+
+static struct link_attr link_of(const struct lossy_path *path, double loss)
+{
+	struct link_attr link = { .rate_bps = path->rate_bps,
+				  .delay_ns = path->rtt_ns / 2,
+				  .queue_bytes = path->rate_bps / 8 * path->rtt_ns / NS_A_SECOND };
+
+	if (link.queue_bytes < 64u << 10)
+		link.queue_bytes = 64u << 10;
+	if (path->burst <= 1) {
+		link.loss = loss;
+	} else if (loss > 0) {
+		link.burst_loss = 1;
+		link.burst_leave = 1 / path->burst;
+		link.burst_enter = link.burst_leave * loss / (1 - loss);
+	}
+	return link;
+}
+
+static void open_stream(struct stream *s)
+{
+	const struct lossy_path *path = s->path;
+	struct sim_attr sim = { .seed = path->seed + 1,
+				.payload = PAYLOAD,
+				.rungs = { 1024 },
+				.start_ns = NS_A_SECOND };
+	struct sim_shape_attr shape = { .shape = SIM_PAIR,
+					.hosts = 2,
+					.edge = link_of(path, path->loss) };
+	struct sim_host_attr host = { .queue = 1 << 16, .window_most = 1 << 16 };
+	struct gw_context_attr ctx = { .max_qps = 8 };
+	struct link_attr back = link_of(path, path->back);
+	struct gw_channel_info info[2];
+	int error = world_open(&s->world, &sim, &shape, &host, &ctx);
+
+	sim_link(s->world.sim, 1)->attr = back;
+	s->memory = malloc(path->size);
+	for (int end = 0; end < 2 && !error; end++) {
+		struct gw_channel_attr attr = { .peer_timeout_ns = 600 * NS_A_SECOND };
+
+		error = gw_channel_create(s->world.hosts[end].ctx, &attr, &s->channel[end]);
+		if (!error)
+			error = gw_channel_info(s->channel[end], &info[end]);
+		if (!error)
+			error = gw_mr_register(s->world.hosts[end].ctx, s->memory, path->size,
+					       &s->mr[end]);
+	}
+	for (int end = 0; end < 2 && !error; end++)
+		error = gw_channel_connect(s->channel[end], &info[!end]);
+	if (error || !s->memory) {
+		fprintf(stderr, "lossy: the simulated channel does not open: %d\n", error);
+		abort();
+	}
+	for (int end = 1; end >= 0; end--) {
+		for (uint32_t i = 0; i < path->depth; i++)
+			post(s, end);
+		world_touch(&s->world, (uint32_t)end);
+	}
+}
+
+/* Charges the time of the last step in which the link had nothing to send. */
+static void charge(struct stream *s, uint64_t from_ns, uint64_t busy_until_ns, enum lossy_idle why)
+{
+	uint64_t now = sim_now_ns(s->world.sim);
+
+	if (busy_until_ns > from_ns)
+		from_ns = busy_until_ns;
+	if (now > from_ns)
+		s->idle_ns[why] += now - from_ns;
+}
+
+/* Stops each host now and then, as others on the same machine do. */
+static void stall(struct stream *s)
+{
+	uint64_t now = sim_now_ns(s->world.sim);
+
+	for (uint32_t host = 0; s->path->stall_ns && host < 2; host++) {
+		struct world_host *h = &s->world.hosts[host];
+
+		if (now < s->turn_ns[host])
+			continue;
+		world_stall(&s->world, host, !h->stalled);
+		s->turn_ns[host] =
+			now + rng_below(&s->rng, h->stalled ? s->path->stall_ns : s->path->run_ns);
+	}
+}
+
+static uint64_t counter(const struct stream *s, int end, enum message_counter which)
+{
+	return s->world.hosts[end].ctx->counters[which];
+}
+
+static void sum_up(struct stream *s, struct lossy_result *out)
+{
+	const struct lossy_path *path = s->path;
+	uint64_t now = sim_now_ns(s->world.sim);
+	double seconds, left = (double)path->rate_bps * (1 - path->loss);
+
+	out->ended = s->ended[1] == s->messages && !s->failed;
+	out->took_ns = now - NS_A_SECOND;
+	out->counted_ns = now - (s->warm_ns ? s->warm_ns : NS_A_SECOND);
+	seconds = (double)out->counted_ns / (double)NS_A_SECOND;
+	out->goodput_bps = s->ended[1] > WARM
+				   ? (double)(s->ended[1] - WARM) * (double)path->size * 8 / seconds
+				   : 0;
+	out->share = out->goodput_bps / (left * PAYLOAD / (PAYLOAD + HEADERS));
+	out->busy = 1;
+	for (int i = 0; i < IDLE_REASONS; i++) {
+		out->idle[i] = (double)s->idle_ns[i] / (double)out->counted_ns;
+		out->busy -= out->idle[i];
+	}
+	out->sent = counter(s, 0, COUNT_SENT);
+	out->again = counter(s, 0, COUNT_RETRANSMITTED);
+	out->duplicate = counter(s, 1, COUNT_DUPLICATE) + counter(s, 1, COUNT_LATE);
+	out->stalls = counter(s, 0, COUNT_STALLS);
+	out->control = counter(s, 0, COUNT_CONTROL_SENT) + counter(s, 1, COUNT_CONTROL_SENT);
+	gw_channel_explain(s->channel[0], out->explain, sizeof(out->explain));
+}
+
+static uint32_t enough_messages(const struct lossy_path *path)
+{
+	double bytes =
+		(double)path->rate_bps / 8 * 200 * (double)path->rtt_ns / (double)NS_A_SECOND;
+	double count_ = bytes / (double)path->size;
+
+	return WARM + path->depth + 20 + (count_ < 4000 ? (uint32_t)count_ : 4000);
+}
+
+void lossy_run(const struct lossy_path *path, struct lossy_result *out)
+{
+	struct stream s = { .path = path,
+			    .messages = path->messages ? path->messages : enough_messages(path) };
+	bool more = true;
+
+	rng_seed(&s.rng, path->seed + 2);
+	open_stream(&s);
+	while (more && s.ended[1] < s.messages && !s.failed) {
+		uint64_t from_ns = sim_now_ns(s.world.sim);
+		uint64_t busy_until_ns = sim_link(s.world.sim, 0)->busy_until_ns;
+		enum lossy_idle why = why_idle(&s);
+
+		stall(&s);
+		more = world_step(&s.world, path->stall_ns ? from_ns + STEP_NS : LIMIT_NS) ||
+		       (path->stall_ns && from_ns < LIMIT_NS);
+		charge(&s, from_ns, busy_until_ns, why);
+	}
+	sum_up(&s, out);
+	for (int end = 0; end < 2; end++) {
+		gw_channel_close(s.channel[end]);
+		gw_mr_deregister(s.mr[end]);
+	}
+	world_close(&s.world);
+	free(s.memory);
+}

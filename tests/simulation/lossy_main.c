@@ -1,0 +1,190 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * lossy: goodput over a path that loses packets, and where the link's time went.
+ *
+ *	lossy [--rtt MS] [--rate MBIT] [--loss SHARE] [--back SHARE] [--burst PACKETS] [--size KIB] [--depth N]
+ *	      [--messages N] [--stall MS] [--run MS] [--seed N] [--explain] [--quiet]
+ *	lossy --check
+ *
+ * Without --check it runs one path: 10 ms, 300 Mbit/s, 16 messages of 1 MiB under way and no loss unless told otherwise. The
+ * way back loses as much as the way there. --stall stops both hosts again and again for up to so long, with up to --run in
+ * between. --explain adds what the channel says about itself, --quiet leaves the heading out.
+ *
+ * --check runs the paths below and fails where goodput is less than the share of what the path leaves that it must have.
+ */
+#include <getopt.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "lossy.h"
+
+#define US  UINT64_C(1000)
+#define MS  UINT64_C(1000000)
+#define MB  UINT64_C(1000000)
+#define KIB UINT64_C(1024)
+
+struct kept {
+	struct lossy_path path;
+	double least;
+};
+
+/* What each is about: */
+static const struct kept kept[] = {
+	/* the loss itself: both ways, one way, in bursts, and so much that most rounds of repeats are lost too */
+	{ { 10 * MS, 300 * MB, 0.01, 0.01, 0, 1024 * KIB, 16, .messages = 80 }, 0.95 },
+	{ { 10 * MS, 300 * MB, 0.1, 0.1, 0, 1024 * KIB, 16, .messages = 80 }, 0.9 },
+	{ { 10 * MS, 300 * MB, 0.3, 0.3, 0, 1024 * KIB, 16, .messages = 80 }, 0.85 },
+	{ { 10 * MS, 300 * MB, 0.5, 0.5, 0, 1024 * KIB, 16, .messages = 80 }, 0.7 },
+	{ { 10 * MS, 300 * MB, 0.3, 0, 0, 1024 * KIB, 16, .messages = 80 }, 0.9 },
+	{ { 10 * MS, 300 * MB, 0, 0.3, 0, 1024 * KIB, 16, .messages = 80 }, 0.95 },
+	{ { 10 * MS, 300 * MB, 0.3, 0.3, 8, 1024 * KIB, 16, .messages = 80 }, 0.8 },
+	/* hosts that are busy, so that reports are seldom and losses are told in lumps */
+	{ { 10 * MS, 300 * MB, 0.3, 0.3, 0, 1024 * KIB, 16, .stall_ns = 4 * MS, .run_ns = MS },
+	  0.55 },
+	{ { 10 * MS, 300 * MB, 0.1, 0.1, 0, 1024 * KIB, 16, .stall_ns = 4 * MS, .run_ns = MS },
+	  0.5 },
+	{ { 10 * MS, 300 * MB, 0, 0, 0, 1024 * KIB, 16, .stall_ns = 10 * MS, .run_ns = MS }, 0.4 },
+	{ { 10 * MS, 300 * MB, 0.3, 0.3, 0, 1024 * KIB, 16, .stall_ns = 8 * MS, .run_ns = 2 * MS },
+	  0.3 },
+	/* a link that needs longer for a packet than the round trip takes, and messages whose last packet is short */
+	{ { 100 * US, 5 * MB, 0.01, 0.01, 0, 128 * KIB, 16, .messages = 60 }, 0.85 },
+	/* windows of a few packets, all of which may be lost, and the report about them */
+	{ { 100 * US, 2 * MB, 0.3, 0.3, 0, 64 * KIB, 16, .messages = 60 }, 0.65 },
+	{ { 100 * US, 300 * MB, 0.3, 0.3, 0, 256 * KIB, 16, .messages = 200 }, 0.55 },
+	{ { 100 * US, 300 * MB, 0.5, 0.5, 0, 256 * KIB, 16, .messages = 100 }, 0.3 },
+	{ { 100 * US, 5 * MB, 0.3, 0.3, 0, 256 * KIB, 4, .messages = 40 }, 0.6 },
+	/* a short path on which the start meets much loss */
+	{ { MS, 1000 * MB, 0.4, 0.4, 0, 256 * KIB, 16, .messages = 200 }, 0.65 },
+	/* long paths */
+	{ { 57 * MS, 50 * MB, 0.4, 0.4, 0, 1024 * KIB, 16, .messages = 40 }, 0.7 },
+	{ { 400 * MS, 50 * MB, 0.1, 0.1, 0, 4096 * KIB, 16, .messages = 40 }, 0.75 },
+};
+
+static void print_header(void)
+{
+	printf("%8s %7s %5s %5s %5s %6s %3s %5s | %8s %6s | %6s %6s %6s %6s %6s %6s | %6s %6s %6s %7s %7s\n",
+	       "rtt ms", "Mbit/s", "loss", "back", "burst", "KiB", "in", "stall", "goodput",
+	       "share", "busy", "pacer", "window", "credit", "msg", "grant", "again", "dup",
+	       "stalls", "control", "virt s");
+}
+
+static void print_row(const struct lossy_path *path, const struct lossy_result *r)
+{
+	printf("%8.2f %7.0f %5.3f %5.3f %5.1f %6.0f %3u %5.1f | %8.2f %6.3f | %6.3f %6.3f %6.3f %6.3f %6.3f %6.3f | %6.3f %6.4f %6llu %7llu %7.2f%s\n",
+	       (double)path->rtt_ns / 1e6, (double)path->rate_bps / 1e6, path->loss, path->back,
+	       path->burst, (double)path->size / 1024, path->depth, (double)path->stall_ns / 1e6,
+	       r->goodput_bps / 1e6, r->share, r->busy, r->idle[IDLE_PACER], r->idle[IDLE_WINDOW],
+	       r->idle[IDLE_CREDIT], r->idle[IDLE_MESSAGE], r->idle[IDLE_GRANT],
+	       (double)r->again / (double)r->sent, (double)r->duplicate / (double)r->sent,
+	       (unsigned long long)r->stalls, (unsigned long long)r->control,
+	       (double)r->took_ns / 1e9, r->ended ? "" : " NEVER ENDED");
+	fflush(stdout);
+}
+
+/* Returns how many of the kept paths have too little. */
+static int check(void)
+{
+	int failed = 0;
+
+	print_header();
+	for (size_t i = 0; i < sizeof(kept) / sizeof(kept[0]); i++) {
+		struct lossy_result result;
+
+		lossy_run(&kept[i].path, &result);
+		print_row(&kept[i].path, &result);
+		if (result.ended && result.share >= kept[i].least)
+			continue;
+		failed++;
+		printf("too little: the share must be %.2f\n", kept[i].least);
+	}
+	return failed;
+}
+
+int main(int argc, char **argv)
+{
+	static const struct option options[] = {
+		{ "rtt", required_argument, NULL, 'r' },
+		{ "rate", required_argument, NULL, 'b' },
+		{ "loss", required_argument, NULL, 'l' },
+		{ "back", required_argument, NULL, 'a' },
+		{ "burst", required_argument, NULL, 'u' },
+		{ "size", required_argument, NULL, 's' },
+		{ "depth", required_argument, NULL, 'd' },
+		{ "messages", required_argument, NULL, 'm' },
+		{ "stall", required_argument, NULL, 't' },
+		{ "run", required_argument, NULL, 'n' },
+		{ "seed", required_argument, NULL, 'e' },
+		{ "explain", no_argument, NULL, 'x' },
+		{ "quiet", no_argument, NULL, 'q' },
+		{ "check", no_argument, NULL, 'c' },
+		{ NULL, 0, NULL, 0 },
+	};
+	struct lossy_path path = { .rtt_ns = 10 * MS,
+				   .rate_bps = 300 * MB,
+				   .size = 1024 * KIB,
+				   .depth = 16,
+				   .run_ns = 20 * MS,
+				   .back = -1 };
+	struct lossy_result result;
+	bool explain = false, quiet = false;
+	int option;
+
+	while ((option = getopt_long(argc, argv, "", options, NULL)) != -1) {
+		double value = optarg ? strtod(optarg, NULL) : 0;
+
+		switch (option) {
+		case 'r':
+			path.rtt_ns = (uint64_t)(value * 1e6);
+			break;
+		case 'b':
+			path.rate_bps = (uint64_t)(value * 1e6);
+			break;
+		case 'l':
+			path.loss = value;
+			break;
+		case 'a':
+			path.back = value;
+			break;
+		case 'u':
+			path.burst = value;
+			break;
+		case 's':
+			path.size = (uint64_t)(value * 1024);
+			break;
+		case 'd':
+			path.depth = (uint32_t)value;
+			break;
+		case 'm':
+			path.messages = (uint32_t)value;
+			break;
+		case 't':
+			path.stall_ns = (uint64_t)(value * 1e6);
+			break;
+		case 'n':
+			path.run_ns = (uint64_t)(value * 1e6);
+			break;
+		case 'e':
+			path.seed = (uint64_t)value;
+			break;
+		case 'x':
+			explain = true;
+			break;
+		case 'q':
+			quiet = true;
+			break;
+		case 'c':
+			return check() > 0;
+		default:
+			return 2;
+		}
+	}
+	if (path.back < 0)
+		path.back = path.loss;
+	if (!quiet)
+		print_header();
+	lossy_run(&path, &result);
+	print_row(&path, &result);
+	if (explain)
+		printf("%s\n", result.explain);
+	return !result.ended;
+}
