@@ -9,9 +9,9 @@
 #include <godwit/erasure.h>
 
 static const struct scheme schemes[] = {
+	{ .name = "auto", .library = &gw_auto, .automatic = true },
 	{ .name = "sr", .library = &gw_selective_repeat },
 	{ .name = "ec", .library = &gw_erasure, .coded = true },
-	{ .name = "auto", .library = &gw_auto, .coded = true },
 };
 
 #define SCHEME_COUNT (sizeof(schemes) / sizeof(schemes[0]))

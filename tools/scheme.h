@@ -17,6 +17,8 @@ struct scheme {
 	const struct gw_scheme *library;
 	/* each transfer needs a struct gw_erasure */
 	bool coded;
+	/* the channel's own choice: its operations name no scheme */
+	bool automatic;
 };
 
 /* Null: there is none of that name. */
@@ -27,7 +29,7 @@ const struct scheme *scheme_by_id(uint8_t id);
 
 const struct scheme *scheme_default(void);
 
-/* "sr, ec, auto": for messages. */
+/* "auto, sr, ec": for messages. */
 const char *scheme_names(void);
 
 #endif

@@ -22,6 +22,10 @@ extern "C" {
 /* The options of a transfer are a struct gw_erasure, which must be given. Its attributes that are 0 are chosen. */
 extern GW_API const struct gw_scheme gw_auto;
 
+/* Returns 1 if a message of this length would be coded now, 0 if it would be sent under Selective Repeat, or -errno. A caller
+ * can post receives that have memory for parity where its peer's sends would use it. */
+GW_API int gw_auto_codes(struct gw_erasure *erasure, struct gw_qp *qp, uint64_t length);
+
 /* Writes a sentence for people with the sender's latest choice and the reason. Returns its length; the text is truncated if
  * it does not fit. */
 GW_API int gw_auto_explain(const struct gw_erasure *erasure, char *text, size_t size);

@@ -35,6 +35,10 @@ struct gw_channel_handler {
 
 /* Flag: sends of this end carry a CRC-32 of the whole buffer, which the receiver checks. */
 #define GW_CHANNEL_CRC 1u
+/* Flag: this end keeps no memory for parity. What it sends and receives without a scheme is under Selective Repeat. Without
+ * the flag a channel reserves some 130 MB of address space, of which it uses what parity was sent or received in; none where
+ * registered memory is pinned (a NIC). */
+#define GW_CHANNEL_NO_PARITY 2u
 
 struct gw_channel_attr {
 	/* controller: "default", "long-haul", "swift" or "none"; null: "default" */
@@ -118,7 +122,9 @@ struct gw_op_attr {
 	uint64_t length;
 	/* registration of the buffer; may be null if it has at most small_bytes */
 	struct gw_mr *mr;
-	/* scheme for a large message, the same at both ends or the channel fails; default gw_selective_repeat */
+	/* scheme for a large message, the same at both ends or the channel fails; null: the better of gw_selective_repeat and
+	 * gw_auto's codes for each part, as the sender measures the path, with memory of the channel's; an end that names
+	 * gw_selective_repeat can be its peer */
 	const struct gw_scheme *scheme;
 	/* time, in the context's clock, at which the operation ends with -ETIMEDOUT; 0: none */
 	uint64_t deadline_ns;

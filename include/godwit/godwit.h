@@ -122,6 +122,17 @@ GW_API int gw_wait(struct gw_context *ctx, uint64_t timeout_ns);
 /* The context's clock: monotonic nanoseconds, virtual ones in simulation. */
 GW_API uint64_t gw_now_ns(const struct gw_context *ctx);
 
+/* What a context has left. */
+struct gw_room {
+	/* sends and receives that can be posted */
+	uint32_t sends;
+	uint32_t recvs;
+	/* 1: registered memory is pinned, since a NIC accesses it */
+	uint32_t pinned;
+	uint32_t reserved;
+};
+GW_API int gw_context_room(const struct gw_context *ctx, struct gw_room *out);
+
 /* Why the last call on this context failed, in a sentence for a person; "" when there is nothing to add to the errno. With
  * NULL: why the last gw_context_open() of this thread failed. */
 GW_API const char *gw_context_error(const struct gw_context *ctx);

@@ -8,6 +8,8 @@
  */
 #include <errno.h>
 
+#include <godwit/auto.h>
+
 #include "base/log.h"
 #include "channel/state.h"
 
@@ -81,6 +83,8 @@ static bool announced_part(struct part *part, uint32_t imm, uint64_t length)
 	struct gw_op *op = part->op;
 
 	part->kind = imm & PART_KIND;
+	if (part->kind != PART_SKIP)
+		op->ch->peer_codes = (imm & PART_CODE) != 0;
 	switch (part->kind) {
 	case PART_SKIP:
 		return !length;
@@ -103,7 +107,7 @@ static void announced(struct gw_recv *recv, void *arg, uint64_t now)
 {
 	struct part *part = ((struct gw_transfer *)gw_recv_state(recv))->arg;
 	struct gw_channel *ch = part->ch;
-	const struct gw_scheme *scheme = part->op->scheme;
+	const struct gw_scheme *scheme = part->scheme;
 	struct gw_recv_status status;
 	uint32_t imm = 0;
 
@@ -145,6 +149,7 @@ static void part_over(void *arg, const struct gw_transfer_result *result, uint64
 	if (result->status)
 		op->moved += landed_bytes(part);
 	gw_recv_close(part->recv);
+	coder_put(ch, true, part->coder);
 	list_del(&part->link);
 	list_del(&part->all);
 	pool_put(&ch->part_pool, part);
@@ -162,9 +167,12 @@ static void part_over(void *arg, const struct gw_transfer_result *result, uint64
 }
 
 /* A part's packets have the size that was known when it was granted: short ones while larger packets are being tried. */
-static uint64_t part_most(const struct gw_channel *ch)
+static uint64_t part_most(const struct gw_channel *ch, bool coded)
 {
 	struct gw_estimate path;
+
+	if (coded && ch->part_bytes > CODED_PART)
+		return CODED_PART;
 
 	if (ch->part_bytes > PART_FIRST && !gw_qp_estimate(ch->qp[BULK], &path) &&
 	    !path.payload_settled)
@@ -172,18 +180,27 @@ static uint64_t part_most(const struct gw_channel *ch)
 	return ch->part_bytes;
 }
 
+/* A receive that names no scheme is under gw_auto if the peer would code and there is a member left for it. */
+static void choose_scheme(struct part *part)
+{
+	struct gw_channel *ch = part->ch;
+
+	part->scheme = part->op->scheme;
+	if (part->scheme)
+		return;
+	part->coder = ch->peer_codes ? coder_get(ch, true) : NULL;
+	part->scheme = scheme_receiving(ch, part->coder ? &gw_auto : &gw_selective_repeat);
+}
+
 static int post_part(struct gw_op *op)
 {
 	struct gw_channel *ch = op->ch;
 	struct part *part = pool_get(&ch->part_pool);
-	uint64_t left = op->length - op->bound;
-	uint64_t most = part_most(ch), length = left < most ? left : most;
+	uint64_t left = op->length - op->bound, most;
 	struct gw_transfer_attr attr = { .addr = op->addr + op->bound,
-					 .length = length,
 					 .mr = op->mr,
 					 .done = part_over,
 					 .arg = part,
-					 .tag = op->seq << 1 | (length == left),
 					 .options = op->options };
 	int error = -ENOBUFS;
 
@@ -192,16 +209,25 @@ static int post_part(struct gw_op *op)
 	part->ch = ch;
 	part->op = op;
 	part->offset = op->bound;
-	part->length = length;
-	error = gw_transfer_recv(ch->qp[BULK], op->scheme, &attr, &part->recv);
+	choose_scheme(part);
+	most = part_most(ch, part->coder);
+	attr.length = part->length = left < most ? left : most;
+	attr.tag = op->seq << TAG_BITS | (attr.length == left ? TAG_LAST : 0);
+	if (part->coder) {
+		attr.options = part->coder;
+		attr.tag |= TAG_CODED;
+	}
+	if (part->scheme)
+		error = gw_transfer_recv(ch->qp[BULK], part->scheme, &attr, &part->recv);
 	if (error) {
+		coder_put(ch, true, part->coder);
 		pool_put(&ch->part_pool, part);
 		return error;
 	}
 	list_add_tail(&ch->parts, &part->all);
 	list_add_tail(&op->parts, &part->link);
 	ch->recv_parts++;
-	op->bound += length;
+	op->bound += part->length;
 	if (op->bound == op->length)
 		list_del(&op->link);
 	return 0;

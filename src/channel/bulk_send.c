@@ -3,8 +3,7 @@
  * Large sends: bound to the peer's buffers as their grants become known.
  *
  * Nothing is posted before its grant is there, for the grant's tag says which operation the buffer belongs to, and the
- * next send posted gets exactly that one. The tag is the operation's number, doubled, and odd for the last buffer of a
- * receive. Of the first grant that nobody has taken:
+ * next send posted gets exactly that one. The tag is the operation's number and two bits (state.h). Of the first grant that nobody has taken:
  *
  *	it belongs to the first large send        a part of that leaves
  *	to an earlier operation                   which went small or ended: an empty message gives the buffer back
@@ -13,6 +12,8 @@
  */
 #include <errno.h>
 #include <isa-l.h>
+
+#include <godwit/auto.h>
 
 #include "channel/state.h"
 
@@ -33,10 +34,10 @@ uint32_t crc_of(uint32_t crc, const uint8_t *data, uint64_t length)
 	return crc;
 }
 
-/* How far the grant's operation is ahead of this one: 31 bits of their numbers are compared. */
+/* How far the grant's operation is ahead of this one: 30 bits of their numbers are compared. */
 static int32_t ahead(const struct gw_grant *grant, uint32_t seq)
 {
-	return (int32_t)((grant->tag & ~1u) - (seq << 1));
+	return (int32_t)((grant->tag >> TAG_BITS << TAG_BITS) - (seq << TAG_BITS));
 }
 
 static void free_part(struct part *part)
@@ -55,6 +56,7 @@ static void part_done(void *arg, const struct gw_transfer_result *result, uint64
 
 	(void)now;
 	gw_send_close(part->send);
+	coder_put(ch, false, part->coder);
 	free_part(part);
 	if (!channel_lost(ch, result->status)) {
 		if (op && !op->failure && result->status)
@@ -71,8 +73,9 @@ static void part_done(void *arg, const struct gw_transfer_result *result, uint64
 	settle(ch);
 }
 
-/* The next part of `op`, or with none an empty message. */
-static int send_part(struct gw_channel *ch, struct gw_op *op, uint64_t length, uint32_t imm)
+/* The next part of `op`, or with none an empty message. `coded`: its receive has another one for parity behind it. */
+static int send_part(struct gw_channel *ch, struct gw_op *op, uint64_t length, uint32_t imm,
+		     bool coded)
 {
 	const struct gw_scheme *scheme = &gw_selective_repeat;
 	struct part *part = pool_get(&ch->part_pool);
@@ -92,13 +95,19 @@ static int send_part(struct gw_channel *ch, struct gw_op *op, uint64_t length, u
 		attr.addr = op->addr + op->bound;
 		attr.mr = op->mr;
 	}
-	/* The eager buffer was posted before its receive, and so knows no scheme but this. */
-	if (op && !ch->peer_eager) {
+	if (op && coded) {
+		scheme = &gw_auto;
+		attr.options = part->coder = coder_get(ch, false);
+	} else if (op && !ch->peer_eager && op->scheme) {
+		/* The eager buffer was posted before its receive, and so knows no scheme but Selective Repeat. */
 		scheme = op->scheme;
 		attr.options = op->options;
 	}
-	error = gw_transfer_send(ch->qp[BULK], scheme, &attr, &part->send);
+	error = coded && op && !part->coder
+			? -EBUSY
+			: gw_transfer_send(ch->qp[BULK], scheme, &attr, &part->send);
 	if (error) {
+		coder_put(ch, false, part->coder);
 		pool_put(&ch->part_pool, part);
 		return error;
 	}
@@ -111,7 +120,7 @@ static int send_part(struct gw_channel *ch, struct gw_op *op, uint64_t length, u
 
 static int skip(struct gw_channel *ch)
 {
-	int error = send_part(ch, NULL, 0, PART_SKIP);
+	int error = send_part(ch, NULL, 0, PART_SKIP, false);
 
 	if (!error)
 		ch->stats.skips++;
@@ -129,7 +138,7 @@ static int bind_part(struct gw_op *op, const struct gw_grant *grant)
 	/* The eager buffer is granted before its receive is posted. */
 	if (!ch->peer_eager)
 		op->met = true;
-	if (!length || (length < left && grant->tag & 1)) {
+	if (!length || (length < left && grant->tag & TAG_LAST)) {
 		error = skip(ch);
 		if (!error)
 			op_fail(op, -EMSGSIZE);
@@ -137,7 +146,12 @@ static int bind_part(struct gw_op *op, const struct gw_grant *grant)
 	}
 	if (ch->flags & GW_CHANNEL_CRC)
 		imm |= PART_CRC;
-	error = send_part(ch, op, length, imm);
+	if (!op->scheme && coders_wanted(ch, length))
+		imm |= PART_CODE;
+	/* A receive under gw_auto also takes what is sent under Selective Repeat alone, but with a second message. */
+	error = send_part(ch, op, length, imm,
+			  grant->tag & TAG_CODED &&
+				  (!op->scheme || op->scheme == &gw_selective_repeat));
 	/* Busy: the scheme's memory serves the part before. */
 	if (error && error != -ENOBUFS && error != -EBUSY) {
 		op_fail(op, error);

@@ -177,6 +177,7 @@ static void free_all(struct gw_channel *ch)
 {
 	if (ch->mr)
 		gw_mr_deregister(ch->mr);
+	coders_close(ch);
 	pool_destroy(&ch->ops);
 	pool_destroy(&ch->part_pool);
 	heap_destroy(&ch->deadlines);
@@ -213,11 +214,11 @@ static int configure(struct gw_channel *ch, const struct gw_channel_attr *attr)
 	ch->bounce_bytes = ch->pack_bytes;
 	ch->handler = attr->handler;
 	ch->arg = attr->arg;
-	if (!ch->controller || attr->flags & ~GW_CHANNEL_CRC || operations > LIMIT_OPERATIONS ||
-	    ch->pack_bytes < 8 * RECORD_HEADER || ch->pack_bytes > 1u << 20 ||
-	    ch->small_bytes > ch->pack_bytes - RECORD_HEADER || ch->pack_count < 4 ||
-	    ch->pack_count > SMALL_SLOTS || !power_of_two(ch->slots) || ch->slots > 1024 ||
-	    ch->eager_bytes > LIMIT_EAGER)
+	if (!ch->controller || attr->flags & ~(GW_CHANNEL_CRC | GW_CHANNEL_NO_PARITY) ||
+	    operations > LIMIT_OPERATIONS || ch->pack_bytes < 8 * RECORD_HEADER ||
+	    ch->pack_bytes > 1u << 20 || ch->small_bytes > ch->pack_bytes - RECORD_HEADER ||
+	    ch->pack_count < 4 || ch->pack_count > SMALL_SLOTS || !power_of_two(ch->slots) ||
+	    ch->slots > 1024 || ch->eager_bytes > LIMIT_EAGER)
 		return -EINVAL;
 	for (ch->mask = 1; ch->mask < operations; ch->mask *= 2)
 		;
@@ -311,6 +312,9 @@ int gw_channel_create(struct gw_context *ctx, const struct gw_channel_attr *attr
 	error = configure(ch, attr);
 	if (!error)
 		error = get_memory(ch);
+	/* Without memory for parity there is Selective Repeat. */
+	if (!error && coders_open(ch))
+		coders_close(ch);
 	if (!error)
 		error = make_qps(ch, attr);
 	if (error) {

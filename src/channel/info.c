@@ -15,7 +15,7 @@
 #include "base/log.h"
 #include "channel/state.h"
 
-#define VERSION	  2
+#define VERSION	  3
 #define NUMBERS	  5
 #define QP_AT	  32
 #define PACKS_MIN 4

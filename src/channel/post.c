@@ -13,19 +13,15 @@ static int check(const struct gw_channel *ch, const struct gw_op_attr *attr, con
 		return ch->status;
 	if (!array_is_zero(attr->reserved) || (attr->length && !attr->addr))
 		return -EINVAL;
+	if (attr->options && !attr->scheme)
+		return -EINVAL;
 	return attr->length > ch->small_bytes && !attr->mr ? -EINVAL : 0;
 }
 
-/* The scheme, for a receive with our ear in it. */
-static const struct gw_scheme *find_scheme(struct gw_channel *ch, const struct gw_scheme *scheme,
-					   bool receiving)
+const struct gw_scheme *scheme_receiving(struct gw_channel *ch, const struct gw_scheme *scheme)
 {
 	uint32_t i = 0;
 
-	if (!scheme)
-		scheme = &gw_selective_repeat;
-	if (!receiving)
-		return scheme;
 	while (i < ch->scheme_count && ch->schemes[i].scheme != scheme)
 		i++;
 	if (i == SCHEMES_MAX)
@@ -40,9 +36,12 @@ static const struct gw_scheme *find_scheme(struct gw_channel *ch, const struct g
 static int make(struct gw_channel *ch, const struct gw_op_attr *attr, bool receiving,
 		struct gw_op **out)
 {
-	const struct gw_scheme *scheme = find_scheme(ch, attr->scheme, receiving);
-	struct gw_op *op = scheme ? pool_get(&ch->ops) : NULL;
+	const struct gw_scheme *scheme = attr->scheme;
+	struct gw_op *op;
 
+	if (scheme && receiving && !(scheme = scheme_receiving(ch, scheme)))
+		return -ENOBUFS;
+	op = pool_get(&ch->ops);
 	if (!op)
 		return -ENOBUFS;
 	op->ch = ch;

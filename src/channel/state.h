@@ -43,6 +43,18 @@
 #define PART_SKIP 3u /* empty: the operation did not go this way */
 #define PART_KIND 0xffu
 #define PART_CRC  0x100u /* a CRC record belongs to the operation */
+#define PART_CODE 0x200u /* the sender would send parity, if there were room for it */
+
+/* The tag of a part's receive: the operation's number above these two bits. */
+#define TAG_LAST  1u /* of the operation's receives */
+#define TAG_CODED 2u /* it is under gw_auto, and another one for parity follows */
+#define TAG_BITS  2
+
+/* Members for parity in each direction. Those of a sender are in use for a round trip longer. */
+#define CODERS_RECEIVING 16
+#define CODERS_SENDING	 32
+/* Most bytes in a part with parity. */
+#define CODED_PART (UINT64_C(2) << 20)
 
 /* What an operation owes the peer: a bit for each kind of record. */
 #define OWES(kind) (1u << (kind))
@@ -60,6 +72,7 @@ struct gw_op {
 	struct heap_node deadline;
 	gw_op_fn *done;
 	void *arg;
+	/* scheme of a large message; null: chosen for each part */
 	const struct gw_scheme *scheme;
 	/* options of the scheme */
 	const void *options;
@@ -124,10 +137,24 @@ struct part {
 	struct list all;
 	struct gw_send *send;
 	struct gw_recv *recv;
+	/* scheme of a receive */
+	const struct gw_scheme *scheme;
+	/* memory for parity; null: it has none */
+	struct gw_erasure *coder;
 	uint64_t offset;
 	uint64_t length;
 	/* one of PART_, once known */
 	uint32_t kind;
+};
+
+/* Members of a struct gw_erasure, for one direction. */
+struct coders {
+	/* all members; null: there are none */
+	struct gw_erasure *all;
+	/* members not in use, of which the one used last is taken first: its memory has been touched */
+	struct gw_erasure *free[CODERS_SENDING];
+	/* how many of those there are */
+	uint32_t left;
 };
 
 struct pack {
@@ -239,6 +266,11 @@ struct gw_channel {
 	/* when to try again what did not fit the context's pools */
 	uint64_t retry_at;
 
+	/* memory for parity, for sending and for receiving */
+	struct coders coders[2];
+	/* the latest part that was announced said that the peer would code */
+	bool peer_codes;
+
 	/* Selective Repeat for bounces: reads one before it completes it */
 	struct gw_scheme bouncing;
 	struct scheme_entry schemes[SCHEMES_MAX];
@@ -322,6 +354,19 @@ void recv_check(struct gw_op *op);
 void bulk_listen(struct scheme_entry *entry, const struct gw_scheme *scheme);
 /* Bytes that have landed in the parts of a receive that are open. 0 for a send: its parts are confirmed as a whole. */
 uint64_t bulk_landed(const struct gw_op *op);
+
+/* coders.c */
+int coders_open(struct gw_channel *ch);
+void coders_close(struct gw_channel *ch);
+/* Whether a send of this length would be coded. */
+bool coders_wanted(struct gw_channel *ch, uint64_t length);
+/* Null: none is left, or the context has no room for a second message. */
+struct gw_erasure *coder_get(struct gw_channel *ch, bool receiving);
+void coder_put(struct gw_channel *ch, bool receiving, struct gw_erasure *coder);
+
+/* post.c */
+/* A scheme for receives, with our ear in it. Null: there are too many. */
+const struct gw_scheme *scheme_receiving(struct gw_channel *ch, const struct gw_scheme *scheme);
 
 /* info.c */
 struct peer_channel {

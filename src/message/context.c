@@ -424,6 +424,16 @@ int gw_wait(struct gw_context *ctx, uint64_t timeout_ns)
 	return gw_progress(ctx);
 }
 
+int gw_context_room(const struct gw_context *ctx, struct gw_room *out)
+{
+	if (!ctx || !out)
+		return -EINVAL;
+	*out = (struct gw_room){ .sends = ctx->sends.count - pool_used(&ctx->sends),
+				 .recvs = ctx->recvs.count - pool_used(&ctx->recvs),
+				 .pinned = ctx->fabric->caps.generation_bits > 0 };
+	return 0;
+}
+
 uint64_t gw_now_ns(const struct gw_context *ctx)
 {
 	return ctx ? ctx->fabric->ops->now_ns(ctx->fabric) : 0;

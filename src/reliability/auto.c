@@ -85,6 +85,17 @@ const struct gw_scheme gw_auto = {
 	.recv = ERASURE_RECV_HANDLER(announced),
 };
 
+int gw_auto_codes(struct gw_erasure *erasure, struct gw_qp *qp, uint64_t length)
+{
+	struct plan_params params;
+
+	if (!erasure || !qp || length > erasure->attr.max_length ||
+	    erasure->attr.code == GW_CODE_XOR)
+		return -EINVAL;
+	erasure_pick(erasure, qp, length, true, &params);
+	return params.scheme == PLAN_MDS;
+}
+
 int gw_auto_explain(const struct gw_erasure *erasure, char *text, size_t size)
 {
 	static const char *const unknown =

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include "erasure_state.h"
 
@@ -73,7 +74,8 @@ static void destroy(struct gw_erasure *e)
 {
 	if (e->shared) {
 		rs_destroy(e->shared->rs);
-		free(e->shared->scratch);
+		if (e->shared->scratch)
+			munmap(e->shared->scratch, e->shared->scratch_bytes);
 		free(e->shared->next_row);
 		free(e->shared);
 	}
@@ -94,15 +96,20 @@ static int get_memory(struct gw_context *ctx, struct gw_erasure *e)
 		return -ENOMEM;
 	shared->open = 1;
 	shared->next_row = malloc((size_t)e->groups_max * members);
-	shared->scratch = malloc(bytes * members);
+	shared->scratch_bytes = bytes * members;
+	shared->scratch = mmap(NULL, shared->scratch_bytes, PROT_READ | PROT_WRITE,
+			       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	if (shared->scratch == MAP_FAILED)
+		shared->scratch = NULL;
 	if (!shared->next_row || !shared->scratch)
 		return -ENOMEM;
 	error = rs_create(e->k_max, e->m_max, &shared->rs);
 	if (!error)
-		error = gw_mr_register(ctx, shared->scratch, bytes * members, &shared->mr);
+		error = gw_mr_register(ctx, shared->scratch, shared->scratch_bytes, &shared->mr);
 	for (uint32_t i = 0; !error && i < members; i++) {
 		e[i] = e[0];
 		e[i].scratch = shared->scratch + bytes * i;
+		e[i].parity_most = e->scratch_bytes;
 		e[i].next_row = shared->next_row + (size_t)e->groups_max * i;
 	}
 	return error;

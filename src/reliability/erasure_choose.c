@@ -14,6 +14,7 @@
 
 #define MOVED		 1.25
 #define RENEWED_NS	 UINT64_C(100000000) /* at most so often */
+#define RENEWALS	 8u
 #define K_DEFAULT	 32u
 #define DEPTH_LEAST	 16u
 #define ROWS_SPARE	 4u /* for a second request, where there is little parity */
@@ -135,13 +136,49 @@ static struct plan_params by_default(const struct gw_erasure *e, bool repeat)
 	return params;
 }
 
-void erasure_choose(struct gw_erasure *e, struct gw_qp *qp, uint64_t length, bool repeat)
+/* Up to RENEWALS at once, since the first figures of a path change much, and then one for every RENEWED_NS. */
+static bool may_renew(struct erasure_choice *choice, uint64_t now)
+{
+	uint64_t all_ns = RENEWALS * RENEWED_NS, from = now > all_ns ? now - all_ns : 0;
+
+	if (!choice->made || choice->spent < from)
+		choice->spent = from;
+	if (now - choice->spent < RENEWED_NS)
+		return false;
+	choice->spent += RENEWED_NS;
+	return true;
+}
+
+void erasure_pick(struct gw_erasure *e, struct gw_qp *qp, uint64_t length, bool repeat,
+		  struct plan_params *params)
 {
 	uint32_t packets = (uint32_t)(length / e->attr.payload) + 1, size = 0;
-	struct plan_params params = by_default(e, repeat);
-	uint64_t now = gw_qp_now_ns(qp);
+	struct erasure_shared *shared = e->shared;
 	struct gw_estimate estimate;
 	struct erasure_choice *choice;
+
+	*params = by_default(e, repeat);
+	while (packets >>= 1)
+		size++;
+	choice = &shared->choices[size % ERASURE_CHOICES];
+	if (!length || gw_qp_estimate(qp, &estimate) || !estimate.rtt_min_ns ||
+	    estimate.loss_mean <= 0)
+		return;
+	shared->open += (1 + (double)estimate.in_flight * estimate.payload_send / (double)length -
+			 shared->open) /
+			OPEN_SHARE;
+	if (stale(choice, &estimate, shared->open, repeat) && may_renew(choice, gw_qp_now_ns(qp))) {
+		choice->repeat = repeat;
+		ask(e, qp, length, &estimate, choice);
+		shared->latest = size % ERASURE_CHOICES;
+	}
+	if (choice->made)
+		*params = choice->params;
+}
+
+void erasure_choose(struct gw_erasure *e, struct gw_qp *qp, uint64_t length, bool repeat)
+{
+	struct plan_params params;
 
 	if (e->attr.code == GW_CODE_XOR) {
 		uint32_t rows = rows_for(e, length, e->attr.k, e->attr.m);
@@ -155,25 +192,7 @@ void erasure_choose(struct gw_erasure *e, struct gw_qp *qp, uint64_t length, boo
 		};
 		return;
 	}
-	while (packets >>= 1)
-		size++;
-	choice = &e->shared->choices[size % ERASURE_CHOICES];
-	if (length && !gw_qp_estimate(qp, &estimate) && estimate.rtt_min_ns &&
-	    estimate.loss_mean > 0) {
-		e->shared->open +=
-			(1 + (double)estimate.in_flight * estimate.payload_send / (double)length -
-			 e->shared->open) /
-			OPEN_SHARE;
-		if (stale(choice, &estimate, e->shared->open, repeat) &&
-		    (!choice->made || now - choice->at >= RENEWED_NS)) {
-			choice->repeat = repeat;
-			choice->at = now;
-			ask(e, qp, length, &estimate, choice);
-			e->shared->latest = size % ERASURE_CHOICES;
-		}
-		if (choice->made)
-			params = choice->params;
-	}
+	erasure_pick(e, qp, length, repeat, &params);
 	e->layout = (struct erasure_layout){ .k = params.k, .depth = params.interleave };
 	if (e->layout.depth < depth_least(e))
 		e->layout.depth = depth_least(e);

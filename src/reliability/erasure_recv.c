@@ -367,6 +367,11 @@ void erasure_recv_begin(struct gw_recv *recv, uint64_t now)
 	(void)now;
 	e->receiving = (struct erasure_receiving){ .data = recv, .entries_max = ENTRIES_MAX };
 	error = gw_recv_post(gw_recv_qp(recv), &attr, &e->receiving.parity);
+	if (error == -ENOBUFS) {
+		/* No memory for its bitmap: it is posted all the same, or the two ends would count differently. */
+		attr.length = 0;
+		error = gw_recv_post(gw_recv_qp(recv), &attr, &e->receiving.parity);
+	}
 	if (error)
 		gw_transfer_finish_recv(recv, error, GW_MISSING_UNKNOWN);
 }

@@ -103,7 +103,8 @@ struct erasure_choice {
 	double loss;
 	double burst;
 	double open;
-	uint64_t at;
+	/* Time up to which the questions that may be asked are used up, in ns. */
+	uint64_t spent;
 	bool made;
 	/* Selective Repeat was among what there was to choose from. */
 	bool repeat;
@@ -116,6 +117,7 @@ struct erasure_shared {
 	struct rs *rs;
 	/* Memory for parity, and rows asked for, of all members. */
 	uint8_t *scratch;
+	size_t scratch_bytes;
 	uint8_t *next_row;
 	struct erasure_choice choices[ERASURE_CHOICES];
 	/* Messages of the same length that the packets in flight amount to, this one included; smoothed over eight. */
@@ -189,7 +191,10 @@ static inline bool erasure_receives(const struct gw_erasure *e)
 int erasure_prepare(struct gw_qp *qp, const struct gw_transfer_attr *attr, bool repeat,
 		    uint32_t geometry[2]);
 
-/* erasure_choose.c: k, m, rows and depth of a message, in e->layout. `repeat`: it may be Selective Repeat. */
+/* erasure_choose.c: the scheme and code for a message of this length. `repeat`: it may be Selective Repeat. */
+void erasure_pick(struct gw_erasure *e, struct gw_qp *qp, uint64_t length, bool repeat,
+		  struct plan_params *params);
+/* k, m, rows and depth of a message, in e->layout. */
 void erasure_choose(struct gw_erasure *e, struct gw_qp *qp, uint64_t length, bool repeat);
 
 /* erasure_mend.c: rebuilds what can be rebuilt of a group. Returns how many packets it lacks; under XOR wanted[] names the

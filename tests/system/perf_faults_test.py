@@ -21,7 +21,7 @@ PLAN_VERSION = 2
 def usage():
     run = lambda *arguments: Command("perf", *arguments).wait(20)
     for arguments, words in (
-            (("h", "--test", "speed"), ("--test", "speed")), (("h", "--scheme", "magic"), ("magic", "sr, ec, auto, bounded, raw")),
+            (("h", "--test", "speed"), ("--test", "speed")), (("h", "--scheme", "magic"), ("magic", "auto, sr, ec, bounded, raw")),
             (("h", "--congestion", "hope"), ("hope", "swift", "long-haul")), (("h", "--rate", "fast"), ("--rate", "fast")),
             (("h", "--channel", "--bare"), ("--channel", "--bare")), (("h", "--channel", "--scheme", "raw"), ("exact",)),
             (("--channel",), ("--channel", "client's")),

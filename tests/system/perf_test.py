@@ -329,7 +329,7 @@ def text():
     server.wait(10)
     lines = client.stdout.splitlines()
     check(client.status == 0 and len(lines) == 4 and not client.stderr, f"head, columns and two lines: {client}")
-    check(lines[0].startswith("bandwidth with 127.0.0.1: scheme sr") and "4.0 KiB" in lines[2], f"{client}")
+    check(lines[0].startswith("bandwidth with 127.0.0.1: scheme auto") and "4.0 KiB" in lines[2], f"{client}")
     check(server.status == 0 and not server.stdout and not server.stderr, f"a quiet server: {server}")
     port = free_port()
     server = start_server(port)

@@ -157,7 +157,7 @@ static struct gw_op_attr describe(struct file_end *end, struct piece *piece, uin
 		.addr = piece->memory,
 		.length = length,
 		.mr = end->mr,
-		.scheme = end->scheme->library,
+		.scheme = end->scheme->automatic ? NULL : end->scheme->library,
 		.options = piece->code,
 		.done = piece_done,
 		.arg = piece,

@@ -356,8 +356,8 @@ const struct command command_send = {
 		"  --block SIZE    bytes in a message, 4K to 16M (default 1M)\n"
 		"  --congestion C  controller: default, long-haul, swift, or none for a private link\n"
 		"  --rate RATE     no faster than RATE: 800M, 1Gbit\n"
-		"  --scheme S      how losses are repaired: sr: sent again (default); ec: by erasure coding;\n"
-		"                  auto: the better of both, message by message\n" OPTIONS_USAGE_WIRE
+		"  --scheme S      how losses are repaired: sr: sent again; ec: by erasure coding; auto: the better of\n"
+		"                  both, message by message (default)\n" OPTIONS_USAGE_WIRE
 			OPTIONS_USAGE_ICRC OPTIONS_USAGE,
 	.run = send_run,
 };

@@ -200,12 +200,19 @@ static void received(struct gw_op *op, void *arg, const struct gw_op_result *res
 	perf_shot_received(shot, status, now, now);
 }
 
+static const struct gw_scheme *channel_scheme(const struct perf_shot *shot)
+{
+	const struct perf_scheme *scheme = shot->flow->bench->plan.scheme;
+
+	return scheme->automatic ? NULL : scheme->library;
+}
+
 int perf_flow_post_send(struct perf_shot *shot, uint8_t *addr, uint64_t length, uint32_t imm)
 {
 	struct gw_op_attr attr = { .addr = addr,
 				   .length = length,
 				   .mr = shot->flow->bench->send_area.mr,
-				   .scheme = shot->flow->bench->plan.scheme->library,
+				   .scheme = channel_scheme(shot),
 				   .options = shot->erasure,
 				   .done = sent,
 				   .arg = shot };
@@ -221,7 +228,7 @@ int perf_flow_post_recv(struct perf_shot *shot, uint8_t *addr, uint64_t length)
 	struct gw_op_attr attr = { .addr = addr,
 				   .length = length,
 				   .mr = shot->flow->bench->recv_area.mr,
-				   .scheme = shot->flow->bench->plan.scheme->library,
+				   .scheme = channel_scheme(shot),
 				   .options = shot->erasure,
 				   .done = received,
 				   .arg = shot };

@@ -328,6 +328,8 @@ static void fill_in(struct parser *parser)
 	bool latency = plan->test == PERF_LATENCY;
 	char why[PERF_WHY];
 
+	if (!plan->scheme)
+		plan->scheme = perf_scheme_default(parser->bare);
 	plan->channel = parser->channel || (!parser->bare && plan->scheme->exact);
 	if (!plan->count && !plan->duration_ns && !options->bytes) {
 		plan->duration_ns = DURATION_DEFAULT;
@@ -381,9 +383,7 @@ int perf_options_parse(int argc, char **argv, struct report *report, struct perf
 {
 	struct parser parser = {
 		.options = { .memory_bytes = MEMORY_DEFAULT,
-			     .plan = { .test = PERF_BANDWIDTH,
-				       .scheme = perf_scheme_default(),
-				       .qps = 1 } },
+			     .plan = { .test = PERF_BANDWIDTH, .qps = 1 } },
 		.report = report,
 	};
 	struct options *common = &parser.options.common;

@@ -62,9 +62,14 @@ uint32_t perf_plan_receives(const struct perf_plan *plan)
 	return plan->depth > 1 ? plan->depth : 2;
 }
 
+bool perf_plan_coded(const struct perf_plan *plan)
+{
+	return plan->scheme->coded && !(plan->channel && plan->scheme->automatic);
+}
+
 uint32_t perf_plan_messages(const struct perf_plan *plan)
 {
-	return perf_plan_receives(plan) * (plan->scheme->coded ? 2 : 1);
+	return perf_plan_receives(plan) * (perf_plan_coded(plan) ? 2 : 1);
 }
 
 uint64_t perf_plan_stride(const struct perf_plan *plan)
@@ -85,9 +90,9 @@ uint64_t perf_plan_memory(const struct perf_plan *plan)
 
 	if (plan->both || plan->test == PERF_LATENCY)
 		bytes += perf_plan_area(plan, plan->depth);
-	/* Parity takes half as much as data at the most. */
-	if (plan->scheme->coded)
-		bytes += bytes / 2;
+	/* Parity takes as much as data at the most. */
+	if (perf_plan_coded(plan))
+		bytes += bytes;
 	return bytes;
 }
 
@@ -152,7 +157,7 @@ static int check_bounds(const struct perf_plan *plan, char why[PERF_WHY])
 			      "--both and --reverse are for bandwidth; pings go both ways anyway");
 	if (plan->both && plan->reverse)
 		return refuse(why, "--both goes both ways anyway; --reverse is for one way");
-	if (plan->scheme->coded && plan->depth > PERF_DEPTH_MAX / 2)
+	if (perf_plan_coded(plan) && plan->depth > PERF_DEPTH_MAX / 2)
 		return refuse(why, "under a code the depth can be 1 to 256");
 	if ((uint64_t)plan->qps * perf_plan_messages(plan) > PERF_MESSAGES_MAX) {
 		snprintf(

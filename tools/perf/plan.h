@@ -71,6 +71,9 @@ int perf_test_find(const char *name, enum perf_test *out);
 /* The controller's name: the one asked for, or what goes without saying. */
 const char *perf_plan_congestion(const struct perf_plan *plan);
 
+/* Whether each message brings memory for parity, and is two of the library. */
+bool perf_plan_coded(const struct perf_plan *plan);
+
 /* Receives that are posted on each queue pair: one more than a single message, for what comes next to prove it lost. */
 uint32_t perf_plan_receives(const struct perf_plan *plan);
 

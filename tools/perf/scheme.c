@@ -99,6 +99,7 @@ static const struct perf_scheme automatic = {
 	.name = "auto",
 	.exact = true,
 	.coded = true,
+	.automatic = true,
 	.library = &gw_auto,
 	.send = transfer_send,
 	.recv = transfer_recv,
@@ -111,7 +112,7 @@ static const struct perf_scheme bounded = {
 	.recv = bounded_recv,
 };
 
-static const struct perf_scheme *const schemes[] = { &selective_repeat, &erasure, &automatic,
+static const struct perf_scheme *const schemes[] = { &automatic, &selective_repeat, &erasure,
 						     &bounded, &perf_raw };
 
 #define SCHEME_COUNT (sizeof(schemes) / sizeof(schemes[0]))
@@ -125,9 +126,9 @@ const struct perf_scheme *perf_scheme_find(const char *name)
 	return NULL;
 }
 
-const struct perf_scheme *perf_scheme_default(void)
+const struct perf_scheme *perf_scheme_default(bool bare)
 {
-	return schemes[0];
+	return bare ? &selective_repeat : &automatic;
 }
 
 const char *perf_scheme_names(void)

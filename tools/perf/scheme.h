@@ -20,6 +20,8 @@ struct perf_scheme {
 	bool exact;
 	/* each message is two of the library, with memory for parity */
 	bool coded;
+	/* what a channel does by itself: its operations name no scheme, and bring no memory for parity */
+	bool automatic;
 	/* the library's scheme; null: none of them */
 	const struct gw_scheme *library;
 	/* Set shot->send or shot->recv. 0 or -errno of the library. */
@@ -31,11 +33,12 @@ struct perf_scheme {
 
 extern const struct perf_scheme perf_raw;
 
-/* NULL when there is none of that name. The first of the names is the default. */
+/* NULL when there is none of that name. */
 const struct perf_scheme *perf_scheme_find(const char *name);
-const struct perf_scheme *perf_scheme_default(void);
+/* `bare`: of queue pairs without a channel. */
+const struct perf_scheme *perf_scheme_default(bool bare);
 
-/* "sr, ec": for messages. */
+/* "auto, sr": for messages. */
 const char *perf_scheme_names(void);
 
 #endif

@@ -30,7 +30,7 @@
 int perf_context_open(struct report *report, const struct options *options, const char *local,
 		      const struct perf_plan *plan, uint64_t memory_bytes, struct gw_context **out)
 {
-	uint64_t requests = (uint64_t)plan->qps * REQUESTS_A_QP * (plan->scheme->coded ? 2 : 1);
+	uint64_t requests = (uint64_t)plan->qps * REQUESTS_A_QP * (perf_plan_coded(plan) ? 2 : 1);
 	struct gw_context_attr limits = { .max_qps = plan->qps * (plan->channel ? 2 : 1) };
 	struct options wire = *options;
 
@@ -86,7 +86,7 @@ static int place_shots(const struct perf_bench *bench, const struct perf_area *a
 		shot->flow = flow;
 		shot->memory = area->memory + number * area->pieces * stride;
 		list_add_tail(idle, &shot->link);
-		if (rc == 0 && bench->plan.scheme->coded)
+		if (rc == 0 && perf_plan_coded(&bench->plan))
 			rc = gw_erasure_open(bench->ctx, &code, &shot->erasure);
 	}
 	return rc;

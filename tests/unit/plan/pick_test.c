@@ -6,16 +6,24 @@
 
 #define HALF_MIB (MIB / 2)
 
-static struct plan_params pick(double loss, uint64_t rtt_ns, uint64_t rate_bps, uint64_t size,
-			       bool repeat)
+static struct plan_params pick_among(double loss, uint64_t rtt_ns, uint64_t rate_bps, uint64_t size,
+				     bool repeat, double open)
 {
-	struct plan_limits limits = { .repeat = repeat, .k_max = 128, .interleave = 16 };
+	struct plan_limits limits = {
+		.repeat = repeat, .k_max = 128, .interleave = 16, .open = open
+	};
 	struct plan_params params = { .scheme = PLAN_SCHEMES };
 	struct plan_path path;
 
 	plan_path_init(&path, rtt_ns, rate_bps, loss);
 	assert_int_equal(plan_pick(&path, size, PLAN_MEAN, &limits, &params), 0);
 	return params;
+}
+
+static struct plan_params pick(double loss, uint64_t rtt_ns, uint64_t rate_bps, uint64_t size,
+			       bool repeat)
+{
+	return pick_among(loss, rtt_ns, rate_bps, size, repeat, 1);
 }
 
 /* Most groups lose more than their parity where that is little: each of these needs a repair. */
@@ -68,6 +76,15 @@ static void test_repeats_are_cheap_on_a_short_path(void **state)
 	assert_int_equal(params.m, params.k);
 }
 
+/* A message alone gains a round trip by parity. Among so many that they fill the path each would only send more. */
+static void test_messages_that_fill_the_path_are_repeated(void **state)
+{
+	(void)state;
+	assert_int_equal(pick_among(0.02, 50 * MS, GBIT / 5, MIB, true, 1).scheme, PLAN_MDS);
+	assert_int_equal(pick_among(0.02, 50 * MS, GBIT / 5, MIB, true, 1.2).scheme, PLAN_MDS);
+	assert_int_equal(pick_among(0.02, 50 * MS, GBIT / 5, MIB, true, 8).scheme, PLAN_SR_NACK);
+}
+
 /* It is made between two packets, up to ten times a second. */
 static void test_it_takes_little_time(void **state)
 {
@@ -89,6 +106,7 @@ int main(void)
 		cmocka_unit_test(test_little_parity_is_never_enough_where_much_is_lost),
 		cmocka_unit_test(test_parity_covers_the_loss),
 		cmocka_unit_test(test_repeats_are_cheap_on_a_short_path),
+		cmocka_unit_test(test_messages_that_fill_the_path_are_repeated),
 		cmocka_unit_test(test_it_takes_little_time),
 	};
 
