@@ -13,6 +13,8 @@
 
 /* Virtual time within which every request has to end. */
 #define LIMIT_NS UINT64_C(900000000000)
+/* Round trips of a far path that are added to it. */
+#define FAR_ROUNDS 2000
 /* Virtual time for packets to arrive after the last request has ended. */
 #define SETTLE_NS UINT64_C(60000000000)
 /* Packet arrivals above which a run is taken for an endless exchange of packets. */
@@ -371,12 +373,13 @@ static void wind_up(struct run *run)
 }
 
 /* Nothing may take longer, in virtual time. A question, its answer and the retransmission that it asks for all have to get
- * through. */
+ * through, and each takes a part of a round trip. */
 static uint64_t limit_ns(const struct scenario *scenario)
 {
 	double through = 1 - scenario->loss;
 
-	return (uint64_t)((double)LIMIT_NS / (through * through * through));
+	return (uint64_t)((double)LIMIT_NS / (through * through * through)) +
+	       FAR_ROUNDS * scenario->far_ns;
 }
 
 void scenario_run(const struct scenario *scenario, bool trace, struct run_result *out)

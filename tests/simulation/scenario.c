@@ -293,7 +293,7 @@ static void draw_far(struct scenario *s)
 	static const double losses[] = { 0, 0, 0.01, 0.1, 0.25, 0.4 };
 	struct link_attr *links[2] = { &s->shape.edge, &s->shape.core };
 	uint32_t count = hops(&s->shape);
-	uint64_t delay, round_trip;
+	uint64_t delay;
 	struct rng rng;
 	double loss;
 
@@ -313,9 +313,9 @@ static void draw_far(struct scenario *s)
 		if (links[i]->reorder_ns)
 			links[i]->reorder_ns = between(&rng, 1, 2 * delay);
 	}
-	round_trip = 2 * count * (delay + links[0]->jitter_ns + links[0]->reorder_ns);
-	if (s->qp.peer_timeout_ns < 10 * round_trip)
-		s->qp.peer_timeout_ns = 10 * round_trip;
+	s->far_ns = 2 * count * (delay + links[0]->jitter_ns + links[0]->reorder_ns);
+	if (s->qp.peer_timeout_ns < 10 * s->far_ns)
+		s->qp.peer_timeout_ns = 10 * s->far_ns;
 	if (s->host.nic)
 		s->host.lifetime_ns = lifetime(&s->shape);
 }

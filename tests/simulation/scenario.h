@@ -108,6 +108,8 @@ struct scenario {
 	/* When the path begins to carry smaller packets, from the start, and their payload; 0: it does not. */
 	uint64_t shrink_ns;
 	uint32_t shrink_payload;
+	/* Round-trip time of a path that was drawn far apart; 0: it was not. */
+	uint64_t far_ns;
 	/* Share of packets lost on the longest way. */
 	double loss;
 	/* True if the flows use channels instead of queue pairs. */
