@@ -7,8 +7,8 @@
  * the tenth message on, as a share of what the path leaves: its rate times (1 - loss). While the link to the receiver has
  * nothing to send, the time is charged to whatever held the sender back.
  */
-#ifndef TESTS_SIMULATION_LOSSY_H
-#define TESTS_SIMULATION_LOSSY_H
+#ifndef TESTS_UNIT_CHANNEL_LOSSY_H
+#define TESTS_UNIT_CHANNEL_LOSSY_H
 
 #include <stdbool.h>
 #include <stdint.h>
