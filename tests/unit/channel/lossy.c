@@ -62,7 +62,8 @@ static void post(struct stream *s, int end)
 	struct gw_op_attr attr = { .addr = s->memory,
 				   .length = s->path->size,
 				   .mr = s->mr[end],
-				   .scheme = s->path->scheme,
+				   .scheme =
+					   s->path->scheme ? s->path->scheme : &gw_selective_repeat,
 				   .done = op_ended,
 				   .arg = s };
 	struct gw_op *op;
