@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <stdio.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "tools/interrupt.h"
@@ -129,4 +130,24 @@ int meet_accept(struct report *report, struct gw_rendezvous_listener *listener,
 	int rc = gw_rendezvous_accept(listener, UINT64_MAX, out);
 
 	return rc ? meet_explain(report, rc) : 0;
+}
+
+int meet_seal(struct report *report, const struct options *options, struct gw_rendezvous *r,
+	      struct gw_seal *memory, const struct gw_seal **out)
+{
+	static const char purpose[] = "sealed packets";
+	struct gw_rendezvous_keys keys;
+	int rc;
+
+	*out = NULL;
+	if (!options->seal)
+		return 0;
+	rc = gw_rendezvous_keys(r, purpose, sizeof(purpose), &keys);
+	if (rc)
+		return meet_explain(report, rc);
+	memcpy(memory->tx, keys.tx, sizeof(memory->tx));
+	memcpy(memory->rx, keys.rx, sizeof(memory->rx));
+	explicit_bzero(&keys, sizeof(keys));
+	*out = memory;
+	return 0;
 }

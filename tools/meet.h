@@ -6,6 +6,7 @@
 #ifndef TOOLS_MEET_H
 #define TOOLS_MEET_H
 
+#include <godwit/message.h>
 #include <godwit/rendezvous.h>
 
 #include "tools/options.h"
@@ -32,5 +33,9 @@ void meet_refuse(const struct report *report, struct gw_rendezvous_listener *lis
 
 /* Reports what gw_rendezvous_error() says, unless a signal is the reason. Returns `error`. */
 int meet_explain(struct report *report, int error);
+
+/* The keys of sealed packets where the options ask for that: *out is then `memory`, else null. */
+int meet_seal(struct report *report, const struct options *options, struct gw_rendezvous *r,
+	      struct gw_seal *memory, const struct gw_seal **out);
 
 #endif

@@ -178,6 +178,9 @@ int options_read(int id, char **argv, struct report *report, struct options *opt
 		return 0;
 	case OPTION_REORDER:
 		return read_probability(report, "--reorder", options, &options->faults.reorder);
+	case OPTION_SEAL:
+		options->seal = true;
+		return 0;
 	case OPTION_SECRET_FILE:
 		options->secret_file = optarg;
 		return 0;
@@ -288,6 +291,9 @@ int options_place(struct report *report, struct options *options, char *host)
 	options->host = NULL;
 	if (host && options->from)
 		return report_usage(report, "--from is for the end that waits");
+	if (options->seal && !options->secret_file)
+		return report_usage(report,
+				    "--seal takes its keys from a secret: give --secret-file, too");
 	if (host && host[0] == '\0')
 		return report_usage(report, "the name of the host is empty");
 	if (host) {

@@ -49,6 +49,8 @@ struct options {
 	const char *from;
 	/* recv only: bytes of the largest file that is taken */
 	uint64_t max_size;
+	/* packets are sealed; the secret is there */
+	bool seal;
 	/* send only */
 	uint32_t block;
 	const struct scheme *scheme;
@@ -80,6 +82,7 @@ enum option_id {
 	OPTION_PORT,
 	OPTION_QUIET,
 	OPTION_REORDER,
+	OPTION_SEAL,
 	OPTION_SECRET_FILE,
 	OPTION_SEED,
 	OPTION_TIMEOUT,
@@ -101,6 +104,7 @@ enum option_id {
 		{ "port", required_argument, NULL, OPTION_PORT },                                  \
 		{ "quiet", no_argument, NULL, OPTION_QUIET },                                      \
 		{ "reorder", required_argument, NULL, OPTION_REORDER },                            \
+		{ "seal", no_argument, NULL, OPTION_SEAL },                                        \
 		{ "secret-file", required_argument, NULL, OPTION_SECRET_FILE },                    \
 		{ "seed", required_argument, NULL, OPTION_SEED },                                  \
 		{ "timeout", required_argument, NULL, OPTION_TIMEOUT },                            \
@@ -147,6 +151,9 @@ int options_parse(int argc, char **argv, bool sending, struct report *report, st
 /* An end that waits. */
 #define OPTIONS_USAGE_FROM                                                                         \
 	"  --from NETWORK  take connections from there only: ADDRESS or ADDRESS/LEN, or a list A,B\n"
+
+#define OPTIONS_USAGE_SEAL                                                                         \
+	"  --seal          encrypt and authenticate every packet; both ends, with a secret\n"
 
 #define OPTIONS_USAGE_ICRC                                                                         \
 	"  --icrc on|off   off: no ICRC in the packets, if the other end says so too (default on)\n"

@@ -128,6 +128,9 @@ int session_explain_connect(struct report *report, const char *peer, int error)
 		return report_fail(report, error,
 				   "%s runs a version of Godwit that this one cannot talk to",
 				   peer);
+	case -EPERM:
+		return report_fail(report, error,
+				   "one end has --seal and the other has not: give it to both");
 	case -ENETUNREACH:
 		return report_fail(report, error, "there is no path for packets to %s", peer);
 	default:

@@ -37,6 +37,7 @@ struct run {
 	struct spray *spray;
 	uint64_t seed;
 	uint64_t packets;
+	bool sealed;
 	struct sample start, before, settled, sprayed, after;
 };
 
@@ -107,7 +108,7 @@ static void attack(struct run *run)
 {
 	uint64_t left = run->packets;
 
-	hostile_open(&run->ends);
+	hostile_open(&run->ends, run->sealed);
 	run->spray = spray_open(&run->ends, run->seed);
 	run->pids[RECEIVER] = start(&run->ends, hostile_receive);
 	run->pids[SENDER] = start(&run->ends, hostile_send);
@@ -199,6 +200,7 @@ static void print(const struct run *run)
 int main(int argc, char **argv)
 {
 	static const struct option options[] = { { "packets", required_argument, NULL, 'p' },
+						 { "seal", no_argument, NULL, 'e' },
 						 { "seed", required_argument, NULL, 's' },
 						 { NULL, 0, NULL, 0 } };
 	static struct run run = { .packets = 1000000, .seed = 1 };
@@ -207,13 +209,15 @@ int main(int argc, char **argv)
 	while ((c = getopt_long(argc, argv, "", options, NULL)) != -1) {
 		if (c == 'p')
 			run.packets = strtoull(optarg, NULL, 10);
+		else if (c == 'e')
+			run.sealed = true;
 		else if (c == 's')
 			run.seed = strtoull(optarg, NULL, 10);
 		else
 			run.packets = 0;
 	}
 	if (!run.packets || optind != argc) {
-		fputs("usage: hostile [--packets N] [--seed N]\n", stderr);
+		fputs("usage: hostile [--packets N] [--seal] [--seed N]\n", stderr);
 		return 2;
 	}
 	attack(&run);

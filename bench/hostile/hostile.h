@@ -50,7 +50,8 @@ static inline uint64_t hostile_word(uint32_t message, uint64_t index)
 }
 
 /* hostile_ends.c: what a forked process does until the board says stop. Does not return. */
-void hostile_open(struct ends *ends);
+/* `sealed`: their packets are encrypted and authenticated. */
+void hostile_open(struct ends *ends, bool sealed);
 void hostile_send(struct ends *ends) __attribute__((noreturn));
 void hostile_receive(struct ends *ends) __attribute__((noreturn));
 

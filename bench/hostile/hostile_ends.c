@@ -53,8 +53,9 @@ static void gone(struct gw_qp *qp, void *arg, int status, uint64_t now)
 
 static const struct gw_qp_handler handler = { .gone = gone };
 
-void hostile_open(struct ends *ends)
+void hostile_open(struct ends *ends, bool sealed)
 {
+	static const struct gw_seal seal[ENDS] = { { { 1 }, { 2 } }, { { 2 }, { 1 } } };
 	struct gw_context_attr attr = { .fabric = "roce:127.0.0.1@0" };
 	struct gw_qp_info info[ENDS];
 	int error = 0;
@@ -67,7 +68,8 @@ void hostile_open(struct ends *ends)
 		struct gw_qp_attr qp_attr = { .payload = PACKET_BYTES,
 					      .slots = BOARD_SLOTS,
 					      .handler = &handler,
-					      .arg = ends->board };
+					      .arg = ends->board,
+					      .seal = sealed ? &seal[i] : NULL };
 
 		error = gw_context_open(&attr, &ends->ctx[i]);
 		if (!error)

@@ -70,7 +70,9 @@ struct gw_channel_attr {
 	uint64_t eager_bytes;
 	/* as in struct gw_qp_attr */
 	const char *peer_host;
-	uint64_t reserved[2];
+	/* as in struct gw_qp_attr */
+	const struct gw_seal *seal;
+	uint64_t reserved[1];
 };
 
 /* The description that a peer needs to connect. The program carries it to the peer. */
@@ -89,6 +91,7 @@ GW_API int gw_channel_info(const struct gw_channel *channel, struct gw_channel_i
  * -EINVAL           the bytes are not a description
  * -EPROTONOSUPPORT  the peer has an incompatible version or fabric
  * -EISCONN          the channel was connected before
+ * -EPERM            one end seals its packets and the other does not
  * -ENOBUFS          the context's receives or bitmap memory are used up; the channel can only be closed
  */
 GW_API int gw_channel_connect(struct gw_channel *channel, const struct gw_channel_info *peer);

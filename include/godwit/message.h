@@ -40,6 +40,14 @@ struct gw_qp_handler {
 	void (*closed)(struct gw_qp *qp, void *arg);
 };
 
+/* Keys that seal packets: each packet is encrypted and authenticated under keys derived from these. Both ends of a queue pair
+ * have them, one's tx being the other's rx; gw_rendezvous_keys() makes such a pair. The same pair may serve any number of
+ * queue pairs between two ends. */
+struct gw_seal {
+	uint8_t tx[32];
+	uint8_t rx[32];
+};
+
 struct gw_qp_attr {
 	/* Bytes in a packet at the most, a multiple of 4; default: the largest the path carries. */
 	uint32_t payload;
@@ -67,7 +75,9 @@ struct gw_qp_attr {
 	 * (gw_rendezvous_remote()). A peer with that address gets data at once; to any other address nothing but probes go
 	 * until it has answered one, which takes a round trip. Null: not known. */
 	const char *peer_host;
-	uint64_t reserved[2];
+	/* Keys to seal packets with; copied. The peer has to seal, too. Null: packets are clear. */
+	const struct gw_seal *seal;
+	uint64_t reserved[1];
 };
 
 /* What a peer must know to connect, as bytes to be carried there by any means. */
@@ -75,7 +85,7 @@ struct gw_qp_info {
 	uint8_t bytes[128];
 };
 
-/* -EINVAL, -ENOMEM, -ENOBUFS (max_qps are open) */
+/* -EINVAL, -ENOMEM, -ENOBUFS (max_qps are open), -ENOTSUP (this fabric cannot seal packets) */
 GW_API int gw_qp_create(struct gw_context *ctx, const struct gw_qp_attr *attr, struct gw_qp **out);
 GW_API int gw_qp_info(const struct gw_qp *qp, struct gw_qp_info *out);
 
@@ -85,6 +95,7 @@ GW_API int gw_qp_info(const struct gw_qp *qp, struct gw_qp_info *out);
  * -EPROTONOSUPPORT made by a version or a fabric that this one does not speak
  * -EISCONN         connected before
  * -EMSGSIZE        the two ends split the immediate differently
+ * -EPERM           one end seals its packets and the other does not
  * -ENETUNREACH     no way from this fabric's address to the peer's
  */
 GW_API int gw_qp_connect(struct gw_qp *qp, const struct gw_qp_info *peer);

@@ -17,7 +17,7 @@
  *
  * With a secret file at both ends the connection is TLS 1.3 with that secret as its pre-shared key (and an ephemeral
  * Diffie-Hellman exchange), so that an end without the secret is refused, and nobody on the path reads or changes what is
- * said. Packets of the fabric are not protected by it.
+ * said. Packets of the fabric are protected with keys from it only (gw_rendezvous_keys(), gw_qp_attr.seal).
  *
  * Every call but gw_rendezvous_refuse() exists in two forms. The plain one blocks, for the attribute's timeout_ns at most.
  * The other (start, step, try_...) never blocks: poll gw_rendezvous_fd() or gw_rendezvous_listener_fd() for reading and call

@@ -38,6 +38,8 @@
 #define ADDRESS_SKIPS_ICRC 1
 /* It understands UD datagrams that carry data. */
 #define ADDRESS_TAKES_UD 2
+/* Its packets are sealed, and it takes no others. */
+#define ADDRESS_SEALS 4
 
 /* Bytes of the window's key, which a UD data packet begins with: NICs do not check it, the receiving software does. */
 #define ADDRESS_UD_KEY_SIZE 4

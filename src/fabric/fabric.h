@@ -101,6 +101,8 @@ struct fabric_caps {
 	uint32_t probe_extra;
 	/* Whether a peer may name any address as its own: it is then validated before data goes there. */
 	bool addresses_forged;
+	/* Bytes that a sealed packet is longer by; 0: packets cannot be sealed. */
+	uint32_t seal_extra;
 	/* Lanes to one peer; 0 counts as 1. */
 	uint32_t lanes;
 	/* Data in the largest multicast packet, bytes; 0: there is no multicast. */
@@ -111,6 +113,13 @@ struct fabric_caps {
 	uint8_t generation_bits;
 };
 
+/* Keys for sealed packets, which two ends share. */
+struct fabric_seal {
+	/* What this end sends, and what it receives, is sealed under keys derived from these. */
+	uint8_t tx[32];
+	uint8_t rx[32];
+};
+
 struct fabric_qp_attr {
 	/* Comes back in every event of the queue pair. */
 	void *user;
@@ -119,6 +128,8 @@ struct fabric_qp_attr {
 	uint32_t slots;
 	/* Counts packets of the peer that came when their window was closed, where the fabric sees them; may be null. */
 	uint32_t *late;
+	/* Keys to seal packets with, copied; null: packets are clear. Only where caps.seal_extra is not 0. */
+	const struct fabric_seal *seal;
 };
 
 /* A packet came for a window that is closed. */
@@ -239,7 +250,8 @@ struct fabric_group_attr {
 
 struct fabric_group_ops {
 	/* Joins a group: FABRIC_GROUP events follow. -EINVAL: the attributes name no group; -EAFNOSUPPORT: it is not of this
-	 * end's address family; -ENOBUFS: the endpoint is a member of as many as it can be. */
+	 * end's address family; -ENOBUFS: the endpoint is a member of as many as it can be; -EPERM: a queue pair of it seals packets, and a
+	 * group's are clear. */
 	int (*join)(struct fabric *fabric, const struct fabric_group_attr *attr,
 		    struct fabric_group **out);
 	/* Leaves a group. No event of it follows, and memory of its sends is no longer read. */
@@ -271,6 +283,8 @@ enum fabric_counter {
 	FABRIC_RX_STEERED,
 	/* Queue pairs that agreed with their peer to leave out the ICRC. */
 	FABRIC_UNGUARDED,
+	/* Queue pairs whose packets are sealed. */
+	FABRIC_SEALED,
 	/* Packets that fault injection dropped, duplicated, and held back. */
 	FABRIC_FAULT_DROPPED,
 	FABRIC_FAULT_DUPLICATED,
@@ -295,6 +309,10 @@ enum fabric_counter {
 	/* Not from the connected peer. */
 	FABRIC_DROP_STRANGER,
 	FABRIC_DROP_QKEY,
+	/* Sealed, and not by the peer. */
+	FABRIC_DROP_SEAL,
+	/* Sealed by the peer, and taken before. */
+	FABRIC_DROP_REPLAY,
 	/* No window under this slot. */
 	FABRIC_DROP_SLOT,
 	/* A window, but another key: the packet is stale or forged. */
@@ -343,7 +361,8 @@ struct fabric_ops {
 	/* Writes what a peer needs to connect; returns its length, at most FABRIC_ADDRESS_MAX. */
 	size_t (*qp_address)(const struct fabric_qp *qp, uint8_t *out);
 	/* Connects to the peer with this address, for data packets of up to `payload` bytes. -EINVAL: the address is
-	 * malformed; -EPROTONOSUPPORT: the two ends cannot talk, and `error` says why; -ENETUNREACH; -EMSGSIZE: the payload is
+	 * malformed; -EPROTONOSUPPORT: the two ends cannot talk, and `error` says why; -ENETUNREACH; -EPERM: one end seals packets and the other does
+	 * not; -EMSGSIZE: the payload is
 	 * larger than one of the ends carries. */
 	int (*qp_connect)(struct fabric_qp *qp, const uint8_t *address, size_t length,
 			  uint32_t payload);

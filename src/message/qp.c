@@ -54,7 +54,8 @@ static int check_attr(const struct gw_qp_attr *attr, const struct fabric *fabric
 	    split->slot_bits > MAX_SLOT_BITS || !split->packet_bits || split->packet_bits > 31 ||
 	    split->user_bits > 16 || split->user_bits < fabric->caps.generation_bits)
 		return -EINVAL;
-	if (attr->payload % 4 || attr->payload > fabric->caps.max_payload)
+	if (attr->payload % 4 ||
+	    attr->payload > fabric->caps.max_payload - (attr->seal ? fabric->caps.seal_extra : 0))
 		return -EINVAL;
 	if (attr->chunk_packets && (!power_of_two(attr->chunk_packets) || attr->chunk_packets > 64))
 		return -EINVAL;
@@ -65,6 +66,13 @@ static int check_attr(const struct gw_qp_attr *attr, const struct fabric *fabric
 	return 0;
 }
 
+/* For gw_context_error(). */
+static int explain(struct gw_context *ctx, int error, const char *why)
+{
+	strncpy(ctx->fabric->error, why, sizeof(ctx->fabric->error) - 1);
+	return error;
+}
+
 int gw_qp_create(struct gw_context *ctx, const struct gw_qp_attr *attr, struct gw_qp **out)
 {
 	static const struct gw_qp_attr defaults;
@@ -72,6 +80,7 @@ int gw_qp_create(struct gw_context *ctx, const struct gw_qp_attr *attr, struct g
 	uint32_t secrets[2];
 	struct size size = { 0 };
 	struct reach reach = { 0 };
+	struct fabric_seal seal;
 	uint32_t slots;
 	struct gw_qp *qp;
 	int error;
@@ -83,6 +92,8 @@ int gw_qp_create(struct gw_context *ctx, const struct gw_qp_attr *attr, struct g
 	error = check_attr(attr, ctx->fabric, &fabric_attr.split);
 	if (error)
 		return error;
+	if (attr->seal && !ctx->fabric->caps.seal_extra)
+		return explain(ctx, -ENOTSUP, "packets can be sealed between user-space ends only");
 	size_init(&size, &ctx->fabric->caps, attr);
 	error = reach_init(&reach, attr->peer_host);
 	if (error)
@@ -106,7 +117,13 @@ int gw_qp_create(struct gw_context *ctx, const struct gw_qp_attr *attr, struct g
 	fabric_attr.user = qp;
 	fabric_attr.slots = slots;
 	fabric_attr.late = &qp->feedback.late;
+	if (attr->seal) {
+		memcpy(seal.tx, attr->seal->tx, sizeof(seal.tx));
+		memcpy(seal.rx, attr->seal->rx, sizeof(seal.rx));
+	}
+	fabric_attr.seal = attr->seal ? &seal : NULL;
 	error = ctx->fabric->ops->qp_create(ctx->fabric, &fabric_attr, &qp->fabric_qp);
+	explicit_bzero(&seal, sizeof(seal));
 	if (error)
 		goto free_slots;
 	qp->ctx = ctx;
@@ -180,13 +197,6 @@ int gw_qp_info(const struct gw_qp *qp, struct gw_qp_info *out)
 	return 0;
 }
 
-/* For gw_context_error(). */
-static int explain(struct gw_context *ctx, int error, const char *why)
-{
-	strncpy(ctx->fabric->error, why, sizeof(ctx->fabric->error) - 1);
-	return error;
-}
-
 int gw_qp_connect(struct gw_qp *qp, const struct gw_qp_info *peer)
 {
 	struct gw_context *ctx;
@@ -246,6 +256,7 @@ int gw_qp_connect(struct gw_qp *qp, const struct gw_qp_info *peer)
 	qp->control.max = info.control_max < ctx->fabric->caps.max_control
 				  ? info.control_max
 				  : ctx->fabric->caps.max_control;
+	qp->control.max -= qp->size.extra;
 	/* A path may begin to carry less at any time, and control has to fit it all the same. */
 	if (qp->size.floor < qp->size.ceiling && qp->control.max > qp->size.floor)
 		qp->control.max = qp->size.floor;

@@ -55,10 +55,11 @@ static uint32_t round_down(const struct size *s, uint32_t payload)
 void size_init(struct size *s, const struct fabric_caps *caps, const struct gw_qp_attr *attr)
 {
 	s->divides = attr->payload_divides;
-	s->ceiling = round_down(s, attr->payload ? attr->payload : caps->max_payload);
+	s->extra = attr->seal ? caps->seal_extra : 0;
+	s->ceiling = round_down(s, attr->payload ? attr->payload : caps->max_payload - s->extra);
 	s->floor = s->ceiling;
 	for (unsigned i = 0; i < FABRIC_RUNGS && caps->rungs[i]; i++)
-		s->floor = least(s->floor, round_down(s, caps->rungs[i]));
+		s->floor = least(s->floor, round_down(s, caps->rungs[i] - s->extra));
 	s->own_floor = s->floor;
 }
 
@@ -185,7 +186,7 @@ unsigned size_probes(const struct gw_qp *qp, uint32_t lane, uint32_t payloads[FA
 	if (ceiling > above)
 		payloads[count++] = ceiling;
 	for (unsigned i = 0; i < FABRIC_RUNGS && caps->rungs[i] && count < most; i++) {
-		uint32_t payload = round_down(s, caps->rungs[i]);
+		uint32_t payload = round_down(s, caps->rungs[i] - s->extra);
 
 		if (payload < ceiling && payload > above)
 			payloads[count++] = payload;

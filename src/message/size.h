@@ -38,6 +38,8 @@ struct size {
 	/* Payload of the largest packets that the interfaces at both ends carry, bytes. Equal to `floor` where packets have
 	 * one size for ever. */
 	uint32_t ceiling;
+	/* Bytes that the fabric needs of each packet to seal it; 0: packets are clear. */
+	uint32_t extra;
 	/* A number that every size divides; 0: any. */
 	uint32_t divides;
 

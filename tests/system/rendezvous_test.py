@@ -69,6 +69,16 @@ def secrets(directory):
     check("does not hold this end's secret" in receiver.stderr and "it has no secret" in receiver.stderr, str(receiver))
     os.unlink(target)
 
+    # Sealed packets, on two lanes and with repeats: what one end asks for alone is refused.
+    receiver = start_recv(target, port, "--secret-file", one, "--seal")
+    sealed = start_send(source, "127.0.0.1", port, "--secret-file", one, "--seal", "--lanes", "2", "--dup", "5%", "--drop", "2%").wait(20)
+    receiver.wait(20)
+    check(sealed.status == 0 and receiver.status == 0 and same(source, target), f"sealed: {sealed} {receiver}")
+    os.unlink(target)
+    keyless = start_send(source, "127.0.0.1", port, "--seal", env={"GODWIT_SECRET_FILE": ""}).wait(20)
+    check(keyless.status == 2, str(keyless))
+    one_line(keyless, "--secret-file")
+
     receiver = start_recv(target, port)
     extra = start_send(source, "127.0.0.1", port, "--secret-file", one).wait(20)
     check(extra.status == 1, str(extra))

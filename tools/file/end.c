@@ -13,6 +13,7 @@
 #include <sys/mman.h>
 
 #include "tools/interrupt.h"
+#include "tools/meet.h"
 #include "tools/report.h"
 #include "tools/session.h"
 
@@ -95,24 +96,29 @@ static int make_codes(struct file_end *end, struct report *report, uint32_t bloc
 }
 
 static int make_channel(struct file_end *end, struct report *report, const struct options *options,
-			const char *peer_host)
+			struct gw_rendezvous *met)
 {
 	struct gw_channel_attr attr = { .rate_bps = options->rate_bps,
 					.peer_timeout_ns = options->timeout_ns,
 					.operations = OPERATIONS,
 					.handler = &channel_handler,
 					.arg = end,
-					.peer_host = peer_host };
-	int rc;
+					.peer_host = gw_rendezvous_remote(met) };
+	struct gw_seal seal;
+	int rc = meet_seal(report, options, met, &seal, &attr.seal);
+
+	if (rc)
+		return rc;
 
 	if (options->congestion[0] != '\0')
 		attr.congestion = options->congestion;
 	rc = gw_channel_create(end->ctx, &attr, &end->channel);
+	explicit_bzero(&seal, sizeof(seal));
 	return rc ? report_fail(report, rc, "cannot make a channel: %s", strerror(-rc)) : 0;
 }
 
 int file_end_open(struct file_end *end, struct report *report, const struct options *options,
-		  const struct gw_rendezvous *met, const struct scheme *scheme, uint32_t block,
+		  struct gw_rendezvous *met, const struct scheme *scheme, uint32_t block,
 		  uint64_t blocks)
 {
 	struct gw_context_attr context_attr = { 0 };
@@ -129,7 +135,7 @@ int file_end_open(struct file_end *end, struct report *report, const struct opti
 	if (rc == 0)
 		rc = make_codes(end, report, block);
 	if (rc == 0)
-		rc = make_channel(end, report, options, gw_rendezvous_remote(met));
+		rc = make_channel(end, report, options, met);
 	if (rc)
 		file_end_close(end);
 	return rc;

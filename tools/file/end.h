@@ -56,7 +56,7 @@ struct file_end {
 /* `met` is the connection to the other end; the file has `blocks` blocks of `block` bytes. Congestion control and the rate limit
  * in the options hold for what this end sends. */
 int file_end_open(struct file_end *end, struct report *report, const struct options *options,
-		  const struct gw_rendezvous *met, const struct scheme *scheme, uint32_t block,
+		  struct gw_rendezvous *met, const struct scheme *scheme, uint32_t block,
 		  uint64_t blocks);
 
 /* Tells the peer and gives everything back. Harmless on one that is not open. */

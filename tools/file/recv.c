@@ -492,6 +492,6 @@ const struct command command_recv = {
 		"\n"
 		"  --bind ADDR     wait on this address only (default: all of this host's)\n" OPTIONS_USAGE_FROM
 		"  --max-size SIZE  refuse more data than SIZE: 500M, 40G (default: what fits)\n" OPTIONS_USAGE_WIRE
-			OPTIONS_USAGE_ICRC OPTIONS_USAGE,
+			OPTIONS_USAGE_ICRC OPTIONS_USAGE_SEAL OPTIONS_USAGE,
 	.run = recv_run,
 };

@@ -358,6 +358,6 @@ const struct command command_send = {
 		"  --rate RATE     no faster than RATE: 800M, 1Gbit\n"
 		"  --scheme S      how losses are repaired: sr: sent again; ec: by erasure coding; auto: the better of\n"
 		"                  both, message by message (default)\n" OPTIONS_USAGE_WIRE
-			OPTIONS_USAGE_ICRC OPTIONS_USAGE,
+			OPTIONS_USAGE_ICRC OPTIONS_USAGE_SEAL OPTIONS_USAGE,
 	.run = send_run,
 };

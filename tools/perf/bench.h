@@ -20,6 +20,7 @@
 #include <godwit/bounded.h>
 #include <godwit/channel.h>
 #include <godwit/erasure.h>
+#include <godwit/rendezvous.h>
 
 #include "base/list.h"
 #include "tools/options.h"
@@ -196,10 +197,9 @@ struct perf_bench {
 int perf_context_open(struct report *report, const struct options *options, const char *local,
 		      const struct perf_plan *plan, uint64_t memory_bytes, struct gw_context **out);
 
-/* Makes it all, but for the connections. The plan must have been checked; `peer_host` is the address of the host that was
- * met. */
+/* Makes it all, but for the connections. The plan must have been checked; `met` is the connection to the other end. */
 int perf_bench_open(struct perf_bench *bench, struct report *report, const struct options *options,
-		    const struct perf_plan *plan, bool client, const char *peer_host,
+		    const struct perf_plan *plan, bool client, struct gw_rendezvous *met,
 		    struct gw_context *ctx);
 
 /* Tells the peer and gives everything back. Harmless on one that is not open. */

@@ -60,7 +60,8 @@ static uint32_t operations_for(const struct perf_plan *plan)
 	return operations < OPERATIONS_LEAST ? OPERATIONS_LEAST : operations;
 }
 
-int perf_flow_open(struct perf_flow *flow, uint64_t timeout_ns, const char *peer_host)
+int perf_flow_open(struct perf_flow *flow, uint64_t timeout_ns, const char *peer_host,
+		   const struct gw_seal *seal)
 {
 	struct perf_bench *bench = flow->bench;
 	const struct perf_plan *plan = &bench->plan;
@@ -68,7 +69,8 @@ int perf_flow_open(struct perf_flow *flow, uint64_t timeout_ns, const char *peer
 				 .peer_timeout_ns = timeout_ns,
 				 .handler = &qp_handler,
 				 .arg = flow,
-				 .peer_host = peer_host };
+				 .peer_host = peer_host,
+				 .seal = seal };
 	struct gw_channel_attr channel = { .congestion = perf_plan_congestion(plan),
 					   .rate_bps = plan->rate_bps,
 					   .peer_timeout_ns = timeout_ns,
@@ -76,7 +78,8 @@ int perf_flow_open(struct perf_flow *flow, uint64_t timeout_ns, const char *peer
 					   .operations = operations_for(plan),
 					   .handler = &channel_handler,
 					   .arg = flow,
-					   .peer_host = peer_host };
+					   .peer_host = peer_host,
+					   .seal = seal };
 
 	return plan->channel ? gw_channel_create(bench->ctx, &channel, &flow->channel)
 			     : gw_qp_create(bench->ctx, &qp, &flow->qp);

@@ -11,8 +11,11 @@ struct perf_shot;
 
 enum { PERF_INFO_MAX = 320 };
 
-/* `peer_host` is the address of the host that was met. */
-int perf_flow_open(struct perf_flow *flow, uint64_t timeout_ns, const char *peer_host);
+struct gw_seal;
+
+/* `peer_host` is the address of the host that was met, `seal` the keys of packets that are to be sealed, or null. */
+int perf_flow_open(struct perf_flow *flow, uint64_t timeout_ns, const char *peer_host,
+		   const struct gw_seal *seal);
 void perf_flow_close(struct perf_flow *flow);
 
 /* What the other end must know to connect to it. */

@@ -119,8 +119,7 @@ static int open_bench(struct perf *perf, const struct perf_plan *plan)
 	if (!first->qps)
 		perf->ctx_plan = *plan;
 	return perf_bench_open(&perf->bench, &perf->report, &perf->options.common, plan,
-			       perf->client, gw_rendezvous_remote(perf->control.rendezvous),
-			       perf->ctx);
+			       perf->client, perf->control.rendezvous, perf->ctx);
 }
 
 static int run_size(struct perf *perf, uint64_t size)
@@ -341,6 +340,7 @@ const struct command command_perf = {
 		"  --interval T    tell every T what has moved: 1s, 500ms; -i\n"
 		"  --icrc on|off   client: off measures without ICRC; server: on insists on it (default on)\n"
 		"  --memory SIZE   the most that messages may take at this end (default 1G)\n"
-		"  --bind ADDR     use this address of this host\n" OPTIONS_USAGE,
+		"  --bind ADDR     use this address of this host\n" OPTIONS_USAGE_SEAL
+			OPTIONS_USAGE,
 	.run = perf_run,
 };

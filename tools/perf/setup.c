@@ -8,6 +8,7 @@
 #include "bench.h"
 #include "flow.h"
 #include "scheme.h"
+#include "tools/meet.h"
 #include "tools/report.h"
 #include "tools/session.h"
 
@@ -93,8 +94,14 @@ static int place_shots(const struct perf_bench *bench, const struct perf_area *a
 }
 
 static int make_flows(struct perf_bench *bench, struct report *report,
-		      const struct options *options, const char *peer_host)
+		      const struct options *options, struct gw_rendezvous *met)
 {
+	const struct gw_seal *seal;
+	struct gw_seal keys;
+	int error = meet_seal(report, options, met, &keys, &seal);
+
+	if (error)
+		return error;
 	bench->flows = calloc(bench->plan.qps, sizeof(*bench->flows));
 	if (!bench->flows)
 		return report_fail(report, -ENOMEM, "no memory for %u queue pairs",
@@ -112,7 +119,7 @@ static int make_flows(struct perf_bench *bench, struct report *report,
 		if (rc)
 			return report_fail(report, rc, "no memory for parity: %s", strerror(-rc));
 		flow->idle_recv_count = bench->recv_area.shots_each;
-		rc = perf_flow_open(flow, options->timeout_ns, peer_host);
+		rc = perf_flow_open(flow, options->timeout_ns, gw_rendezvous_remote(met), seal);
 		if (rc)
 			return report_fail(report, rc, "cannot make %s %u of %u: %s",
 					   bench->plan.channel ? "channel" : "queue pair", i + 1,
@@ -142,7 +149,7 @@ static int make_samples(struct perf_bench *bench, struct report *report)
 }
 
 int perf_bench_open(struct perf_bench *bench, struct report *report, const struct options *options,
-		    const struct perf_plan *plan, bool client, const char *peer_host,
+		    const struct perf_plan *plan, bool client, struct gw_rendezvous *met,
 		    struct gw_context *ctx)
 {
 	int rc = 0;
@@ -162,7 +169,7 @@ int perf_bench_open(struct perf_bench *bench, struct report *report, const struc
 	if (rc == 0)
 		rc = make_samples(bench, report);
 	if (rc == 0)
-		rc = make_flows(bench, report, options, peer_host);
+		rc = make_flows(bench, report, options, met);
 	if (rc)
 		perf_bench_close(bench);
 	return rc;

@@ -69,6 +69,8 @@ static int parse(int argc, char **argv, struct qualify *qualify)
 	}
 	if (argc - optind > 1)
 		return report_usage(report, "\"%s\" is one argument too many", argv[optind + 1]);
+	if (options->seal)
+		return report_usage(report, "qualify looks at clear packets: it has no --seal");
 	rc = options_place(report, options, argc > optind ? argv[optind] : NULL);
 	if (rc)
 		return rc;

@@ -36,6 +36,7 @@ static void roce_close(struct fabric *fabric)
 	sockets_close(endpoint);
 	pool_destroy(&endpoint->windows);
 	free(endpoint->table);
+	free(endpoint->sealed);
 	free(endpoint->rx);
 	free(endpoint);
 }

@@ -19,6 +19,7 @@
 #include "fabric/open.h"
 #include "fabric/promise.h"
 #include "fabric/rate_limit.h"
+#include "fabric/roce/seal.h"
 #include "wire/icrc.h"
 #include "wire/roce.h"
 
@@ -36,6 +37,8 @@
 /* Messages read in one poll from processes that share the port. */
 #define RX_FORWARDED	32
 #define ROCE_GROUPS_MAX 16
+/* Sealed payloads kept: two batches. */
+#define SEALED_SLOTS 128u
 /* A queue pair number is the process's class in the high bits (share.c) and random bits below. */
 #define CLASS_BITS  6
 #define CLASS_SHIFT (24 - CLASS_BITS)
@@ -92,6 +95,8 @@ struct roce_qp {
 	/* UDP ports that the peer sends from, by lane; 0: no such lane. */
 	uint16_t peer_ports[FABRIC_LANES_MAX];
 	bool skip_icrc;
+	/* Null where packets are clear. */
+	struct seal *seal;
 	/* When the last congestion notification was sent. */
 	uint64_t cnp_ns;
 	/* No batches before this time: a device on the way to the peer refused one (segments.c). */
@@ -194,6 +199,9 @@ struct roce_endpoint {
 	/* Random bytes not yet used: the last `entropy_left`. */
 	uint8_t entropy[1024];
 	uint32_t entropy_left;
+	/* Sealed payloads on their way out, used in turn: null until a queue pair seals. */
+	uint8_t *sealed;
+	uint32_t sealed_turn;
 	struct inbox inbox;
 	/* RX_BATCH datagrams from the socket, then RX_FORWARDED packets from processes that share the port. */
 	uint8_t *rx;

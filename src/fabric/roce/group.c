@@ -170,6 +170,9 @@ static int roce_group_join(struct fabric *fabric, const struct fabric_group_attr
 	struct roce_group *group;
 	char text[INET6_ADDRSTRLEN];
 
+	/* Whoever seals does not want clear packets beside. */
+	if (!error && endpoint->sealed)
+		error = -EPERM;
 	if (!error && !endpoint->groups)
 		error = open_groups(endpoint, interface);
 	if (!error && endpoint->groups->count == ROCE_GROUPS_MAX)

@@ -103,6 +103,15 @@ uint32_t qp_choose_number(struct roce_endpoint *endpoint)
 	return qpn;
 }
 
+/* Gets what a queue pair needs that seals its packets. */
+static int seal_begin(struct roce_endpoint *endpoint, const struct fabric_seal *keys,
+		      struct seal **out)
+{
+	if (!endpoint->sealed)
+		endpoint->sealed = malloc((size_t)SEALED_SLOTS * RX_PACKET);
+	return endpoint->sealed ? seal_open(keys, out) : -ENOMEM;
+}
+
 int roce_qp_create(struct fabric *fabric, const struct fabric_qp_attr *attr, struct fabric_qp **out)
 {
 	struct roce_endpoint *endpoint = endpoint_of(fabric);
@@ -112,6 +121,13 @@ int roce_qp_create(struct fabric *fabric, const struct fabric_qp_attr *attr, str
 	if (error) {
 		free(qp);
 		return error;
+	}
+	if (attr->seal) {
+		error = seal_begin(endpoint, attr->seal, &qp->seal);
+		if (error) {
+			free(qp);
+			return error;
+		}
 	}
 	qp->endpoint = endpoint;
 	qp->user = attr->user;
@@ -157,6 +173,7 @@ void roce_qp_destroy(struct fabric_qp *fabric_qp)
 	}
 	table_remove(endpoint, qp);
 	endpoint->qps--;
+	seal_close(qp->seal);
 	free(qp);
 }
 
@@ -181,6 +198,8 @@ size_t roce_qp_address(const struct fabric_qp *fabric_qp, uint8_t *out)
 
 	if (endpoint->skip_icrc)
 		address.flags |= ADDRESS_SKIPS_ICRC;
+	if (qp->seal)
+		address.flags |= ADDRESS_SEALS;
 	if (address.family == 4)
 		memcpy(address.ip, &local->v4.sin_addr, 4);
 	else
@@ -206,6 +225,25 @@ static int accept_nic(struct roce_endpoint *endpoint, const struct roce_address 
 	    setsockopt(endpoint->fd, IPPROTO_UDP, UDP_NO_CHECK6_RX, &on, sizeof(on)))
 		return -errno;
 	return 0;
+}
+
+/* Both ends seal, or neither does. */
+static int agree_to_seal(struct roce_qp *qp, const struct roce_address *peer)
+{
+	struct seal_names names = { .own_qpn = qp->qpn,
+				    .own_qkey = qp->qkey,
+				    .peer_qpn = peer->qpn[0],
+				    .peer_qkey = peer->qkey };
+	bool seals = peer->kind == ADDRESS_USER_SPACE && peer->flags & ADDRESS_SEALS;
+
+	if (seals != (qp->seal != NULL)) {
+		snprintf(qp->endpoint->fabric.error, sizeof(qp->endpoint->fabric.error),
+			 seals ? "the peer seals its packets and this end does not"
+			       : "this end seals its packets and the peer does not");
+		return -EPERM;
+	}
+	qp->endpoint->fabric.counters[FABRIC_SEALED] += seals;
+	return seals ? seal_connect(qp->seal, &names) : 0;
 }
 
 int roce_qp_connect(struct fabric_qp *fabric_qp, const uint8_t *bytes, size_t length,
@@ -241,6 +279,9 @@ int roce_qp_connect(struct fabric_qp *fabric_qp, const uint8_t *bytes, size_t le
 	if (icrc_flow_init(&local->any, &peer.any, &qp->to_peer) ||
 	    icrc_flow_init(&peer.any, &local->any, &qp->from_peer))
 		return -EINVAL;
+	error = agree_to_seal(qp, &address);
+	if (error)
+		return error;
 	qp->peer = peer;
 	qp->peer_qpn = address.qpn[0];
 	qp->peer_control_qpn = address.control_qpn;

@@ -145,6 +145,26 @@ struct incoming {
 	uint64_t at_ns;
 };
 
+/* Checks a packet of a queue pair that seals, and decrypts it in the receive buffer. False, with the reason counted, where it
+ * is not the peer's or was taken before. */
+static bool unseal(struct roce_qp *qp, const struct incoming *in, struct roce_packet *packet,
+		   uint8_t *lane)
+{
+	uint8_t *bytes = (uint8_t *)(uintptr_t)in->bytes; /* our own buffer */
+	enum seal_verdict verdict;
+
+	if (packet->kind != ROCE_UC_WRITE_IMM && packet->kind != ROCE_UD_SEND) {
+		drop(qp->endpoint, opcode_reason(packet));
+		return false;
+	}
+	verdict = seal_check(qp->seal, packet->has_reth ? SEAL_DATA : SEAL_CONTROL, bytes,
+			     in->length, packet, lane);
+	if (verdict != SEAL_GOOD)
+		drop(qp->endpoint,
+		     verdict == SEAL_REPLAYED ? FABRIC_DROP_REPLAY : FABRIC_DROP_SEAL);
+	return verdict == SEAL_GOOD;
+}
+
 /* Handles a packet; true when it made an event. */
 static bool take(struct roce_endpoint *endpoint, const struct incoming *in,
 		 struct fabric_event *event)
@@ -173,13 +193,16 @@ static bool take(struct roce_endpoint *endpoint, const struct incoming *in,
 		return false;
 	}
 	port = address_port(in->from);
-	if (!icrc_right(qp, port, in->bytes, in->length, in->segment)) {
-		drop(endpoint, FABRIC_DROP_ICRC);
-		return false;
-	}
 	memset(event, 0, sizeof(*event));
 	event->user = qp->user;
 	event->lane = lane_of(qp, port);
+	if (qp->seal) {
+		if (!unseal(qp, in, &packet, &event->lane))
+			return false;
+	} else if (!icrc_right(qp, port, in->bytes, in->length, in->segment)) {
+		drop(endpoint, FABRIC_DROP_ICRC);
+		return false;
+	}
 	event->ce = in->ce;
 	event->at_ns = in->at_ns;
 	if (packet.kind == ROCE_CNP && !packet.payload_length) {

@@ -33,9 +33,15 @@ bool segments_usable(const struct roce_qp *qp)
 	return endpoint->segments && !qp->peer_nic && endpoint->now_ns >= qp->segments_again_ns;
 }
 
+/* Bytes of a packet with so many bytes of data. */
+static uint32_t packet_bytes(const struct roce_qp *qp, uint32_t payload)
+{
+	return payload + ROCE_DATA_OVERHEAD + (qp->seal ? SEAL_EXTRA : 0);
+}
+
 unsigned roce_batch(const struct fabric_qp *fabric_qp, uint32_t payload)
 {
-	uint32_t most = SEGMENTS_BYTES / (payload + ROCE_DATA_OVERHEAD);
+	uint32_t most = SEGMENTS_BYTES / packet_bytes(roce_qp(fabric_qp), payload);
 
 	if (!segments_usable(roce_qp(fabric_qp)))
 		return TX_BATCH;
@@ -92,7 +98,7 @@ static int send_together(const struct tx_batch *batch)
 {
 	const struct tx_lane *lane = batch->lane;
 	_Alignas(struct cmsghdr) uint8_t control[CMSG_SPACE(sizeof(uint16_t))] = { 0 };
-	uint16_t size = (uint16_t)(batch->writes[0].length + ROCE_DATA_OVERHEAD);
+	uint16_t size = (uint16_t)packet_bytes(lane->qp, batch->writes[0].length);
 	struct frame frames[TX_BATCH];
 	struct iovec parts[3 * TX_BATCH];
 	struct msghdr message = { .msg_name = &lane->qp->peer,

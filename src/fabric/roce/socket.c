@@ -63,6 +63,7 @@ static void size_up(struct roce_endpoint *endpoint)
 	caps->max_group = caps->max_payload;
 	caps->copies = true;
 	caps->addresses_forged = true;
+	caps->seal_extra = SEAL_EXTRA;
 	caps->probe_extra = ROCE_DATA_OVERHEAD - ROCE_CONTROL_OVERHEAD;
 	for (size_t i = 0, n = 0; i < sizeof(mtus) / sizeof(mtus[0]); i++) {
 		uint32_t payload = (mtus[i] - headers - ROCE_DATA_OVERHEAD) & ~3u;

@@ -25,11 +25,12 @@ int lane_flow(const struct roce_qp *qp, unsigned lane, struct icrc_flow *out)
 void tx_lane(struct roce_qp *qp, unsigned lane, struct tx_lane *out)
 {
 	out->qp = qp;
+	out->number = lane;
 	out->fd = lane_flow(qp, lane, &out->flow);
 }
 
-static void seal(struct frame *frame, const struct icrc_flow *flow,
-		 const struct roce_packet *packet, size_t headers, uint16_t ip_id)
+static void add_icrc(struct frame *frame, const struct icrc_flow *flow,
+		     const struct roce_packet *packet, size_t headers, uint16_t ip_id)
 {
 	size_t length = headers + packet->payload_length + packet->pad + ROCE_ICRC_SIZE;
 	uint32_t crc = icrc_begin(flow, length, ip_id, true, frame->headers, headers);
@@ -44,18 +45,46 @@ void frame_finish(struct frame *frame, size_t headers, const struct icrc_flow *f
 {
 	memset(frame->trailer, 0, sizeof(frame->trailer));
 	if (flow)
-		seal(frame, flow, packet, headers, ip_id);
+		add_icrc(frame, flow, packet, headers, ip_id);
 	frame->parts[0] = (struct iovec){ frame->headers, headers };
 	frame->parts[1] =
 		(struct iovec){ (void *)(uintptr_t)packet->payload, packet->payload_length };
 	frame->parts[2] = (struct iovec){ frame->trailer, packet->pad + ROCE_ICRC_SIZE };
 }
 
+/* A packet whose payload is encrypted, with its tag in place of the ICRC. The lane's counter is its PSN. */
+static void build_sealed(struct frame *frame, const struct tx_lane *lane,
+			 const struct roce_packet *packet)
+{
+	struct roce_endpoint *endpoint = lane->qp->endpoint;
+	uint8_t *out =
+		endpoint->sealed + (size_t)(endpoint->sealed_turn++ % SEALED_SLOTS) * RX_PACKET;
+	struct roce_packet sealed = *packet;
+	size_t headers;
+
+	sealed.payload = out;
+	sealed.payload_length += SEAL_EXTRA;
+	if (packet->has_reth)
+		sealed.reth.length += SEAL_EXTRA;
+	headers = roce_encode(&sealed, frame->headers, sizeof(frame->headers));
+	frame_finish(frame, headers, NULL, &sealed, 0);
+	/* Should the cipher fail, what leaves is no secret, and is refused by the peer. */
+	if (!seal_packet(lane->qp->seal, packet->has_reth ? SEAL_DATA : SEAL_CONTROL, lane->number,
+			 frame->headers, headers, packet->payload, packet->payload_length, out,
+			 frame->trailer + sealed.pad))
+		memset(out, 0, sealed.payload_length);
+}
+
 static void build(struct frame *frame, const struct tx_lane *lane, const struct roce_packet *packet,
 		  uint16_t ip_id)
 {
-	size_t headers = roce_encode(packet, frame->headers, sizeof(frame->headers));
+	size_t headers;
 
+	if (lane->qp->seal) {
+		build_sealed(frame, lane, packet);
+		return;
+	}
+	headers = roce_encode(packet, frame->headers, sizeof(frame->headers));
 	frame_finish(frame, headers, lane->qp->skip_icrc ? NULL : &lane->flow, packet, ip_id);
 }
 

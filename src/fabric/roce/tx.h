@@ -22,6 +22,7 @@ struct frame {
 /* A lane of a queue pair. */
 struct tx_lane {
 	struct roce_qp *qp;
+	unsigned number;
 	/* Socket that packets leave by. */
 	int fd;
 	/* Addresses and ports that the ICRC covers. */

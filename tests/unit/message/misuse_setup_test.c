@@ -176,7 +176,6 @@ static void bad_queue_pairs(void **state)
 		{ .payload_divides = 6 },
 		{ .payload = 1024, .payload_divides = 1000 },
 		{ .reserved = { 1 } },
-		{ .reserved = { 0, 1 } },
 		{ .peer_host =
 			  "an address that is longer than any address can be written, zone included" },
 	};
@@ -326,7 +325,7 @@ static void descriptions_with_a_flipped_bit(void **state)
 		info.bytes[bit / 8] ^= (uint8_t)(1u << bit % 8);
 		error = try_connect(&pair, NULL, &info);
 		assert_true(error == 0 || error == -EINVAL || error == -EPROTONOSUPPORT ||
-			    error == -EMSGSIZE || error == -ENETUNREACH);
+			    error == -EPERM || error == -EMSGSIZE || error == -ENETUNREACH);
 		if (bit < 32)
 			assert_int_equal(error, -EINVAL);
 	}
