@@ -34,12 +34,15 @@ int socket_resolve(const char *name, uint16_t port, bool passive, int family, st
 }
 
 /* Messages are small, and what follows waits for them. Where many packets are lost, the kernel's pauses between repeated
- * segments must not double: that is allowed for connections with few packets in flight. */
+ * segments must not double: that is allowed for connections with few packets in flight whose slow start is over, which bbr
+ * never says. */
 static void send_at_once(int fd)
 {
+	static const char reno[] = "reno";
 	int on = 1;
 
 	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+	setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, reno, sizeof(reno) - 1);
 	setsockopt(fd, IPPROTO_TCP, TCP_THIN_LINEAR_TIMEOUTS, &on, sizeof(on));
 }
 
