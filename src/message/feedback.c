@@ -287,8 +287,11 @@ void feedback_answered(struct gw_qp *qp, uint64_t asked_ns)
 	/* All that is in flight left before the probe, and should have been echoed: it is lost or very late. A probe timeout
 	 * would tell no more, only later. */
 	if (f->timeout_at != NEVER && asked_ns > f->sent_ns &&
-	    qp->ctx->now - f->sent_ns > f->rtt_ns + 4 * f->rtt_var_ns)
+	    qp->ctx->now - f->sent_ns > (f->rtt_ns + 4 * f->rtt_var_ns) << f->in_vain) {
 		f->beyond = PTO_PACKETS;
+		/* A host that reads its data later than its control is not asked to take ever more of it. */
+		f->in_vain += f->in_vain < PTO_SHIFT;
+	}
 	/* A probe may overtake the packets that it was sent about: whoever still waits for the gate asks again. */
 	feedback_reopen(qp);
 }
@@ -398,6 +401,7 @@ static bool take_totals(struct gw_qp *qp, const struct control_report *report)
 	if (arrived != f->peer_arrived) {
 		/* Something arrives, whichever packet it was. */
 		f->timeouts = 0;
+		f->in_vain = 0;
 		size_landed(qp);
 	}
 	f->peer_arrived = arrived;

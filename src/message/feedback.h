@@ -64,6 +64,8 @@ struct feedback {
 	uint32_t cnps;
 	/* probe timeouts in a row without an arrival */
 	uint32_t timeouts;
+	/* times in a row that packets left beyond the window because an answer showed no arrival */
+	uint32_t in_vain;
 	/* `sequence` when the gate was last told of a timeout */
 	uint32_t timeout_sequence;
 	/* packets that may leave although the window is full, since a probe timeout or an answer that shows no arrival */
