@@ -131,7 +131,7 @@ static void stop(struct long_haul *l)
 {
 	l->calm = 0;
 	l->settling = SETTLE_ROUNDS;
-	l->ceiling = model_peak(&l->model) * l->model.least_ns;
+	l->ceiling = model_peak(&l->model) * model_trip(&l->model);
 }
 
 /* Returns the share by which the window grows this round; negative if it must shrink. */
@@ -140,7 +140,8 @@ static double growth(struct long_haul *l, double excess)
 	const struct model *m = &l->model;
 	double up = fmin(UP * sqrt(W_REF / l->window), UP_MOST);
 	double ahead =
-		CALM_AHEAD * m->delivered / l->used * (m->least_ns + target_ns(l)) / l->window - 1;
+		CALM_AHEAD * m->delivered / l->used * (model_trip(m) + target_ns(l)) / l->window -
+		1;
 
 	if (m->idle) {
 		l->calm = 0;
@@ -187,7 +188,7 @@ static void round_cruise(struct long_haul *l, uint64_t now_ns)
 		   : up < down / 2	 ? "backing off: the queue is long"
 					 : "cruising";
 	if (compete_crowded(m, target_ns(l)) && !m->idle) {
-		l->window = fmin(l->window, model_rate(m) * (m->least_ns + target_ns(l)));
+		l->window = fmin(l->window, model_rate(m) * (model_trip(m) + target_ns(l)));
 		stop(l);
 	}
 }
@@ -209,7 +210,7 @@ static void congested(struct long_haul *l)
 	if (l->phase == START) {
 		leave_start(l);
 	} else {
-		l->window = fmin(l->window, m->delivered * m->least_ns);
+		l->window = fmin(l->window, m->delivered * model_trip(m));
 		stop(l);
 		l->doing = "backing off: too much is lost";
 	}
@@ -265,7 +266,7 @@ static void end_round(struct long_haul *l, double before, uint64_t now_ns)
 		l->phase = CRUISE;
 		l->calm = 0;
 		if (!m->idle)
-			l->window = model_peak(m) * m->least_ns;
+			l->window = model_peak(m) * model_trip(m);
 	} else if (m->marked > 0) {
 		/* The round after a reduction still reports marks from before it. */
 		if (!l->held)
@@ -359,9 +360,9 @@ static void long_haul_limits(const void *state, struct cc_limits *out)
 	const struct long_haul *l = state;
 	const struct model *m = &l->model;
 	double window = l->window * (l->testing ? CHANCE_TEST : m->probing ? MODEL_PROBE_DEPTH : 1);
-	double rate = m->least_ns > 0
-			      ? window * 8 * NS_A_SECOND / (m->least_ns + model_queue_now(m))
-			      : INFINITY;
+	/* Spreading a window over the whole mean round-trip time loses the queue to BBR where that makes the jitter. */
+	double trip = m->least_ns + (model_trip(m) - m->least_ns) / 8 + model_queue_now(m);
+	double rate = m->least_ns > 0 ? window * 8 * NS_A_SECOND / trip : INFINITY;
 
 	/* While the window doubles, the pacer must let the next window out within this round trip. */
 	if (l->phase == START && !l->testing)

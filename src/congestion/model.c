@@ -28,8 +28,9 @@
 /* Jitter below this share of the minimum round-trip time, and below this time, is the variation of an ordinary queue. */
 #define JITTER_FLOOR	0.05
 #define JITTER_FLOOR_NS 0.3e6
-/* How far the least round-trip time of a round lies above the minimum, as a share of the jitter. */
+/* How far the least round-trip time of a round lies above the minimum, as a share of the jitter: of many, and of n. */
 #define JITTER_LEAST 0.35
+#define JITTER_OF(n) fmax(JITTER_LEAST, 2.0 / ((n) + 1))
 
 void model_init(struct model *m, double ceiling, uint64_t now_ns)
 {
@@ -66,6 +67,11 @@ static double jitter_ns(const struct model *m)
 		    0);
 }
 
+double model_trip(const struct model *m)
+{
+	return m->least_ns + jitter_ns(m) / 2;
+}
+
 double model_queue_now(const struct model *m)
 {
 	return fmax(m->rtt_ns - m->least_ns - jitter_ns(m), 0);
@@ -87,14 +93,15 @@ static void see_spread(struct model *m, double rtt_ns)
 	m->last_but_one_ns = m->last_ns;
 }
 
-/* Learns from the gap between the two least round-trip times of a round. */
+/* Learns from the gap between the two least round-trip times of a round, or of several that have few. */
 static void see_gap(struct model *m)
 {
 	double gain = fmax(GAP_GAIN, 1.0 / ++m->gap_rounds);
 
-	m->gap_ns += ((m->round_next_ns - m->round_least_ns) * (m->samples + 1) - m->gap_ns) * gain;
+	m->gap_ns += ((m->gap_next_ns - m->gap_least_ns) * (m->gap_samples + 1) - m->gap_ns) * gain;
 	if (m->gap_rounds > 1 / GAP_GAIN)
 		m->gap_rounds--;
+	m->gap_samples = 0;
 }
 
 static void see_rtt(struct model *m, double rtt_ns, uint64_t now_ns)
@@ -103,12 +110,13 @@ static void see_rtt(struct model *m, double rtt_ns, uint64_t now_ns)
 	m->samples++;
 	m->rtt_ns = m->last_ns > 0 ? fmin(m->last_ns, rtt_ns) : rtt_ns;
 	m->last_ns = rtt_ns;
-	if (m->samples == 1) {
-		m->round_least_ns = rtt_ns;
-		m->round_next_ns = INFINITY;
+	m->round_least_ns = m->samples == 1 ? rtt_ns : fmin(m->round_least_ns, rtt_ns);
+	if (!m->gap_samples++) {
+		m->gap_least_ns = rtt_ns;
+		m->gap_next_ns = INFINITY;
 	} else {
-		m->round_next_ns = fmin(m->round_next_ns, fmax(rtt_ns, m->round_least_ns));
-		m->round_least_ns = fmin(m->round_least_ns, rtt_ns);
+		m->gap_next_ns = fmin(m->gap_next_ns, fmax(rtt_ns, m->gap_least_ns));
+		m->gap_least_ns = fmin(m->gap_least_ns, rtt_ns);
 	}
 	m->probe_least_ns = fmin(m->probe_least_ns, rtt_ns);
 	/* The queue has just drained, so that no probe is needed. */
@@ -145,9 +153,10 @@ static void end_round(struct model *m, uint64_t now_ns)
 		m->loss = fmin((double)m->lost / m->sent, 1);
 	m->arriving = (double)m->bytes / (double)(now_ns - m->round_at);
 	m->delivered = m->arriving / (1 - chance_part(&m->chance, m->loss, m->sent));
-	if (m->samples > 2)
+	if (m->gap_samples > 2)
 		see_gap(m);
-	m->queue_ns = fmax(m->round_least_ns - m->least_ns - JITTER_LEAST * jitter_ns(m), 0);
+	m->queue_ns =
+		fmax(m->round_least_ns - m->least_ns - JITTER_OF(m->samples) * jitter_ns(m), 0);
 	m->marked = m->packets ? (double)m->ce / (double)m->packets : 0;
 	if (m->noticed)
 		m->marked = fmax(m->marked, CNP_SHARE);

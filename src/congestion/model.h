@@ -35,6 +35,10 @@ struct model {
 	double spread_ns;
 	double gap_ns;
 	unsigned gap_rounds;
+	/* the two least round-trip times since the gap was last measured, and of how many */
+	double gap_least_ns;
+	double gap_next_ns;
+	unsigned gap_samples;
 	/* round-trip times behind the former, as far as they matter */
 	unsigned spread_samples;
 	/* what the path loses by chance */
@@ -67,10 +71,9 @@ struct model {
 	uint64_t probe_at;
 	double probe_least_ns;
 
-	/* The current round: when it began, minimum round-trip time (0: none) and the one above it, number of round-trip times, and totals */
+	/* The current round: when it began, minimum round-trip time (0: none), number of round-trip times, and totals */
 	uint64_t round_at;
 	double round_least_ns;
-	double round_next_ns;
 	unsigned samples;
 	uint64_t bytes, packets, counted, lost, ce;
 	/* the window was not used; a congestion notification came */
@@ -84,6 +87,8 @@ void model_init(struct model *model, double ceiling, uint64_t now_ns);
 bool model_report(struct model *model, const struct cc_report *report, double window,
 		  uint64_t now_ns);
 
+/* Returns the mean round-trip time without a queue: the minimum and half of the jitter. */
+double model_trip(const struct model *m);
 /* Returns the queueing delay at the latest report, less all that jitter may explain. */
 double model_queue_now(const struct model *model);
 

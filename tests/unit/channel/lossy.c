@@ -96,6 +96,7 @@ static struct link_attr link_of(const struct lossy_path *path, double loss)
 {
 	struct link_attr link = { .rate_bps = path->rate_bps,
 				  .delay_ns = path->rtt_ns / 2,
+				  .jitter_ns = path->jitter_ns,
 				  .queue_bytes = path->rate_bps / 8 * path->rtt_ns / NS_A_SECOND };
 
 	if (link.queue_bytes < 64u << 10)

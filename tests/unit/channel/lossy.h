@@ -31,6 +31,8 @@ struct lossy_path {
 	/* Longest time for which each host stops again and again, as on a busy machine, and longest time in between. */
 	uint64_t stall_ns;
 	uint64_t run_ns;
+	/* Longest random delay of a packet, each way. */
+	uint64_t jitter_ns;
 	uint64_t seed;
 	/* Null: Selective Repeat. */
 	const struct gw_scheme *scheme;

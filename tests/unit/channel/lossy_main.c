@@ -3,7 +3,7 @@
  * lossy: goodput over a path that loses packets, and where the link's time went.
  *
  *	lossy [--rtt MS] [--rate MBIT] [--loss SHARE] [--back SHARE] [--burst PACKETS] [--size KIB] [--depth N]
- *	      [--messages N] [--stall MS] [--run MS] [--seed N] [--explain] [--quiet]
+ *	      [--messages N] [--stall MS] [--run MS] [--jitter MS] [--seed N] [--explain] [--quiet]
  *	lossy --check
  *
  * Without --check it runs one path: 10 ms, 300 Mbit/s, 16 messages of 1 MiB under way and no loss unless told otherwise. The
@@ -58,6 +58,15 @@ static const struct kept kept[] = {
 	/* long paths */
 	{ { 57 * MS, 50 * MB, 0.4, 0.4, 0, 1024 * KIB, 16, .messages = 40 }, 0.7 },
 	{ { 400 * MS, 50 * MB, 0.1, 0.1, 0, 4096 * KIB, 16, .messages = 40 }, 0.75 },
+	/* packets that are late by up to three round trips, so that few of a round are not */
+	{ { 57 * MS, 228 * MB, 0, 0, 0, 1217 * KIB, 16, .messages = 60, .jitter_ns = 88 * MS },
+	  0.6 },
+	{ { 57 * MS, 228 * MB, 0.05, 0.05, 0, 1217 * KIB, 16, .messages = 60,
+	    .jitter_ns = 88 * MS },
+	  0.4 },
+	{ { 57 * MS, 228 * MB, 0.27, 0.27, 0, 1217 * KIB, 16, .messages = 60,
+	    .jitter_ns = 88 * MS },
+	  0.25 },
 };
 
 static void print_header(void)
@@ -113,6 +122,7 @@ int main(int argc, char **argv)
 		{ "messages", required_argument, NULL, 'm' },
 		{ "stall", required_argument, NULL, 't' },
 		{ "run", required_argument, NULL, 'n' },
+		{ "jitter", required_argument, NULL, 'j' },
 		{ "seed", required_argument, NULL, 'e' },
 		{ "explain", no_argument, NULL, 'x' },
 		{ "quiet", no_argument, NULL, 'q' },
@@ -162,6 +172,9 @@ int main(int argc, char **argv)
 			break;
 		case 'n':
 			path.run_ns = (uint64_t)(value * 1e6);
+			break;
+		case 'j':
+			path.jitter_ns = (uint64_t)(value * 1e6);
 			break;
 		case 'e':
 			path.seed = (uint64_t)value;
