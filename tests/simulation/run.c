@@ -14,7 +14,7 @@
 /* Virtual time within which every request has to end. */
 #define LIMIT_NS UINT64_C(900000000000)
 /* Round trips of a far path that are added to it. */
-#define FAR_ROUNDS 2000
+#define FAR_ROUNDS 6000
 /* Virtual time for packets to arrive after the last request has ended. */
 #define SETTLE_NS UINT64_C(60000000000)
 /* Packet arrivals above which a run is taken for an endless exchange of packets. */
