@@ -112,13 +112,18 @@ def costs(seeds):
     return {one.seed: one.cost() + (bbr_deadline(one) if one.path.worst_loss() > 0.1 else one.cost()) for one in points}
 
 
+def compiler(build):
+    with open(os.path.join(build, "bench", "compiler"), encoding="utf-8") as file:
+        return file.read().strip()
+
+
 def run_anywhere(options):
     """Measures what the file lacks; None while it still lacks something."""
     count = QUICK if options.quick else options.paths
     seeds = range(options.first_path, options.first_path + count)
     path = options.points or os.path.join(options.build, "anywhere.points")
     measure.measure(path, costs(seeds), lambda seed: compare(options.build, seed), options.jobs, options.budget,
-                    lambda point: print(f"  {said(point)}", flush=True))
+                    lambda point: print(f"  {said(point)}", flush=True), compiler(options.build))
     machine, points = measure.read(path)
     left = [seed for seed in seeds if seed not in points]
     if left:

@@ -79,8 +79,11 @@ class Writer:
             file.write(json.dumps(one) + "\n")
 
 
-def measure(path, costs, play, jobs, budget, show):
-    """Plays what is wanted, `jobs` at a time; no point is begun that would probably end after `budget` seconds (None: no limit)."""
+def measure(path, costs, play, jobs, budget, show, compiler):
+    """Plays what is wanted, `jobs` at a time; no point is begun that would probably end after `budget` seconds (None: no limit).
+    A file that lacks nothing keeps the machine and the compiler of its points."""
+    if not wanted(path, costs):
+        return
     end = time.monotonic() + budget if budget else float("inf")
     writer = Writer(path)
 
@@ -92,7 +95,7 @@ def measure(path, costs, play, jobs, budget, show):
         show(point)
         return True
 
-    writer.write(machine=machine())
+    writer.write(machine={**machine(), "compiler": compiler})
     while True:
         with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
             if not any([done.result() for done in [pool.submit(one, seed) for seed in wanted(path, costs)]]):
