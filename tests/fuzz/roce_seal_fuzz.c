@@ -57,6 +57,8 @@ static size_t make(enum seal_kind kind, uint32_t lane, const uint8_t *plain, siz
 	return at + packet.pad + sizeof(end);
 }
 
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	static uint8_t bytes[2 * LENGTH_MAX], copy[2 * LENGTH_MAX];
