@@ -31,15 +31,16 @@ struct model {
 	double last_but_one_ns;
 	/* lesser of the latest two round-trip times: a single one may be long because a host was busy */
 	double rtt_ns;
-	/* width of the random delay of packets, by differences from neighbours and by gaps; rounds behind the latter */
+	/* width of the random delay of packets, by differences from neighbours and by gaps */
 	double spread_ns;
 	double gap_ns;
-	unsigned gap_rounds;
-	/* the two least round-trip times since the gap was last measured, and of how many */
+	/* the two least round-trip times since the gap was last measured */
 	double gap_least_ns;
 	double gap_next_ns;
+	/* round-trip times since then, and rounds behind gap_ns */
 	unsigned gap_samples;
-	/* round-trip times behind the former, as far as they matter */
+	unsigned gap_rounds;
+	/* round-trip times behind spread_ns, as far as they matter */
 	unsigned spread_samples;
 	/* what the path loses by chance */
 	struct chance chance;
