@@ -16,6 +16,8 @@
 #define LAST_WORD_NS UINT64_C(300000000)
 /* limit of a wait while the fabric hears the peer, in units of --timeout */
 #define HEARD_LIMIT 6
+/* the same before that: after the loss of a SYN, TCP waits 3 s before it first repeats a segment */
+#define SETUP_LIMIT 3
 
 static int explain(struct control *control, int error)
 {
@@ -47,23 +49,24 @@ static int keep(struct control *control, const struct gw_rendezvous_message *mes
 
 uint64_t control_patience_ns(const struct control *control)
 {
-	return control->options->timeout_ns * (control->gone ? HEARD_LIMIT : 1);
+	return control->options->timeout_ns * (control->gone ? HEARD_LIMIT : SETUP_LIMIT);
 }
 
 /* Waits for a message while the fabric goes on: what was sent last may still have to be repeated. */
 static int wait_busy(struct control *control, struct gw_rendezvous_message *message)
 {
-	uint64_t deadline = session_now() + control_patience_ns(control);
+	uint64_t limit_ns = control_patience_ns(control), deadline = session_now() + limit_ns;
 	int rc;
 
 	while ((rc = gw_rendezvous_try_recv(control->rendezvous, message)) == -EAGAIN) {
 		if (interrupt_signal())
 			return -EINTR;
-		if (session_now() >= deadline || (control->gone && *control->gone == -ETIMEDOUT)) {
+		if (control->gone && *control->gone == -ETIMEDOUT)
+			deadline = 0, limit_ns = control->options->timeout_ns;
+		if (session_now() >= deadline) {
 			control->lost = true;
 			return report_fail(control->report, -ETIMEDOUT, "%s was silent for %g s",
-					   control->report->peer,
-					   session_seconds(control->options->timeout_ns));
+					   control->report->peer, session_seconds(limit_ns));
 		}
 		gw_wait(control->ctx, NAP_NS);
 	}
