@@ -44,14 +44,16 @@ const char *text_share(uint64_t done, uint64_t total, char buffer[2 * TEXT_SIZE]
 	return buffer;
 }
 
-const char *text_rate(double bits_per_second, char buffer[TEXT_SIZE])
+/* Writes the value with three digits, in the unit that lets it stay under 1000. */
+static const char *scaled(double value, const char *const *units, unsigned last,
+			  char buffer[TEXT_SIZE])
 {
-	static const char *const units[] = { "bit/s", "kbit/s", "Mbit/s", "Gbit/s", "Tbit/s" };
-	double value = isfinite(bits_per_second) && bits_per_second > 0 ? bits_per_second : 0;
 	unsigned unit = 0;
 
+	if (!isfinite(value) || value < 0)
+		value = 0;
 	/* 999.5 and more would be printed as 1000. */
-	while (value >= 999.5 && unit < 4) {
+	while (value >= 999.5 && unit < last) {
 		value /= 1000;
 		unit++;
 	}
@@ -63,20 +65,16 @@ const char *text_rate(double bits_per_second, char buffer[TEXT_SIZE])
 	return buffer;
 }
 
+const char *text_rate(double bits_per_second, char buffer[TEXT_SIZE])
+{
+	static const char *const units[] = { "bit/s", "kbit/s", "Mbit/s", "Gbit/s", "Tbit/s" };
+
+	return scaled(bits_per_second, units, 4, buffer);
+}
+
 const char *text_time(double ns, char buffer[TEXT_SIZE])
 {
 	static const char *const units[] = { "ns", "us", "ms", "s" };
-	double value = isfinite(ns) && ns > 0 ? ns : 0;
-	unsigned unit = 0;
 
-	while (value >= 999.5 && unit < 3) {
-		value /= 1000;
-		unit++;
-	}
-	snprintf(buffer, TEXT_SIZE, "%.*f %s",
-		 value < 9.995	 ? 2
-		 : value < 99.95 ? 1
-				 : 0,
-		 value, units[unit]);
-	return buffer;
+	return scaled(ns, units, 3, buffer);
 }

@@ -3,6 +3,8 @@
 #include "base/entropy.h"
 
 #include <errno.h>
+#include <stdlib.h>
+#include <string.h>
 #include <sys/random.h>
 
 int entropy_fill(void *buffer, size_t length)
@@ -20,4 +22,18 @@ int entropy_fill(void *buffer, size_t length)
 		length -= (size_t)got;
 	}
 	return 0;
+}
+
+uint32_t entropy_u32(struct entropy *entropy)
+{
+	uint32_t value;
+
+	if (entropy->left < sizeof(value)) {
+		if (entropy_fill(entropy->bytes, sizeof(entropy->bytes)))
+			abort();
+		entropy->left = sizeof(entropy->bytes);
+	}
+	entropy->left -= (uint32_t)sizeof(value);
+	memcpy(&value, entropy->bytes + entropy->left, sizeof(value));
+	return value;
 }

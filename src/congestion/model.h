@@ -58,8 +58,6 @@ struct model {
 	double loss;
 	/* share of delivered packets that were marked */
 	double marked;
-	/* the window was not used */
-	bool idle;
 
 	/* maximum rate in the previous 8 rounds and in the current up to 8, and how many these are */
 	double peak[2];
@@ -77,8 +75,8 @@ struct model {
 	double round_least_ns;
 	unsigned samples;
 	uint64_t bytes, packets, counted, lost, ce;
-	/* the window was not used; a congestion notification came */
-	bool unused, noticed;
+	/* the window was not used; a congestion notification came; the window was not used in the last complete round */
+	bool unused, noticed, idle;
 };
 
 /* `ceiling` is the loss from which on congestion is suspected. */

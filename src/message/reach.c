@@ -17,9 +17,11 @@
 
 int reach_init(struct reach *reach, const char *host)
 {
-	if (host && strlen(host) >= sizeof(reach->host))
+	size_t length = host ? strlen(host) : 0;
+
+	if (length >= sizeof(reach->host))
 		return -EINVAL;
-	strcpy(reach->host, host ? host : "");
+	memcpy(reach->host, host ? host : "", length + 1);
 	return 0;
 }
 

@@ -20,7 +20,7 @@ static bool worth_less(const struct place *a, const struct place *b)
 
 struct place *place_find(struct place places[PLACES], const struct in6_addr *origin)
 {
-	struct place *victim = NULL;
+	struct place *victim = &places[0];
 	unsigned most = 0;
 
 	for (unsigned i = 0; i < PLACES; i++) {

@@ -12,20 +12,6 @@
 
 #define WINDOWS 65536
 
-uint32_t random_u32(struct roce_endpoint *endpoint)
-{
-	uint32_t value;
-
-	if (endpoint->entropy_left < sizeof(value)) {
-		if (entropy_fill(endpoint->entropy, sizeof(endpoint->entropy)))
-			abort(); /* keys that can be guessed are worse than none */
-		endpoint->entropy_left = sizeof(endpoint->entropy);
-	}
-	endpoint->entropy_left -= (uint32_t)sizeof(value);
-	memcpy(&value, endpoint->entropy + endpoint->entropy_left, sizeof(value));
-	return value;
-}
-
 static void roce_close(struct fabric *fabric)
 {
 	struct roce_endpoint *endpoint = endpoint_of(fabric);

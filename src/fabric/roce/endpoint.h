@@ -13,6 +13,7 @@
 #include <poll.h>
 #include <sys/socket.h>
 
+#include "base/entropy.h"
 #include "base/list.h"
 #include "base/pool.h"
 #include "fabric/fabric.h"
@@ -196,9 +197,7 @@ struct roce_endpoint {
 	uint32_t polls;
 	/* Whether packets that other processes handed on may be waiting. */
 	bool others_due;
-	/* Random bytes not yet used: the last `entropy_left`. */
-	uint8_t entropy[1024];
-	uint32_t entropy_left;
+	struct entropy entropy;
 	/* Sealed payloads on their way out, used in turn: null until a queue pair seals. */
 	uint8_t *sealed;
 	uint32_t sealed_turn;
@@ -206,10 +205,6 @@ struct roce_endpoint {
 	/* RX_BATCH datagrams from the socket, then RX_FORWARDED packets from processes that share the port. */
 	uint8_t *rx;
 };
-
-/* endpoint.c */
-/* A random number that nobody can guess. */
-uint32_t random_u32(struct roce_endpoint *endpoint);
 
 /* address.c */
 bool same_host(const union socket_address *a, const union socket_address *b);

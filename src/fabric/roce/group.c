@@ -187,7 +187,7 @@ static int roce_group_join(struct fabric *fabric, const struct fabric_group_attr
 	group->split = attr->split;
 	group->qkey = attr->qkey;
 	group->number = qp_choose_number(endpoint);
-	group->psn = random_u32(endpoint);
+	group->psn = entropy_u32(&endpoint->entropy);
 	group->at = address_of(attr, interface);
 	error = open_socket(group, interface);
 	if (!error)

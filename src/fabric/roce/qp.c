@@ -98,7 +98,7 @@ uint32_t qp_choose_number(struct roce_endpoint *endpoint)
 
 	do {
 		qpn = endpoint->class << CLASS_SHIFT |
-		      (random_u32(endpoint) & ((1u << CLASS_SHIFT) - 1));
+		      (entropy_u32(&endpoint->entropy) & ((1u << CLASS_SHIFT) - 1));
 	} while (qpn < 16 || qpn == ROCE_QPN_MASK || qp_lookup(endpoint, qpn));
 	return qpn;
 }
@@ -135,8 +135,9 @@ int roce_qp_create(struct fabric *fabric, const struct fabric_qp_attr *attr, str
 	qp->late = attr->late;
 	qp->slots = attr->slots;
 	qp->qpn = qp_choose_number(endpoint);
-	qp->qkey = random_u32(endpoint) & 0x7fffffff; /* bit 31 would ask for a privileged key */
-	qp->psn = random_u32(endpoint) & ROCE_PSN_MASK;
+	qp->qkey = entropy_u32(&endpoint->entropy) &
+		   0x7fffffff; /* bit 31 would ask for a privileged key */
+	qp->psn = entropy_u32(&endpoint->entropy) & ROCE_PSN_MASK;
 	table_insert(endpoint, qp);
 	endpoint->qps++;
 	*out = (struct fabric_qp *)qp;
@@ -309,7 +310,7 @@ int roce_promise(struct fabric_qp *fabric_qp, uint32_t slot, uint32_t *rkey)
 {
 	struct roce_qp *qp = roce_qp(fabric_qp);
 
-	*rkey = promise_make(&qp->promise, slot, random_u32(qp->endpoint));
+	*rkey = promise_make(&qp->promise, slot, entropy_u32(&qp->endpoint->entropy));
 	return 0;
 }
 
@@ -332,7 +333,7 @@ int roce_expose(struct fabric_qp *fabric_qp, uint32_t slot, uint32_t generation,
 	window->slot = slot;
 	window->generation = generation;
 	window->payload = payload;
-	window->rkey = promise_keep(&qp->promise, slot, random_u32(qp->endpoint));
+	window->rkey = promise_keep(&qp->promise, slot, entropy_u32(&qp->endpoint->entropy));
 	window->open = true;
 	qp->windows[slot] = pool_index(&qp->endpoint->windows, window) + 1;
 	tell(window, FABRIC_EXPOSED);
@@ -349,7 +350,7 @@ int roce_recut(struct fabric_qp *fabric_qp, uint32_t slot, uint32_t generation, 
 		return -ENOENT;
 	window->generation = generation;
 	window->payload = payload;
-	*rkey = window->rkey = random_u32(qp->endpoint);
+	*rkey = window->rkey = entropy_u32(&qp->endpoint->entropy);
 	return 0;
 }
 

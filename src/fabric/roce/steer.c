@@ -109,7 +109,8 @@ int steer_join(struct roce_endpoint *endpoint)
 	/* A program that serves other processes stays: its table may know of sockets that have moved. */
 	int error = share_company(endpoint) ? 0 : attach_program(endpoint);
 
-	share->nonce = (uint64_t)random_u32(endpoint) << 32 | random_u32(endpoint);
+	share->nonce =
+		(uint64_t)entropy_u32(&endpoint->entropy) << 32 | entropy_u32(&endpoint->entropy);
 	for (int i = 0; i < JOIN_ATTEMPTS && !error; i++) {
 		struct pollfd poll_fd = { .fd = endpoint->fd, .events = POLLIN };
 

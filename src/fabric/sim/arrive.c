@@ -248,25 +248,6 @@ static int poll_windows(struct sim_endpoint *endpoint, struct fabric_event *even
 	return n;
 }
 
-static int poll_flushed(struct sim_endpoint *endpoint, struct fabric_event *events, int most)
-{
-	struct list *item;
-	int n = 0;
-
-	while (n < most && (item = list_first(&endpoint->flushed))) {
-		struct sim_qp *qp = container_of(item, struct sim_qp, flushed_link);
-
-		list_del(item);
-		memset(&events[n], 0, sizeof(events[n]));
-		events[n].type = FABRIC_SENT;
-		events[n].user = qp->user;
-		events[n].count = qp->flushed;
-		qp->flushed = 0;
-		n++;
-	}
-	return n;
-}
-
 static int poll_queue(struct sim_endpoint *endpoint, struct queue *queue,
 		      struct fabric_event *events, int most)
 {
@@ -327,9 +308,7 @@ int sim_poll(struct fabric *fabric, struct fabric_event *events)
 	if (endpoint->dead)
 		return 0;
 	/* Fences come last, so that they are reported after the completions of the same slot. */
-	n = poll_flushed(endpoint, events, share / 2);
-	if (!list_empty(&endpoint->sim->members))
-		n += members_poll(endpoint, events + n, share / 2 - n);
+	n = sends_done_poll(&endpoint->sent, events, share / 2);
 	for (uint32_t i = 0; i <= endpoint->attr.lanes; i++) {
 		n += poll_queue(endpoint, &endpoint->queues[i], events + n, share);
 		left |= !ring_empty(&endpoint->queues[i].ring);
@@ -347,7 +326,7 @@ uint64_t sim_deadline_ns(const struct fabric *fabric)
 
 	if (endpoint->dead)
 		return at;
-	if (!list_empty(&endpoint->flushed) || members_have_sent(endpoint))
+	if (!list_empty(&endpoint->sent))
 		return 0;
 	for (uint32_t i = 0; i <= endpoint->attr.lanes; i++) {
 		const struct queue *queue = &endpoint->queues[i];

@@ -106,7 +106,7 @@ static int sim_qp_create(struct fabric *fabric, const struct fabric_qp_attr *att
 	qp->late = attr->late;
 	qp->slots = attr->slots;
 	qp->qpn = endpoint->qp_count;
-	list_init(&qp->flushed_link);
+	sends_done_init(&qp->sent, attr->user);
 	endpoint->qps[endpoint->qp_count++] = qp;
 	*out = (struct fabric_qp *)qp;
 	return 0;
@@ -145,7 +145,7 @@ static void sim_qp_destroy(struct fabric_qp *fabric_qp)
 		pool_put(&endpoint->sim->windows, qp->windows[slot]);
 	}
 	forget_unread(endpoint, qp);
-	list_del(&qp->flushed_link);
+	list_del(&qp->sent.link);
 	endpoint->qps[qp->qpn] = NULL;
 	free(qp->windows);
 	free(qp);
@@ -288,9 +288,7 @@ void endpoint_read(struct sim_endpoint *endpoint)
 		packet->next = NULL;
 		if (packet->payload)
 			memcpy(packet->payload, packet->source, packet->length);
-		qp->flushed++;
-		if (list_empty(&qp->flushed_link))
-			list_add_tail(&endpoint->flushed, &qp->flushed_link);
+		sends_done_add(&endpoint->sent, &qp->sent, 1);
 		endpoint_wake(endpoint);
 		if (endpoint->dead)
 			packet_free(sim, packet);
@@ -431,7 +429,7 @@ int endpoint_open(struct sim *sim, uint32_t host, uint32_t node, const struct si
 	endpoint->rng = rng_split(&sim->rng);
 	list_init(&endpoint->wake);
 	list_init(&endpoint->changing);
-	list_init(&endpoint->flushed);
+	list_init(&endpoint->sent);
 	if (!endpoint->attr.lanes)
 		endpoint->attr.lanes = 1;
 	if (endpoint->attr.lanes > SIM_LANES_MAX)

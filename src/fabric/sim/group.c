@@ -26,7 +26,7 @@ struct member {
 	/* Number of the member, which its packets carry as their source. Never used twice. */
 	uint32_t number;
 	/* NIC: packets that were sent and not reported yet. */
-	uint32_t flushed;
+	struct sends_done sent;
 };
 
 static struct member *member_of(const struct fabric_group *group)
@@ -71,6 +71,7 @@ static int sim_group_join(struct fabric *fabric, const struct fabric_group_attr 
 		return -ENOMEM;
 	member->endpoint = endpoint;
 	member->attr = *attr;
+	sends_done_init(&member->sent, attr->user);
 	member->group = group ? group : ++sim->groups;
 	member->number = ++sim->member_numbers;
 	list_add_tail(&sim->members, &member->link);
@@ -83,6 +84,7 @@ static void sim_group_leave(struct fabric_group *group)
 	struct member *member = member_of(group);
 
 	list_del(&member->link);
+	list_del(&member->sent.link);
 	free(member);
 }
 
@@ -128,7 +130,8 @@ static int sim_group_send(struct fabric_group *group, uint32_t slot,
 		endpoint->fabric.counters[FABRIC_TX_BYTES] += packet->bytes;
 		multicast_launch(sim, packet, endpoint->node);
 	}
-	member->flushed += endpoint->fabric.caps.copies ? 0 : done;
+	if (!endpoint->fabric.caps.copies)
+		sends_done_add(&endpoint->sent, &member->sent, done);
 	return (int)done;
 }
 
@@ -203,35 +206,6 @@ bool member_stays(const struct sim_endpoint *endpoint, uint32_t number)
 
 	list_for_each (item, &endpoint->sim->members)
 		if (to_member(item)->number == number)
-			return true;
-	return false;
-}
-
-int members_poll(struct sim_endpoint *endpoint, struct fabric_event *events, int most)
-{
-	struct list *item;
-	int n = 0;
-
-	list_for_each (item, &endpoint->sim->members) {
-		struct member *member = to_member(item);
-
-		if (member->endpoint != endpoint || !member->flushed || n == most)
-			continue;
-		memset(&events[n], 0, sizeof(events[n]));
-		events[n].type = FABRIC_SENT;
-		events[n].user = member->attr.user;
-		events[n++].count = member->flushed;
-		member->flushed = 0;
-	}
-	return n;
-}
-
-bool members_have_sent(const struct sim_endpoint *endpoint)
-{
-	struct list *item;
-
-	list_for_each (item, &endpoint->sim->members)
-		if (to_member(item)->endpoint == endpoint && to_member(item)->flushed)
 			return true;
 	return false;
 }

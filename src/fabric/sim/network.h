@@ -8,6 +8,7 @@
 #include "base/pool.h"
 #include "base/ring.h"
 #include "fabric/promise.h"
+#include "fabric/sends_done.h"
 #include "fabric/sim/sim.h"
 
 #define SIM_LANES_MAX	  FABRIC_LANES_MAX
@@ -105,8 +106,7 @@ struct sim_qp {
 	uint32_t peer_qpn;
 	uint8_t control_lane;
 	/* NIC: writes whose memory was read, and that were not reported as sent yet. */
-	uint32_t flushed;
-	struct list flushed_link;
+	struct sends_done sent;
 	/* Window of each slot, or null. */
 	struct sim_window **windows;
 };
@@ -156,8 +156,8 @@ struct sim_endpoint {
 	uint32_t qp_room;
 	/* Windows that open or close. */
 	struct list changing;
-	/* NIC: queue pairs with writes to report as sent. */
-	struct list flushed;
+	/* NIC: queue pairs and groups with writes to report as sent. */
+	struct list sent;
 	/* True when the network had no packet left for a write: it is tried again soon. */
 	bool busy;
 	/* Arrivals: data by lane, then control and multicast. */
@@ -235,8 +235,6 @@ bool multicast_arrive(struct sim_endpoint *endpoint, const struct packet *packet
 /* Whether the member with this number is still in its group. */
 bool member_stays(const struct sim_endpoint *endpoint, uint32_t number);
 /* NIC: reports multicast packets as sent; returns the number of events. */
-int members_poll(struct sim_endpoint *endpoint, struct fabric_event *events, int most);
-bool members_have_sent(const struct sim_endpoint *endpoint);
 /* Removes the host's members from their groups. */
 void members_forget(struct sim_endpoint *endpoint);
 

@@ -30,20 +30,6 @@ uint64_t verbs_now_ns(const struct fabric *fabric)
 	return clock_now_ns();
 }
 
-uint32_t verbs_random(struct verbs_endpoint *endpoint)
-{
-	uint32_t value;
-
-	if (endpoint->entropy_left < sizeof(value)) {
-		if (entropy_fill(endpoint->entropy, sizeof(endpoint->entropy)))
-			abort(); /* keys that can be guessed are worse than none */
-		endpoint->entropy_left = sizeof(endpoint->entropy);
-	}
-	endpoint->entropy_left -= (uint32_t)sizeof(value);
-	memcpy(&value, endpoint->entropy + endpoint->entropy_left, sizeof(value));
-	return value;
-}
-
 static int verbs_entropy(struct fabric *fabric, void *buffer, size_t length)
 {
 	(void)fabric;
@@ -62,7 +48,7 @@ static uint64_t verbs_deadline_ns(const struct fabric *fabric)
 	struct list *item;
 
 	if (!list_empty(&endpoint->windows_tell) || !list_empty(&endpoint->windows_draining) ||
-	    !list_empty(&endpoint->flushed) || groups_have_sent(endpoint))
+	    !list_empty(&endpoint->sent))
 		return 0;
 	for (uint32_t i = 0; i < endpoint->cq_count; i++)
 		if (endpoint->cqs[i]->next < endpoint->cqs[i]->count)
@@ -202,7 +188,7 @@ int verbs_open(const char *where, struct fabric **out)
 	list_init(&endpoint->broken);
 	list_init(&endpoint->leavers);
 	list_init(&endpoint->groups);
-	list_init(&endpoint->flushed);
+	list_init(&endpoint->sent);
 	list_init(&endpoint->windows_free);
 	list_init(&endpoint->windows_queued);
 	list_init(&endpoint->windows_draining);

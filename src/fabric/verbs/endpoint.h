@@ -14,11 +14,13 @@
 
 #include <infiniband/verbs.h>
 
+#include "base/entropy.h"
 #include "base/list.h"
 #include "base/pool.h"
 #include "fabric/address.h"
 #include "fabric/fabric.h"
 #include "fabric/rate_limit.h"
+#include "fabric/sends_done.h"
 #include "fabric/verbs/queue.h"
 #include "fabric/verbs/size.h"
 #include "fabric/verbs/verbs.h"
@@ -82,8 +84,6 @@ struct verbs_qp {
 	struct verbs_endpoint *endpoint;
 	/* Link in the endpoint's list of queue pairs. */
 	struct list link;
-	/* Link in the endpoint's list of those with writes to report done. */
-	struct list flushed_link;
 	void *user;
 	struct fabric_split split;
 	/* as in struct fabric_qp_attr */
@@ -101,8 +101,7 @@ struct verbs_qp {
 	struct queue *control;
 	/* Address handle of the peer. */
 	struct ibv_ah *ah;
-	/* Writes that are done and not yet reported. */
-	uint32_t flushed;
+	struct sends_done sent;
 	/* Ring of batches in the order of posting: next to report, and next free; both count on without end. */
 	uint32_t batch_head;
 	uint32_t batch_tail;
@@ -201,8 +200,8 @@ struct verbs_endpoint {
 	struct list broken;
 	struct list leavers;
 	struct list groups;
-	/* Queue pairs with writes to report done. */
-	struct list flushed;
+	/* Queue pairs and groups with writes to report done. */
+	struct list sent;
 	struct pool windows;
 	/* Windows not in use that have a memory window, longest unused first, and how many. */
 	struct list windows_free;
@@ -219,9 +218,7 @@ struct verbs_endpoint {
 	struct lent_cell lent[FABRIC_EVENTS];
 	uint32_t lent_count;
 	uint32_t polls;
-	/* Random bytes not yet used: the last `entropy_left`. */
-	uint8_t entropy[256];
-	uint32_t entropy_left;
+	struct entropy entropy;
 	/* Whether it was said that queue pairs fall into error. */
 	bool complained;
 };
@@ -335,10 +332,6 @@ void group_done(struct verbs_group *group, uint32_t count);
 void group_abandon(struct verbs_group *group);
 /* Handles a multicast packet; true when it made an event. */
 bool group_take(struct queue *queue, const struct ibv_wc *wc, struct fabric_event *event);
-/* Whether sends of groups are done and not yet reported. */
-bool groups_have_sent(const struct verbs_endpoint *endpoint);
-/* Reports them; returns the number of events. */
-int groups_poll_sent(struct verbs_endpoint *endpoint, struct fabric_event *events, int most);
 
 /* ---- poll.c --------------------------------------------------------------------------------------------------- */
 int verbs_poll(struct fabric *fabric, struct fabric_event *events);
@@ -346,8 +339,6 @@ int verbs_poll(struct fabric *fabric, struct fabric_event *events);
 void poll_binder(struct verbs_endpoint *endpoint);
 
 /* ---- endpoint.c ----------------------------------------------------------------------------------------------- */
-/* A random number that nobody can guess. */
-uint32_t verbs_random(struct verbs_endpoint *endpoint);
 uint64_t verbs_now_ns(const struct fabric *fabric);
 
 static inline struct verbs_endpoint *endpoint_of(const struct fabric *fabric)

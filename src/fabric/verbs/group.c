@@ -41,8 +41,7 @@ struct verbs_group {
 	int fd;
 	/* Sends under way. */
 	uint32_t outstanding;
-	/* Sends that are done and not yet reported. */
-	uint32_t flushed;
+	struct sends_done sent;
 };
 
 static struct verbs_group *group_of(const struct fabric_group *group)
@@ -123,6 +122,7 @@ static void leave(struct verbs_group *group)
 		cq_release(group->cq, group->reserved);
 	if (group->fd >= 0)
 		close(group->fd);
+	list_del(&group->sent.link);
 	free(group);
 }
 
@@ -141,6 +141,7 @@ static int verbs_group_join(struct fabric *fabric, const struct fabric_group_att
 	if (!group)
 		return -ENOMEM;
 	list_init(&group->link);
+	sends_done_init(&group->sent, attr->user);
 	group->fd = -1;
 	group->endpoint = endpoint;
 	group->user = attr->user;
@@ -244,12 +245,12 @@ void group_done(struct verbs_group *group, uint32_t count)
 		count = group->outstanding;
 	group->outstanding -= count;
 	group->queue->send_room += count;
-	group->flushed += count;
+	sends_done_add(&group->endpoint->sent, &group->sent, count);
 }
 
 void group_abandon(struct verbs_group *group)
 {
-	group->flushed += group->outstanding;
+	sends_done_add(&group->endpoint->sent, &group->sent, group->outstanding);
 	group->outstanding = 0;
 }
 
@@ -291,35 +292,6 @@ bool group_take(struct queue *queue, const struct ibv_wc *wc, struct fabric_even
 	endpoint->fabric.counters[FABRIC_RX_DATA]++;
 	endpoint->fabric.counters[FABRIC_RX_BYTES] += event->group.length;
 	return true;
-}
-
-int groups_poll_sent(struct verbs_endpoint *endpoint, struct fabric_event *events, int most)
-{
-	struct list *item;
-	int n = 0;
-
-	list_for_each (item, &endpoint->groups) {
-		struct verbs_group *group = container_of(item, struct verbs_group, link);
-
-		if (!group->flushed || n == most)
-			continue;
-		memset(&events[n], 0, sizeof(events[n]));
-		events[n].type = FABRIC_SENT;
-		events[n].user = group->user;
-		events[n++].count = group->flushed;
-		group->flushed = 0;
-	}
-	return n;
-}
-
-bool groups_have_sent(const struct verbs_endpoint *endpoint)
-{
-	struct list *item;
-
-	list_for_each (item, &endpoint->groups)
-		if (container_of(item, struct verbs_group, link)->flushed)
-			return true;
-	return false;
 }
 
 const struct fabric_group_ops verbs_group_ops = {

@@ -11,7 +11,7 @@
 
 #include "fabric/verbs/endpoint.h"
 
-#define SHARE_FLUSHED 16
+#define SHARE_SENT    16
 #define SHARE_WINDOWS 32
 /* Polls between two looks for events of the device, where the thread never sleeps. */
 #define LOOK_EVERY 4096u
@@ -146,25 +146,6 @@ static int poll_cqs(struct verbs_endpoint *endpoint, struct fabric_event *events
 	return n;
 }
 
-static int poll_flushed(struct verbs_endpoint *endpoint, struct fabric_event *events, int most)
-{
-	struct list *item;
-	int n = 0;
-
-	while (n < most && (item = list_first(&endpoint->flushed))) {
-		struct verbs_qp *qp = container_of(item, struct verbs_qp, flushed_link);
-
-		list_del(item);
-		memset(&events[n], 0, sizeof(events[n]));
-		events[n].type = FABRIC_SENT;
-		events[n].user = qp->user;
-		events[n].count = qp->flushed;
-		qp->flushed = 0;
-		n++;
-	}
-	return n;
-}
-
 int verbs_poll(struct fabric *fabric, struct fabric_event *events)
 {
 	struct verbs_endpoint *endpoint = endpoint_of(fabric);
@@ -181,9 +162,8 @@ int verbs_poll(struct fabric *fabric, struct fabric_event *events)
 	if (!list_empty(&endpoint->leavers))
 		leavers_see_off(endpoint, verbs_now_ns(fabric));
 	poll_binder(endpoint);
-	n = poll_flushed(endpoint, events, SHARE_FLUSHED);
-	n += poll_cqs(endpoint, events + n, FABRIC_EVENTS - SHARE_WINDOWS - n);
-	n += groups_poll_sent(endpoint, events + n, SHARE_WINDOWS / 2);
+	n = poll_cqs(endpoint, events, FABRIC_EVENTS - SHARE_WINDOWS - SHARE_SENT);
+	n += sends_done_poll(&endpoint->sent, events + n, SHARE_SENT);
 	n += windows_poll(endpoint, events + n, FABRIC_EVENTS - n);
 	return n;
 }

@@ -61,8 +61,9 @@ int verbs_qp_create(struct fabric *fabric, const struct fabric_qp_attr *attr,
 	qp->late = attr->late;
 	qp->slots = attr->slots;
 	qp->lanes = endpoint->name.lanes;
-	qp->qkey = verbs_random(endpoint) & 0x7fffffff; /* bit 31 asks for a privileged key */
-	list_init(&qp->flushed_link);
+	qp->qkey =
+		entropy_u32(&endpoint->entropy) & 0x7fffffff; /* bit 31 asks for a privileged key */
+	sends_done_init(&qp->sent, attr->user);
 	error = create_queues(endpoint, qp);
 	if (error) {
 		snprintf(fabric->error, sizeof(fabric->error), "%s gives no queue pair: %s",
@@ -109,7 +110,7 @@ void verbs_qp_destroy(struct fabric_qp *fabric_qp)
 
 	destroy_lanes(qp);
 	windows_forget(qp);
-	list_del(&qp->flushed_link);
+	list_del(&qp->sent.link);
 	list_del(&qp->link);
 	qp->control->owner = NULL;
 	if (!leaver)

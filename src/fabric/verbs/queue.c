@@ -193,7 +193,7 @@ static int datagrams_ready(struct queue *queue)
 	if (error)
 		return error;
 	attr.qp_state = IBV_QPS_RTS;
-	attr.sq_psn = verbs_random(queue->endpoint) & WR_FIELD;
+	attr.sq_psn = entropy_u32(&queue->endpoint->entropy) & WR_FIELD;
 	return modify(queue, &attr, IBV_QP_STATE | IBV_QP_SQ_PSN);
 }
 
@@ -277,11 +277,11 @@ int queue_connect(struct queue *queue, uint32_t qpn, const struct ibv_ah_attr *r
 	queue->to_peer = (struct ibv_qp_attr){
 		.path_mtu = mtu_code(path_mtu),
 		.dest_qp_num = qpn,
-		.sq_psn = verbs_random(queue->endpoint) & WR_FIELD,
+		.sq_psn = entropy_u32(&queue->endpoint->entropy) & WR_FIELD,
 		.ah_attr = *route,
 	};
 	/* Networks that hash flow labels send the lanes along different paths. */
-	queue->to_peer.ah_attr.grh.flow_label = verbs_random(queue->endpoint) & 0xfffff;
+	queue->to_peer.ah_attr.grh.flow_label = entropy_u32(&queue->endpoint->entropy) & 0xfffff;
 	error = to_ready(queue);
 	queue->connected = !error;
 	return error;

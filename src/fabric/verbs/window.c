@@ -225,7 +225,7 @@ int verbs_expose(struct fabric_qp *fabric_qp, uint32_t slot, uint32_t generation
 	} else if (!window->mw && !endpoint->ud) {
 		fail_expose(endpoint, window, -ENOMEM);
 	} else if (endpoint->ud) {
-		window->key = verbs_random(endpoint);
+		window->key = entropy_u32(&endpoint->entropy);
 		window->state = WINDOW_OPEN;
 		tell(endpoint, window);
 	} else {

@@ -115,12 +115,9 @@ int verbs_write(struct fabric_qp *fabric_qp, unsigned lane, const struct fabric_
 
 static void report(struct verbs_qp *qp)
 {
-	uint32_t before = qp->flushed;
-
 	while (qp->batch_head != qp->batch_tail && qp->batches[qp->batch_head % BATCHES].done)
-		qp->flushed += qp->batches[qp->batch_head++ % BATCHES].count;
-	if (qp->flushed != before && list_empty(&qp->flushed_link))
-		list_add_tail(&qp->endpoint->flushed, &qp->flushed_link);
+		sends_done_add(&qp->endpoint->sent, &qp->sent,
+			       qp->batches[qp->batch_head++ % BATCHES].count);
 }
 
 void write_done(struct verbs_qp *qp, uint32_t number)
