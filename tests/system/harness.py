@@ -7,6 +7,7 @@ last line `SKIP: facility: reason`.
 import json
 import os
 import random
+import re
 import shutil
 import signal
 import socket
@@ -91,6 +92,14 @@ class Command:
 
     def alive(self):
         return self.process.poll() is None
+
+    def written(self):
+        """Bytes that it has written to files and pipes so far."""
+        try:
+            with open(f"/proc/{self.pid}/io", encoding="ascii") as lines:
+                return int(re.search(r"^wchar: (\d+)", lines.read(), re.M).group(1))
+        except OSError:
+            return 0
 
     def signal(self, number):
         self.process.send_signal(number)
