@@ -119,6 +119,25 @@ GW_API int gw_progress(struct gw_context *ctx);
 /* Sleeps until there is something to do, at most timeout_ns, then makes progress. -EINTR when a signal came. */
 GW_API int gw_wait(struct gw_context *ctx, uint64_t timeout_ns);
 
+/* Descriptors that gw_watch() fills in at most. */
+#define GW_WATCH_MAX 32
+
+struct pollfd;
+
+/*
+ * For a program that sleeps in poll() itself, with descriptors of its own beside those of the context. gw_watch() fills in
+ * the descriptors to poll for, and the time of gw_now_ns() at which gw_progress() has to be called even if none of them
+ * becomes ready: 0 for at once, UINT64_MAX for never. Returns how many there are. `room` is the number of entries in `fds`, at
+ * least GW_WATCH_MAX. Call it after a gw_progress() that did nothing, and poll for the answer once: both may change with
+ * every call on the context.
+ *
+ * gw_watched() is told the same entries after poll(), whether or not any was ready. The next call is gw_progress().
+ *
+ * -ENOTSUP in simulation, where time is virtual; -EBUSY from inside a callback.
+ */
+GW_API int gw_watch(struct gw_context *ctx, struct pollfd *fds, unsigned room, uint64_t *until_ns);
+GW_API int gw_watched(struct gw_context *ctx, const struct pollfd *fds, unsigned count);
+
 /* The context's clock: monotonic nanoseconds, virtual ones in simulation. */
 GW_API uint64_t gw_now_ns(const struct gw_context *ctx);
 

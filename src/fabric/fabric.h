@@ -30,12 +30,16 @@ struct fabric;
 struct fabric_qp;
 struct fabric_mr;
 struct fabric_group;
+struct pollfd;
 
 /* Bytes of the longest address that any fabric needs: a struct gw_qp_info holds it beside the message layer's part. */
 #define FABRIC_ADDRESS_MAX 64
 
 /* Lanes to one peer at most: different source ports or queue pairs, which networks spread over their paths. */
 #define FABRIC_LANES_MAX 8
+
+/* Descriptors that a thread sleeps on at most. */
+#define FABRIC_FDS 20
 
 /* Events that one poll returns at most. */
 #define FABRIC_EVENTS 128
@@ -408,9 +412,12 @@ struct fabric_ops {
 	int (*poll)(struct fabric *fabric, struct fabric_event *events);
 	/* When poll() has to be called even if nothing arrives: 0 for now, UINT64_MAX for never. */
 	uint64_t (*deadline_ns)(const struct fabric *fabric);
-	/* Sleeps until there is something to poll, until a write that found no room may be tried again, or until this time.
-	 * 0, or -EINTR. -ENOTSUP where time is virtual. */
-	int (*wait)(struct fabric *fabric, uint64_t until_ns);
+	/* Fills in the descriptors that become ready when there is something to poll, or when a write that found no room may
+	 * be tried again; returns how many, at most FABRIC_FDS. -EAGAIN: there is something to poll at once. Null where time is
+	 * virtual. */
+	int (*watch)(struct fabric *fabric, struct pollfd *fds);
+	/* Takes note of which descriptors were ready after a sleep; the next call is poll(). */
+	void (*watched)(struct fabric *fabric, const struct pollfd *fds);
 
 	/* Null where there is no multicast. */
 	const struct fabric_group_ops *group;
@@ -425,6 +432,10 @@ struct fabric {
 	/* Why the last call failed, in a sentence, where there is more to say than its errno. */
 	char error[192];
 };
+
+/* Sleeps until there is something to poll, until a write that found no room may be tried again, or until this time. Returns
+ * 0 or -EINTR; -ENOTSUP where time is virtual. */
+int fabric_wait(struct fabric *fabric, uint64_t until_ns);
 
 /* Name of the wire format: two fabrics with the same one can be connected. */
 static inline const char *fabric_wire(const struct fabric *fabric)

@@ -418,10 +418,38 @@ int gw_wait(struct gw_context *ctx, uint64_t timeout_ns)
 		return work;
 	until = ctx->now + timeout_ns < ctx->now ? NEVER : ctx->now + timeout_ns;
 	deadline = context_deadline_ns(ctx);
-	error = ctx->fabric->ops->wait(ctx->fabric, deadline < until ? deadline : until);
+	error = fabric_wait(ctx->fabric, deadline < until ? deadline : until);
 	if (error)
 		return error;
 	return gw_progress(ctx);
+}
+
+_Static_assert(GW_WATCH_MAX >= FABRIC_FDS, "a caller's array holds every descriptor of a fabric");
+
+int gw_watch(struct gw_context *ctx, struct pollfd *fds, unsigned room, uint64_t *until_ns)
+{
+	int count;
+
+	if (!ctx || !fds || !until_ns || room < GW_WATCH_MAX)
+		return -EINVAL;
+	if (ctx->busy)
+		return -EBUSY;
+	count = ctx->fabric->ops->watch ? ctx->fabric->ops->watch(ctx->fabric, fds) : -ENOTSUP;
+	if (count < 0 && count != -EAGAIN)
+		return count;
+	*until_ns = count < 0 ? 0 : context_deadline_ns(ctx);
+	return count < 0 ? 0 : count;
+}
+
+int gw_watched(struct gw_context *ctx, const struct pollfd *fds, unsigned count)
+{
+	if (!ctx || !fds)
+		return -EINVAL;
+	if (ctx->busy)
+		return -EBUSY;
+	if (count)
+		ctx->fabric->ops->watched(ctx->fabric, fds);
+	return 0;
 }
 
 int gw_context_room(const struct gw_context *ctx, struct gw_room *out)

@@ -322,13 +322,6 @@ static uint64_t fake_deadline_ns(const struct fabric *fabric)
 	return UINT64_MAX;
 }
 
-static int fake_wait(struct fabric *fabric, uint64_t until_ns)
-{
-	(void)fabric;
-	(void)until_ns;
-	return -ENOTSUP;
-}
-
 static const struct fabric_ops fake_ops = {
 	.name = "fake",
 	.close = fake_close,
@@ -347,7 +340,6 @@ static const struct fabric_ops fake_ops = {
 	.control = fake_control,
 	.poll = fake_poll,
 	.deadline_ns = fake_deadline_ns,
-	.wait = fake_wait,
 };
 
 /* An event for the next poll; null when it can take no more. */

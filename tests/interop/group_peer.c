@@ -85,7 +85,7 @@ static void progress(struct peer *peer, uint64_t until_ns)
 	uint64_t deadline_ns = ops->deadline_ns(peer->fabric);
 	int n;
 
-	ops->wait(peer->fabric, deadline_ns < until_ns ? deadline_ns : until_ns);
+	fabric_wait(peer->fabric, deadline_ns < until_ns ? deadline_ns : until_ns);
 	n = ops->poll(peer->fabric, events);
 	for (int i = 0; i < n; i++) {
 		if (events[i].type == FABRIC_GROUP)

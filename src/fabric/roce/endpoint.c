@@ -73,29 +73,33 @@ static uint64_t roce_deadline_ns(const struct fabric *fabric)
 	return earlier(at, groups_deadline_ns(endpoint));
 }
 
-static int roce_wait(struct fabric *fabric, uint64_t until_ns)
+/* Places of the sockets in what roce_watch() fills in; those of groups follow. */
+enum { WATCH_SOCKET, WATCH_SHARE, WATCH_BLOCKED, WATCH_GROUPS };
+_Static_assert(WATCH_GROUPS + ROCE_GROUPS_MAX <= FABRIC_FDS, "there is room for every socket");
+
+static int roce_watch(struct fabric *fabric, struct pollfd *fds)
 {
 	struct roce_endpoint *endpoint = endpoint_of(fabric);
-	struct pollfd fds[3 + ROCE_GROUPS_MAX] = { { .fd = endpoint->fd, .events = POLLIN },
-						   { .fd = share_fd(endpoint), .events = POLLIN },
-						   { .fd = -1 } };
-	uint64_t now = roce_now_ns(fabric);
-	uint64_t left = until_ns > now ? until_ns - now : 0;
-	struct timespec timeout = { .tv_sec = (time_t)(left / 1000000000),
-				    .tv_nsec = (long)(left % 1000000000) };
 
+	fds[WATCH_SOCKET] = (struct pollfd){ .fd = endpoint->fd, .events = POLLIN };
+	fds[WATCH_SHARE] = (struct pollfd){ .fd = share_fd(endpoint), .events = POLLIN };
+	fds[WATCH_BLOCKED] = (struct pollfd){ .fd = -1 };
 	if (endpoint->blocked_fd == endpoint->fd)
-		fds[0].events |= POLLOUT;
+		fds[WATCH_SOCKET].events |= POLLOUT;
 	else
-		fds[2] = (struct pollfd){ .fd = endpoint->blocked_fd, .events = POLLOUT };
-	if (ppoll(fds, 3 + groups_watch(endpoint, fds + 3),
-		  until_ns == UINT64_MAX ? NULL : &timeout, NULL) < 0)
-		return -errno;
-	endpoint->others_due |= fds[1].revents != 0;
+		fds[WATCH_BLOCKED] =
+			(struct pollfd){ .fd = endpoint->blocked_fd, .events = POLLOUT };
+	return WATCH_GROUPS + (int)groups_watch(endpoint, fds + WATCH_GROUPS);
+}
+
+static void roce_watched(struct fabric *fabric, const struct pollfd *fds)
+{
+	struct roce_endpoint *endpoint = endpoint_of(fabric);
+
+	endpoint->others_due |= fds[WATCH_SHARE].revents != 0;
 	/* A sender that still has data tries again now, and sets this again if there is no room after all. */
-	if ((fds[0].revents | fds[2].revents) & POLLOUT)
+	if ((fds[WATCH_SOCKET].revents | fds[WATCH_BLOCKED].revents) & POLLOUT)
 		endpoint->blocked_fd = -1;
-	return 0;
 }
 
 static const struct fabric_ops roce_ops = {
@@ -120,7 +124,8 @@ static const struct fabric_ops roce_ops = {
 	.control_by = roce_control_by,
 	.poll = roce_poll,
 	.deadline_ns = roce_deadline_ns,
-	.wait = roce_wait,
+	.watch = roce_watch,
+	.watched = roce_watched,
 	.group = &roce_group_ops,
 };
 

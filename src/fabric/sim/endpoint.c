@@ -363,14 +363,6 @@ static int sim_control(struct fabric_qp *fabric_qp, const void *data, size_t len
 	return 0;
 }
 
-/* Waiting is not possible: virtual time passes only when the owner of the network moves it. */
-static int sim_wait(struct fabric *fabric, uint64_t until_ns)
-{
-	(void)fabric;
-	(void)until_ns;
-	return -ENOTSUP;
-}
-
 static const struct fabric_ops sim_ops = {
 	.name = "sim",
 	.close = sim_close,
@@ -391,7 +383,6 @@ static const struct fabric_ops sim_ops = {
 	.control_by = sim_control_by,
 	.poll = sim_poll,
 	.deadline_ns = sim_deadline_ns,
-	.wait = sim_wait,
 	.group = &sim_group_ops,
 };
 

@@ -60,25 +60,25 @@ static uint64_t verbs_deadline_ns(const struct fabric *fabric)
 	return earlier(at, endpoint->rate_limit.again_ns);
 }
 
-static int verbs_wait(struct fabric *fabric, uint64_t until_ns)
+static int verbs_watch(struct fabric *fabric, struct pollfd *fds)
 {
 	struct verbs_endpoint *endpoint = endpoint_of(fabric);
-	struct pollfd fds[2] = { { .fd = endpoint->channel->fd, .events = POLLIN },
-				 { .fd = endpoint->context->async_fd, .events = POLLIN } };
-	uint64_t now = verbs_now_ns(fabric);
-	uint64_t left = until_ns > now ? until_ns - now : 0;
-	struct timespec timeout = { .tv_sec = (time_t)(left / 1000000000),
-				    .tv_nsec = (long)(left % 1000000000) };
 
-	if (!left || cqs_arm(endpoint))
-		return 0;
-	if (ppoll(fds, 2, until_ns == UINT64_MAX ? NULL : &timeout, NULL) < 0)
-		return -errno;
+	if (cqs_arm(endpoint))
+		return -EAGAIN;
+	fds[0] = (struct pollfd){ .fd = endpoint->channel->fd, .events = POLLIN };
+	fds[1] = (struct pollfd){ .fd = endpoint->context->async_fd, .events = POLLIN };
+	return 2;
+}
+
+static void verbs_watched(struct fabric *fabric, const struct pollfd *fds)
+{
+	struct verbs_endpoint *endpoint = endpoint_of(fabric);
+
 	if (fds[0].revents)
 		cqs_take_events(endpoint);
 	if (fds[1].revents)
 		device_events(endpoint);
-	return 0;
 }
 
 /* Waits until the last datagrams of queue pairs that were just closed have left. */
@@ -138,7 +138,8 @@ static const struct fabric_ops verbs_ops = {
 	.control = verbs_control,
 	.poll = verbs_poll,
 	.deadline_ns = verbs_deadline_ns,
-	.wait = verbs_wait,
+	.watch = verbs_watch,
+	.watched = verbs_watched,
 	.group = &verbs_group_ops,
 };
 

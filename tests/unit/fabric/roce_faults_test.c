@@ -89,7 +89,7 @@ static void send_all(const struct fabric_faults *faults, struct arrivals *out)
 	limit = from->ops->now_ns(from) + PAIR_PATIENCE_NS;
 	while (from->ops->deadline_ns(from) != UINT64_MAX) {
 		assert_true(from->ops->now_ns(from) < limit);
-		assert_int_equal(from->ops->wait(from, from->ops->deadline_ns(from)), 0);
+		assert_int_equal(fabric_wait(from, from->ops->deadline_ns(from)), 0);
 		assert_int_equal(from->ops->poll(from, events), 0);
 	}
 	out->dropped = from->counters[FABRIC_FAULT_DROPPED];

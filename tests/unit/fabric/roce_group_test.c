@@ -104,7 +104,7 @@ static unsigned hear(struct scene *scene, unsigned at, unsigned wanted)
 	while (heard < wanted && now_ns(scene) < until) {
 		int n;
 
-		scene->fabric[at]->ops->wait(scene->fabric[at], until);
+		fabric_wait(scene->fabric[at], until);
 		n = scene->fabric[at]->ops->poll(scene->fabric[at], events);
 		for (int i = 0; i < n; i++, heard++) {
 			assert_int_equal(events[i].type, FABRIC_GROUP);
@@ -245,7 +245,7 @@ static void assert_refused(struct scene *scene, const struct roce_packet *packet
 	uint64_t before = scene->fabric[0]->counters[reason];
 
 	throw_packet(scene, packet, spoil);
-	scene->fabric[0]->ops->wait(scene->fabric[0], now_ns(scene) + SOON_NS);
+	fabric_wait(scene->fabric[0], now_ns(scene) + SOON_NS);
 	assert_silent(scene, 0);
 	if (scene->fabric[0]->counters[reason] != before + 1)
 		fail_msg("not counted as %s", fabric_counter_name(reason));
@@ -261,7 +261,7 @@ static void refuses(void **state)
 	scene_open(&scene, "roce:127.0.0.1@0", "239.77.1.4", 1, 0);
 	roce_ud_send_imm(&good, MULTICAST_QPN, 1, QKEY, 0x4321, 0x12345678, data, 100);
 	throw_packet(&scene, &good, 0);
-	scene.fabric[0]->ops->wait(scene.fabric[0], now_ns(&scene) + SOON_NS);
+	fabric_wait(scene.fabric[0], now_ns(&scene) + SOON_NS);
 	n = scene.fabric[0]->ops->poll(scene.fabric[0], events);
 	assert_int_equal(n, 1);
 	assert_int_equal(events[0].group.source, 0x4321);
@@ -302,7 +302,7 @@ static void keeps_to_its_rate(void **state)
 	assert_true(again > begun);
 	assert_true(again - begun < SOON_NS);
 	while (now_ns(&scene) < again)
-		scene.fabric[0]->ops->wait(scene.fabric[0], again);
+		fabric_wait(scene.fabric[0], again);
 	scene.fabric[0]->ops->poll(scene.fabric[0], events);
 	/* Nobody waits any more. */
 	assert_true(scene.fabric[0]->ops->deadline_ns(scene.fabric[0]) == UINT64_MAX);

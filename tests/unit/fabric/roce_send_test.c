@@ -246,11 +246,11 @@ static void full_socket(void **state)
 	assert_int_equal(put(&ends, 0), 0);
 	assert_int_equal(ends.from->counters[FABRIC_TX_BUSY], 1);
 	/* Writable at once; then there is nothing more to wake for. */
-	assert_int_equal(ends.from->ops->wait(ends.from, UINT64_MAX), 0);
+	assert_int_equal(fabric_wait(ends.from, UINT64_MAX), 0);
 	for (int i = 0; i < 3; i++) {
 		uint64_t now = ends.from->ops->now_ns(ends.from);
 
-		assert_int_equal(ends.from->ops->wait(ends.from, now + 2000000), 0);
+		assert_int_equal(fabric_wait(ends.from, now + 2000000), 0);
 		assert_true(ends.from->ops->now_ns(ends.from) >= now + 2000000);
 	}
 	part(&ends);
