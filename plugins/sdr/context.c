@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* context.c: creates a Godwit context for a device, with a service thread, and destroys both. */
+/* context.c: creates a Godwit context for a device, with a service thread, and destroys both; who may use it. */
+#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,6 +21,7 @@ static int open_fabric(struct sdr_context *ctx, const char *dev_name,
 					.max_sends = REQUESTS,
 					.max_recvs = REQUESTS,
 					.bitmap_bytes = BITMAP_BYTES };
+	struct gw_service_attr service = { .context = &attr, .name = "sdr" };
 	char fabric[FABRIC_NAME];
 	struct gw_faults faults;
 	int error = environment_fabric(dev_name, fabric);
@@ -35,18 +37,35 @@ static int open_fabric(struct sdr_context *ctx, const char *dev_name,
 		return error;
 	if (error)
 		attr.faults = &faults;
-	error = gw_context_open(&attr, &ctx->gw);
-	if (error)
+	error = gw_service_open(&service, &ctx->service);
+	if (error == -EAGAIN)
+		complain("sdr_context_create: cannot start the service thread: %s",
+			 strerror(-error));
+	else if (error)
 		complain(
 			"sdr_context_create: cannot open the fabric: %s; $SDR_FABRIC names another",
 			gw_context_error(NULL));
 	return error;
 }
 
+void service_enter(struct sdr_context *ctx)
+{
+	int error = gw_service_enter(ctx->service, 0);
+
+	/* Neither a child of fork() nor a callback calls. */
+	assert(!error);
+}
+
+void service_leave(struct sdr_context *ctx, bool push)
+{
+	if (push)
+		gw_progress(ctx->gw);
+	gw_service_leave(ctx->service, 0);
+}
+
 struct sdr_context *sdr_context_create(const char *dev_name, struct sdr_dev_attr *dev_attr)
 {
 	struct sdr_context *ctx;
-	int error;
 
 	if (!dev_attr || dev_attr->log_max_qps > LOG_MAX_QPS) {
 		complain("sdr_context_create: %s",
@@ -57,33 +76,25 @@ struct sdr_context *sdr_context_create(const char *dev_name, struct sdr_dev_attr
 	ctx = calloc(1, sizeof(*ctx));
 	if (!ctx)
 		return NULL;
-	if (open_fabric(ctx, dev_name, dev_attr))
-		goto free_context;
-	pthread_mutex_init(&ctx->lock, NULL);
-	error = service_start(ctx);
-	if (error) {
-		complain("sdr_context_create: cannot start the service thread: %s",
-			 strerror(-error));
-		goto close_fabric;
+	if (open_fabric(ctx, dev_name, dev_attr)) {
+		free(ctx);
+		return NULL;
 	}
+	ctx->gw = gw_service_context(ctx->service, 0);
 	return ctx;
-
-close_fabric:
-	pthread_mutex_destroy(&ctx->lock);
-	gw_context_close(ctx->gw);
-free_context:
-	free(ctx);
-	return NULL;
 }
 
 int sdr_context_destroy(struct sdr_context *ctx)
 {
 	if (!ctx)
 		return complain("sdr_context_destroy: no context");
-	service_stop(ctx);
-	for (struct sdr_qp *qp = ctx->qps; qp; qp = qp->next)
+	service_enter(ctx);
+	for (struct sdr_qp *qp = ctx->qps; qp; qp = qp->next) {
 		qp_unlimit(qp);
-	gw_context_close(ctx->gw);
+		gw_qp_close(qp->gw);
+	}
+	service_leave(ctx, false);
+	gw_service_close(ctx->service);
 	while (ctx->qps) {
 		struct sdr_qp *qp = ctx->qps;
 
@@ -91,7 +102,6 @@ int sdr_context_destroy(struct sdr_context *ctx)
 		qp_free(qp);
 	}
 	mr_free_all(ctx);
-	pthread_mutex_destroy(&ctx->lock);
 	free(ctx);
 	return SDR_SUCCESS;
 }

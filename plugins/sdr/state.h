@@ -2,34 +2,27 @@
 /*
  * state.h: the objects of the library.
  *
- * A context is a Godwit context with a lock and a thread that makes progress (service.c). Every object of the context is
- * accessed with the lock held, except for the bytes of a bitmap, which users read while they change. Requests are taken
- * from arrays that are allocated with the queue pair, so that posting allocates nothing here.
+ * A context is a Godwit context with a thread that makes progress: a service of one. Every object of the context is
+ * accessed by the thread that owns it, except for the bytes of a bitmap, which users read while they change. Requests are
+ * taken from arrays that are allocated with the queue pair, so that posting allocates nothing here.
  */
 #ifndef PLUGINS_SDR_STATE_H
 #define PLUGINS_SDR_STATE_H
 
-#include <pthread.h>
-#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #include <godwit/flow.h>
+#include <godwit/service.h>
 
 #include "sdr.h"
 #include "sdr_mr.h"
 
 struct sdr_context {
+	struct gw_service *service;
+	/* the service's only context */
 	struct gw_context *gw;
-	pthread_mutex_t lock;
-	pthread_t service;
-	/* threads that hold the lock or wait for it, other than the service thread */
-	atomic_uint callers;
-	/* the service thread may be sleeping with the lock held */
-	atomic_bool asleep;
-	/* the service thread shall end */
-	atomic_bool stop;
 	/* list of all queue pairs */
 	struct sdr_qp *qps;
 	/* memory regions, by the index in their key, and entries in the table */
@@ -100,11 +93,9 @@ struct sdr_qp {
 	uint8_t *bytes;
 };
 
-/* service.c: the thread, and its lock, which these take and release. */
-int service_start(struct sdr_context *ctx);
-void service_stop(struct sdr_context *ctx);
+/* context.c: the calling thread owns the context from one of these to the other. With `push` it makes progress first, so that
+ * what was just posted leaves at once. */
 void service_enter(struct sdr_context *ctx);
-/* With `push` it makes progress first, so that what was just posted leaves at once. */
 void service_leave(struct sdr_context *ctx, bool push);
 
 /* environment.c: the settings in environment variables $SDR_... */

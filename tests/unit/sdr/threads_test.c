@@ -43,8 +43,8 @@ static void test_many_senders(void **state)
 	duo_close(&duo);
 }
 
-/* The service thread sleeps with the lock. A call that waited for the sleep to end would take 20 ms. */
-static void test_calls_wake_the_sleeper(void **state)
+/* The service thread does not own the context while it sleeps: a call waits for nobody. */
+static void test_calls_pass_the_sleeper(void **state)
 {
 	enum { CALLS = 100 };
 	struct sdr_recv_handle *recv;
@@ -78,8 +78,7 @@ static double cpu_seconds(clockid_t clock)
 	return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
 }
 
-/* A program that polls in a loop makes progress itself: the service thread neither sleeps with the lock, so that each call has
- * to wake it, nor waits for the lock on a processor. */
+/* A program that polls in a loop makes progress itself: the service thread is neither woken by each call nor polls, too. */
 static void test_polling_needs_no_service(void **state)
 {
 	struct sdr_recv_handle *recv;
@@ -109,7 +108,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_many_senders),
-		cmocka_unit_test(test_calls_wake_the_sleeper),
+		cmocka_unit_test(test_calls_pass_the_sleeper),
 		cmocka_unit_test(test_polling_needs_no_service),
 	};
 
