@@ -82,25 +82,51 @@ static int explain_context(struct report *report, const struct options *options,
 			   port, gw_context_error(NULL));
 }
 
-int session_open_context(struct report *report, const struct options *options, const char *local,
-			 const struct gw_context_attr *limits, struct gw_context **out)
+/* The attributes of a context on `local`; `fabric` has to last as long as they do. */
+static struct gw_context_attr context_attr(struct report *report, const struct options *options,
+					   const char *local, const struct gw_context_attr *limits,
+					   char fabric[FABRIC_TEXT])
 {
 	struct gw_context_attr attr = *limits;
-	char fabric[FABRIC_TEXT];
-	int rc;
 
 	snprintf(report->local, sizeof(report->local), "%s", local);
 	if (options->udp_port_given)
-		snprintf(fabric, sizeof(fabric), "roce:%s@%u", local, options->udp_port);
+		snprintf(fabric, FABRIC_TEXT, "roce:%s@%u", local, options->udp_port);
 	else
-		snprintf(fabric, sizeof(fabric), "roce:%s", local);
+		snprintf(fabric, FABRIC_TEXT, "roce:%s", local);
 	attr.fabric = fabric;
 	attr.faults = options->faulty ? &options->faults : NULL;
 	attr.lanes = options->lanes;
 	attr.traffic_class = options->traffic_class;
 	if (options->icrc == ICRC_OFF)
 		attr.flags |= GW_CONTEXT_SKIP_ICRC;
-	rc = gw_context_open(&attr, out);
+	return attr;
+}
+
+int session_open_context(struct report *report, const struct options *options, const char *local,
+			 const struct gw_context_attr *limits, struct gw_context **out)
+{
+	char fabric[FABRIC_TEXT];
+	struct gw_context_attr attr = context_attr(report, options, local, limits, fabric);
+	int rc = gw_context_open(&attr, out);
+
+	return rc ? explain_context(report, options, local, rc) : 0;
+}
+
+int session_open_service(struct report *report, const struct options *options, const char *local,
+			 const struct gw_context_attr *limits, const struct gw_service_attr *how,
+			 struct gw_service **out)
+{
+	char fabric[FABRIC_TEXT];
+	struct gw_context_attr attr = context_attr(report, options, local, limits, fabric);
+	struct gw_service_attr service = *how;
+	int rc;
+
+	service.context = &attr;
+	rc = gw_service_open(&service, out);
+	if (rc == -EAGAIN)
+		return report_fail(report, rc, "the system allows no %u threads more",
+				   service.threads);
 	return rc ? explain_context(report, options, local, rc) : 0;
 }
 

@@ -7,7 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include <godwit/godwit.h>
+#include <godwit/service.h>
 
 #include "options.h"
 
@@ -28,6 +28,11 @@ int session_prepare(struct report *report);
 /* Opens a context on `local`, an address of this host, with the faults, lanes and marks of the options. `limits` may set pool sizes. */
 int session_open_context(struct report *report, const struct options *options, const char *local,
 			 const struct gw_context_attr *limits, struct gw_context **out);
+
+/* The same for the contexts of a service, whose other attributes are `how`. */
+int session_open_service(struct report *report, const struct options *options, const char *local,
+			 const struct gw_context_attr *limits, const struct gw_service_attr *how,
+			 struct gw_service **out);
 
 /* Whether the packets of its queue pairs carry an ICRC: known when they are connected. */
 bool session_icrc(const struct gw_context *ctx);

@@ -213,6 +213,14 @@ def shapes():
     if got:
         row = got["results"][0]
         check(row["working_set_bytes"] == 8 * MIB and row["depth"] == 4, f"{row}")
+    for options in (("--qps", 7, "--both"), ("--qps", 3, "--poll"), ("--bare", "--qps", 6, "--reverse")):
+        got = measure("--threads", 3, *options, "--count", 40, "--size", "100K", "--verify", "--drop", "0.2%")
+        if got:
+            row = got["results"][0]
+            each = [40 * len(range(i, got["qps"], 3)) * len(row["directions"]) for i in range(3)]
+            for end in ("client", "server"):
+                moved = [thread["messages"] for thread in row[end]["threads"]]
+                check(moved == each, f"messages of three threads, {end}, {options}: {moved}, not {each}")
     got = measure("--test", "lat", "--qps", 4, "--count", 300, "--sleep", host="::1")
     if got:
         check(got["results"][0]["half_round_trip"]["samples"] == 1200, f"300 pings on each of 4: {got}")

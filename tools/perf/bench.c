@@ -19,11 +19,24 @@
 #define WARM_SHARE	   10		       /* a tenth of the measurement, */
 #define WARM_LIMIT_NS	   UINT64_C(200000000) /* and no more than this */
 #define TURNS_WHEN_POLLING 256
+#define IDLE_NAP_NS	   UINT64_C(1000000)
 
 static void fail(struct perf_bench *bench, int error)
 {
 	if (!bench->error)
 		bench->error = error;
+	perf_bench_settle(bench);
+}
+
+void perf_bench_settle(struct perf_bench *bench)
+{
+	enum perf_state state = PERF_RUNNING;
+
+	if (bench->error || bench->gone)
+		state = PERF_FAILED;
+	else if (perf_bench_idle(bench))
+		state = PERF_OVER;
+	atomic_store(&bench->state, state);
 }
 
 int perf_bench_stock(struct perf_bench *bench)
@@ -68,6 +81,7 @@ void perf_bench_phase(struct perf_bench *bench, bool measured, uint64_t now)
 		flow->sent = flow->delivered = flow->bytes = flow->fair_bytes = 0;
 		flow->last_sent = flow->send_finished = false;
 	}
+	perf_bench_settle(bench);
 }
 
 void perf_bench_go(struct perf_bench *bench, uint64_t now)
@@ -91,8 +105,9 @@ void perf_bench_peer_sent(struct perf_bench *bench, uint64_t now)
 
 void perf_bench_turn(struct perf_bench *bench, uint64_t nap_ns)
 {
-	if (!bench->plan.poll) {
-		gw_wait(bench->ctx, nap_ns);
+	if (!bench->plan.poll || perf_bench_idle(bench)) {
+		/* If this thread has finished before others, it looks for their end now and then. */
+		gw_wait(bench->ctx, perf_bench_idle(bench) ? IDLE_NAP_NS : nap_ns);
 		if (bench->engine->between)
 			bench->engine->between(bench);
 		return;
@@ -136,7 +151,7 @@ void perf_flow_send(struct perf_flow *flow, uint32_t flags)
 	shot->sequence = flow->send_sequence;
 	if (bench->plan.verify)
 		perf_pattern_fill(memory, bench->plan.size,
-				  perf_pattern_key(bench->client, flow->index, shot->sequence));
+				  perf_pattern_key(bench->client, flow->number, shot->sequence));
 	shot->posted_ns = gw_now_ns(bench->ctx);
 	rc = perf_flow_post_send(shot, memory, bench->plan.size,
 				 flags | (uint32_t)(shot->sequence & PERF_IMM_SEQUENCE));
@@ -192,6 +207,7 @@ void perf_shot_sent(struct perf_shot *shot, int status, uint64_t now)
 	if (flow->last_sent && !flow->sends_open && !flow->send_finished) {
 		flow->send_finished = true;
 		bench->phase.flows_sending--;
+		perf_bench_settle(bench);
 	}
 }
 
@@ -229,7 +245,7 @@ static int read_head(const struct perf_shot *shot, struct perf_arrival *arrival)
 static int examine(struct perf_shot *shot, struct perf_arrival *arrival)
 {
 	struct perf_bench *bench = shot->flow->bench;
-	uint64_t key = perf_pattern_key(!bench->client, shot->flow->index, shot->sequence);
+	uint64_t key = perf_pattern_key(!bench->client, shot->flow->number, shot->sequence);
 	uint64_t size = bench->plan.size, from = shot->op ? perf_head_bytes(size) : 0, at = 0;
 	const uint8_t *memory = memory_of(shot);
 	struct gw_run hole = { 0, 0 };
@@ -250,7 +266,7 @@ static int examine(struct perf_shot *shot, struct perf_arrival *arrival)
 			snprintf(
 				bench->why, sizeof(bench->why),
 				"message %llu of queue pair %u arrived with wrong bytes from byte %llu on",
-				(unsigned long long)shot->sequence, shot->flow->index,
+				(unsigned long long)shot->sequence, shot->flow->number,
 				(unsigned long long)at);
 			return -EILSEQ;
 		}
@@ -312,6 +328,7 @@ void perf_shot_received(struct perf_shot *shot, int status, uint64_t landed_ns, 
 	if (flow->received == flow->recv_end) {
 		take_shares(bench);
 		bench->phase.flows_receiving--;
+		perf_bench_settle(bench);
 	}
 	bench->engine->received(flow, &arrival, now);
 }

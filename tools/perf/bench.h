@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * One end of a measurement of one size: queue pairs, memory, and the messages in flight. They are made anew for each
+ * What one thread of an end does in a measurement of one size: queue pairs, memory, and the messages in flight. They are made anew for each
  * size, so that no size inherits anything from the one before it. The context is kept: if it left a shared port and joined
  * it again, packets could go to another process.
  *
@@ -13,6 +13,7 @@
 #ifndef TOOLS_PERF_BENCH_H
 #define TOOLS_PERF_BENCH_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -71,7 +72,9 @@ struct perf_flow {
 	struct gw_flow *governed;
 	/* channel in place of the queue pair, where the plan says so */
 	struct gw_channel *channel;
+	/* number among the bench's flows, and among those of all threads */
 	uint32_t index;
+	uint32_t number;
 	struct list idle_sends;
 	struct list idle_recvs;
 	struct list open_recvs;
@@ -169,8 +172,14 @@ struct perf_samples {
 	uint64_t lost;
 };
 
+/* How far a bench is with its phase. */
+enum perf_state { PERF_RUNNING, PERF_OVER, PERF_FAILED };
+
 struct perf_bench {
+	/* with as many queue pairs as this thread has */
 	struct perf_plan plan;
+	/* enum perf_state; any thread may read it */
+	atomic_int state;
 	const struct perf_engine *engine;
 	bool client;
 	bool sends;
@@ -192,15 +201,14 @@ struct perf_bench {
 	int gone;
 };
 
-/* A context for this plan and any like it with at most as many queue pairs and so much memory. `options` may insist on
- * an ICRC. */
-int perf_context_open(struct report *report, const struct options *options, const char *local,
-		      const struct perf_plan *plan, uint64_t memory_bytes, struct gw_context **out);
+/* Limits of a context for this plan and any like it with at most as many queue pairs and so much memory. */
+struct gw_context_attr perf_context_limits(const struct perf_plan *plan, uint64_t memory_bytes);
 
-/* Makes it all, but for the connections. The plan must have been checked; `met` is the connection to the other end. */
+/* Makes it all, but for the connections. The plan must have been checked; `met` is the connection to the other end. `thread`
+ * says which of the plan's threads this is. */
 int perf_bench_open(struct perf_bench *bench, struct report *report, const struct options *options,
-		    const struct perf_plan *plan, bool client, struct gw_rendezvous *met,
-		    struct gw_context *ctx);
+		    const struct perf_plan *plan, uint32_t thread, bool client,
+		    struct gw_rendezvous *met, struct gw_context *ctx);
 
 /* Tells the peer and gives everything back. Harmless on one that is not open. */
 void perf_bench_close(struct perf_bench *bench);
@@ -216,6 +224,9 @@ void perf_bench_go(struct perf_bench *bench, uint64_t now);
 
 /* Whether everything of the phase has been sent and received, or failed. */
 bool perf_bench_idle(const struct perf_bench *bench);
+
+/* Publishes how far the phase is, after anything that may have changed it. */
+void perf_bench_settle(struct perf_bench *bench);
 
 /* The peer has sent all of this phase: what is not here soon is lost. */
 void perf_bench_peer_sent(struct perf_bench *bench, uint64_t now);

@@ -23,6 +23,7 @@ static void gone(struct perf_flow *flow, int status)
 {
 	if (!flow->bench->gone)
 		flow->bench->gone = status;
+	perf_bench_settle(flow->bench);
 }
 
 static void qp_gone(struct gw_qp *qp, void *arg, int status, uint64_t now)

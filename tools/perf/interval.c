@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "bench.h"
+#include "team.h"
 #include "tools/session.h"
 #include "tools/text.h"
 
@@ -17,49 +17,43 @@
 /* an interval that is shorter than a tenth of the others is left out */
 #define SHORTEST_SHARE 10
 
-static uint64_t messages_of(const struct perf_bench *bench)
+/* What a bench has moved, in addition to what others have. */
+static int add_moved(struct perf_bench *bench, void *arg)
 {
-	uint64_t messages = bench->phase.messages;
-
-	for (uint32_t i = 0; i < bench->plan.qps; i++)
-		messages += bench->flows[i].delivered;
-	return messages;
-}
-
-static uint64_t bytes_of(const struct perf_bench *bench)
-{
-	uint64_t bytes = bench->phase.bytes;
-
-	for (uint32_t i = 0; i < bench->plan.qps; i++)
-		bytes += bench->flows[i].delivered * bench->plan.size;
-	return bytes;
-}
-
-static uint64_t repeated_of(const struct perf_bench *bench)
-{
-	uint64_t value = 0;
+	struct perf_intervals *sum = arg;
+	uint64_t value;
 	const char *name;
 
-	for (unsigned i = 0; (name = gw_counter_name(i)); i++) {
-		if (strcmp(name, "retransmitted_packets") == 0)
-			gw_counter_read(bench->ctx, i, &value);
+	sum->messages += bench->phase.messages;
+	sum->bytes += bench->phase.bytes;
+	for (uint32_t i = 0; i < bench->plan.qps; i++) {
+		sum->messages += bench->flows[i].delivered;
+		sum->bytes += bench->flows[i].delivered * bench->plan.size;
 	}
-	return value;
+	for (unsigned i = 0; (name = gw_counter_name(i)); i++) {
+		if (strcmp(name, "retransmitted_packets") == 0 &&
+		    gw_counter_read(bench->ctx, i, &value) == 0)
+			sum->repeated += value;
+	}
+	return 0;
 }
 
-void perf_intervals_begin(struct perf_intervals *intervals, const struct perf_bench *bench)
+void perf_intervals_begin(struct perf_intervals *intervals, struct perf_team *team)
 {
+	uint64_t started_ns = team->benches[0].phase.started_ns;
+	struct perf_intervals before = { 0 };
 	char size[TEXT_SIZE];
 
 	if (!intervals->every_ns)
 		return;
-	intervals->last_ns = bench->phase.started_ns;
+	intervals->last_ns = started_ns;
 	intervals->next_ns = intervals->last_ns + intervals->every_ns;
 	intervals->bytes = intervals->messages = 0;
-	intervals->repeated = repeated_of(bench);
+	perf_team_each(team, add_moved, &before);
+	intervals->repeated = before.repeated;
 	if (intervals->entries)
 		return;
-	printf("%s, at this end:\n%17s %11s %9s %11s %9s\n", text_bytes(bench->plan.size, size),
+	printf("%s, at this end:\n%17s %11s %9s %11s %9s\n", text_bytes(team->plan.size, size),
 	       "seconds", "moved", "Gbit/s", "messages/s", "repeated");
 	fflush(stdout);
 }
@@ -69,12 +63,12 @@ bool perf_intervals_due(const struct perf_intervals *intervals, uint64_t now)
 	return intervals->every_ns && now >= intervals->next_ns;
 }
 
-static void append(json_t *entries, const struct perf_bench *bench, double from, double to,
+static void append(json_t *entries, const struct perf_team *team, double from, double to,
 		   const struct perf_intervals *moved)
 {
 	json_t *entry = json_object();
 
-	json_object_set_new(entry, "size_bytes", json_integer((json_int_t)bench->plan.size));
+	json_object_set_new(entry, "size_bytes", json_integer((json_int_t)team->plan.size));
 	json_object_set_new(entry, "start_seconds", json_real(from));
 	json_object_set_new(entry, "end_seconds", json_real(to));
 	json_object_set_new(entry, "bytes", json_integer((json_int_t)moved->bytes));
@@ -86,23 +80,22 @@ static void append(json_t *entries, const struct perf_bench *bench, double from,
 	json_array_append_new(entries, entry);
 }
 
-void perf_intervals_report(struct perf_intervals *intervals, const struct perf_bench *bench,
-			   uint64_t now)
+void perf_intervals_report(struct perf_intervals *intervals, struct perf_team *team, uint64_t now)
 {
-	struct perf_intervals at = { .bytes = bytes_of(bench),
-				     .messages = messages_of(bench),
-				     .repeated = repeated_of(bench) };
-	struct perf_intervals moved = { .bytes = at.bytes - intervals->bytes,
-					.messages = at.messages - intervals->messages,
-					.repeated = at.repeated - intervals->repeated };
-	double from = session_seconds(intervals->last_ns - bench->phase.started_ns);
-	double to = session_seconds(now - bench->phase.started_ns);
+	uint64_t started_ns = team->benches[0].phase.started_ns;
+	struct perf_intervals at = { 0 }, moved;
+	double from = session_seconds(intervals->last_ns - started_ns);
+	double to = session_seconds(now - started_ns);
 	char size[TEXT_SIZE];
 
 	if (now <= intervals->last_ns)
 		return;
+	perf_team_each(team, add_moved, &at);
+	moved = (struct perf_intervals){ .bytes = at.bytes - intervals->bytes,
+					 .messages = at.messages - intervals->messages,
+					 .repeated = at.repeated - intervals->repeated };
 	if (intervals->entries) {
-		append(intervals->entries, bench, from, to, &moved);
+		append(intervals->entries, team, from, to, &moved);
 	} else {
 		printf("%8.2f-%-8.2f %11s %9.3f %11.0f %9" PRIu64 "\n", from, to,
 		       text_bytes(moved.bytes, size), (double)moved.bytes * 8 / (to - from) / GB,
@@ -117,9 +110,8 @@ void perf_intervals_report(struct perf_intervals *intervals, const struct perf_b
 		intervals->next_ns += intervals->every_ns;
 }
 
-void perf_intervals_end(struct perf_intervals *intervals, const struct perf_bench *bench,
-			uint64_t now)
+void perf_intervals_end(struct perf_intervals *intervals, struct perf_team *team, uint64_t now)
 {
 	if (intervals->every_ns && now - intervals->last_ns > intervals->every_ns / SHORTEST_SHARE)
-		perf_intervals_report(intervals, bench, now);
+		perf_intervals_report(intervals, team, now);
 }

@@ -7,7 +7,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-struct perf_bench;
+struct perf_team;
 
 struct perf_intervals {
 	/* length of an interval; 0: none are reported */
@@ -24,17 +24,15 @@ struct perf_intervals {
 };
 
 /* A measurement begins. */
-void perf_intervals_begin(struct perf_intervals *intervals, const struct perf_bench *bench);
+void perf_intervals_begin(struct perf_intervals *intervals, struct perf_team *team);
 
 /* True if an interval is over: call perf_intervals_report(). */
 bool perf_intervals_due(const struct perf_intervals *intervals, uint64_t now);
 
 /* Reports what moved since the last report. */
-void perf_intervals_report(struct perf_intervals *intervals, const struct perf_bench *bench,
-			   uint64_t now);
+void perf_intervals_report(struct perf_intervals *intervals, struct perf_team *team, uint64_t now);
 
 /* The measurement is over: reports the last interval, which may be shorter, unless it is too short to tell anything. */
-void perf_intervals_end(struct perf_intervals *intervals, const struct perf_bench *bench,
-			uint64_t now);
+void perf_intervals_end(struct perf_intervals *intervals, struct perf_team *team, uint64_t now);
 
 #endif

@@ -33,6 +33,7 @@ json_t *perf_json_plan(const struct perf_plan *plan, bool client)
 					   : json_null());
 	json_object_set_new(object, "exact", json_boolean(plan->scheme->exact));
 	set_integer(object, "qps", plan->qps);
+	set_integer(object, "threads", plan->threads);
 	set_integer(object, "lanes", plan->lanes);
 	set_integer(object, "traffic_class", plan->traffic_class);
 	json_object_set_new(object, "both", json_boolean(plan->both));
@@ -101,6 +102,25 @@ static json_t *direction(const struct perf_plan *plan, bool to_server,
 	return object;
 }
 
+/* What each thread of an end moved. */
+static json_t *shares(const struct perf_result *result)
+{
+	double seconds = session_seconds(result->elapsed_ns);
+	json_t *array = json_array();
+
+	for (uint32_t i = 0; i < result->threads; i++) {
+		const struct perf_share *share = &result->shares[i];
+		json_t *object = json_object();
+
+		set_integer(object, "bytes", share->bytes);
+		set_integer(object, "messages", share->messages);
+		set_real(object, "goodput_gbps",
+			 seconds > 0 ? (double)share->bytes * 8 / seconds / GB : 0);
+		json_array_append_new(array, object);
+	}
+	return array;
+}
+
 static json_t *one_end(const struct perf_result *result, uint64_t bytes)
 {
 	static const char drop_prefix[] = "drop_";
@@ -126,6 +146,8 @@ static json_t *one_end(const struct perf_result *result, uint64_t bytes)
 		if (strncmp(counter->name, drop_prefix, prefix_length) == 0)
 			set_integer(dropped, counter->name + prefix_length, counter->value);
 	}
+	if (result->threads > 1)
+		json_object_set_new(object, "threads", shares(result));
 	json_object_set_new(object, "dropped", dropped);
 	json_object_set_new(object, "counters", counters);
 	return object;

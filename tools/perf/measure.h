@@ -3,10 +3,10 @@
 #ifndef TOOLS_PERF_MEASURE_H
 #define TOOLS_PERF_MEASURE_H
 
-#include "bench.h"
 #include "interval.h"
 #include "result.h"
 #include "records.h"
+#include "team.h"
 #include "tools/progress.h"
 
 struct perf_measurement {
@@ -17,10 +17,10 @@ struct perf_measurement {
 };
 
 /*
- * Connects the open bench, warms up, measures, and trades results with the peer. What goes wrong is explained in the
- * report; the bench stays the caller's to close.
+ * Connects the open benches, warms up, measures, and trades results with the peer. What goes wrong is explained in the
+ * report; the benches stay the caller's to close.
  */
-int perf_measure(struct perf_bench *bench, struct control *control, struct progress *progress,
+int perf_measure(struct perf_team *team, struct control *control, struct progress *progress,
 		 struct perf_intervals *intervals, struct perf_measurement *out);
 
 #endif

@@ -46,6 +46,7 @@ enum {
 	OPTION_SIZE,
 	OPTION_SLEEP,
 	OPTION_TEST,
+	OPTION_THREADS,
 	OPTION_VERIFY,
 	OPTION_WORKING_SET,
 };
@@ -71,6 +72,7 @@ static const struct option long_options[] = {
 	{ "size", required_argument, NULL, OPTION_SIZE },
 	{ "sleep", no_argument, NULL, OPTION_SLEEP },
 	{ "test", required_argument, NULL, OPTION_TEST },
+	{ "threads", required_argument, NULL, OPTION_THREADS },
 	{ "verify", no_argument, NULL, OPTION_VERIFY },
 	{ "working-set", required_argument, NULL, OPTION_WORKING_SET },
 	{ NULL, 0, NULL, 0 },
@@ -227,6 +229,11 @@ static int read_client_option(int id, struct parser *parser)
 		if (perf_test_find(optarg, &plan->test))
 			return options_bad_value(parser->report, "--test", "bw or lat");
 		return 0;
+	case OPTION_THREADS:
+		rc = read_number(parser, "--threads", PERF_THREADS_MAX, "a number from 1 to 64",
+				 &value);
+		plan->threads = (uint32_t)value;
+		return rc;
 	case OPTION_VERIFY:
 		plan->verify = true;
 		return 0;
@@ -328,6 +335,8 @@ static void fill_in(struct parser *parser)
 	bool latency = plan->test == PERF_LATENCY;
 	char why[PERF_WHY];
 
+	if (!plan->qps)
+		plan->qps = plan->threads;
 	if (!plan->scheme)
 		plan->scheme = perf_scheme_default(parser->bare);
 	plan->channel = parser->channel || (!parser->bare && plan->scheme->exact);
@@ -383,7 +392,7 @@ int perf_options_parse(int argc, char **argv, struct report *report, struct perf
 {
 	struct parser parser = {
 		.options = { .memory_bytes = MEMORY_DEFAULT,
-			     .plan = { .test = PERF_BANDWIDTH, .qps = 1 } },
+			     .plan = { .test = PERF_BANDWIDTH, .threads = 1 } },
 		.report = report,
 	};
 	struct options *common = &parser.options.common;

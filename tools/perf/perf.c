@@ -23,10 +23,9 @@ struct perf {
 	struct perf_options options;
 	struct report report;
 	struct control control;
-	struct gw_context *ctx;
-	/* plan that the context was opened for */
+	/* plan that the contexts were opened for */
 	struct perf_plan ctx_plan;
-	struct perf_bench bench;
+	struct perf_team team;
 	struct progress progress;
 	struct perf_intervals intervals;
 	bool client;
@@ -89,7 +88,7 @@ static int measure(struct perf *perf, const struct perf_plan *plan)
 		prepare_intervals(perf);
 	}
 	progress_start(&perf->progress, perf->options.common.quiet, 0, session_now());
-	rc = perf_measure(&perf->bench, &perf->control, &perf->progress, &perf->intervals, &what);
+	rc = perf_measure(&perf->team, &perf->control, &perf->progress, &perf->intervals, &what);
 	if (rc)
 		return rc;
 	json_object_set_new(perf->report.body, "icrc", json_boolean(what.icrc));
@@ -97,18 +96,21 @@ static int measure(struct perf *perf, const struct perf_plan *plan)
 	return 0;
 }
 
-/* One context serves all sizes: they have the same number of queue pairs and the same kind of packets. */
+/* The same contexts serve all sizes: they have the same number of queue pairs and the same kind of packets. */
 static int open_bench(struct perf *perf, const struct perf_plan *plan)
 {
 	const struct perf_plan *first = &perf->ctx_plan;
 	int rc = 0;
 
-	if (!perf->ctx)
-		rc = perf_context_open(&perf->report, &perf->options.common,
-				       gw_rendezvous_local(perf->control.rendezvous), plan,
-				       perf->options.memory_bytes, &perf->ctx);
+	if (!perf->team.ctx)
+		rc = perf_team_start(&perf->team, &perf->report, &perf->options.common,
+				     gw_rendezvous_local(perf->control.rendezvous), plan,
+				     perf->options.memory_bytes);
 	else if (plan->qps > first->qps)
 		rc = report_fail(&perf->report, -EPROTO, "%s asks for more queue pairs than before",
+				 perf->report.peer);
+	else if (plan->threads != first->threads)
+		rc = report_fail(&perf->report, -EPROTO, "%s asks for other threads than before",
 				 perf->report.peer);
 	else if (plan->lanes != first->lanes || plan->traffic_class != first->traffic_class ||
 		 plan->skip_icrc != first->skip_icrc)
@@ -118,8 +120,8 @@ static int open_bench(struct perf *perf, const struct perf_plan *plan)
 		return rc;
 	if (!first->qps)
 		perf->ctx_plan = *plan;
-	return perf_bench_open(&perf->bench, &perf->report, &perf->options.common, plan,
-			       perf->client, perf->control.rendezvous, perf->ctx);
+	return perf_team_open(&perf->team, &perf->report, &perf->options.common, plan, perf->client,
+			      perf->control.rendezvous);
 }
 
 static int run_size(struct perf *perf, uint64_t size)
@@ -139,7 +141,7 @@ static int run_size(struct perf *perf, uint64_t size)
 		rc = measure(perf, &plan);
 	if (rc)
 		control_give_up(&perf->control);
-	perf_bench_close(&perf->bench);
+	perf_team_close(&perf->team);
 	return rc;
 }
 
@@ -241,7 +243,7 @@ static int serve(struct perf *perf, struct gw_rendezvous_listener **listener)
 						     : control_explain_nonsense(control);
 		if (rc)
 			control_give_up(control);
-		perf_bench_close(&perf->bench);
+		perf_team_close(&perf->team);
 		if (rc)
 			return rc;
 	}
@@ -254,8 +256,7 @@ static int finish(struct perf *perf, int rc)
 		session_explain_signal(&perf->report, rc);
 	gw_rendezvous_close(perf->control.rendezvous);
 	perf->control.rendezvous = NULL;
-	if (perf->ctx)
-		gw_context_close(perf->ctx);
+	perf_team_end(&perf->team);
 	json_decref(perf->rows);
 	return report_finish(&perf->report);
 }
@@ -329,7 +330,8 @@ const struct command command_perf = {
 		"  --depth N       messages under way on each channel (default 16, or what fits)\n"
 		"  --both          both directions at once\n"
 		"  --reverse       the server sends and the client receives; -R\n"
-		"  --qps N         as many channels or queue pairs, all active (default 1); -P\n"
+		"  --qps N         as many channels or queue pairs, all active (default one a thread); -P\n"
+		"  --threads N     share them out among N threads at either end, each with a context (default 1)\n"
 		"  --working-set SIZE  memory that the messages cycle through (default: depth times size)\n"
 		"  --poll          poll without pause (default for lat)\n"
 		"  --sleep         sleep until something happens (default for bw)\n" OPTIONS_USAGE_WIRE

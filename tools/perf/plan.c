@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- *	0 version 4 | 4 test 4 | 8 flags 4 | 12 queue pairs 4 | 16 depth 4 | 20 zero 2 | 22 traffic class 1 | 23 lanes 1 | 24 size 8 | 32 count 8 | 40 duration 8
+ *	0 version 4 | 4 test 4 | 8 flags 4 | 12 queue pairs 4 | 16 depth 4 | 20 threads less one 1 | 21 zero 1 | 22 traffic class 1 | 23 lanes 1 | 24 size 8 | 32 count 8 | 40 duration 8
  *	 48 working set 8 | 56 the scheme's name 16, padded with zeros | 72 rate cap 8 | 80 the controller's name 16, likewise
  *
  * The scheme goes by name, so that ends that know different schemes can say which one is missing.
@@ -128,6 +128,12 @@ static int check_bounds(const struct perf_plan *plan, char why[PERF_WHY])
 		return refuse(why, "there can be 1 to 10000 queue pairs");
 	if (plan->depth < 1 || plan->depth > PERF_DEPTH_MAX)
 		return refuse(why, "the depth can be 1 to 512");
+	if (plan->threads < 1 || plan->threads > PERF_THREADS_MAX)
+		return refuse(why, "there can be 1 to 64 threads");
+	if (plan->threads > plan->qps)
+		return refuse(why, "every thread needs a channel: raise --qps or lower --threads");
+	if (plan->threads > 1 && plan->test == PERF_LATENCY)
+		return refuse(why, "--threads is for bandwidth");
 	if (plan->lanes < 1 || plan->lanes > LANES_MAX)
 		return refuse(why, "there can be 1 to 8 lanes");
 	if (plan->traffic_class & 3)
@@ -208,6 +214,7 @@ void perf_plan_encode(const struct perf_plan *plan, uint8_t out[PERF_PLAN_BYTES]
 		      (plan->channel ? FLAG_CHANNEL : 0) | (plan->reverse ? FLAG_REVERSE : 0));
 	put32(out + 12, plan->qps);
 	put32(out + 16, plan->depth);
+	out[20] = (uint8_t)(plan->threads - 1);
 	out[22] = plan->traffic_class;
 	out[23] = (uint8_t)plan->lanes;
 	put64(out + 24, plan->size);
@@ -238,7 +245,7 @@ int perf_plan_decode(const uint8_t *in, size_t length, struct perf_plan *out, ch
 		return -EPROTO;
 	}
 	flags = get32(in + 8);
-	if (get32(in + 4) > PERF_LATENCY || flags & ~FLAGS || in[20] || in[21]) {
+	if (get32(in + 4) > PERF_LATENCY || flags & ~FLAGS || in[21]) {
 		refuse(why, "the plan asks for what this end does not know");
 		return -EPROTO;
 	}
@@ -251,6 +258,7 @@ int perf_plan_decode(const uint8_t *in, size_t length, struct perf_plan *out, ch
 		.duration_ns = get64(in + 40),
 		.working_set = get64(in + 48),
 		.qps = get32(in + 12),
+		.threads = in[20] + 1u,
 		.depth = get32(in + 16),
 		.lanes = in[23],
 		.traffic_class = in[22],

@@ -17,6 +17,7 @@ struct perf_scheme;
 
 #define PERF_SIZE_MAX	     (UINT64_C(1) << 30)
 #define PERF_QPS_MAX	     10000
+#define PERF_THREADS_MAX     64
 #define PERF_DEPTH_MAX	     512   /* twice as many slots are the most that a queue pair has */
 #define PERF_MESSAGES_MAX    16384 /* under way at once; a context remembers so many grants */
 #define PERF_COUNT_MAX	     UINT64_C(1000000000)
@@ -40,6 +41,8 @@ struct perf_plan {
 	/* bytes that the messages of each direction cycle through; no less than they need */
 	uint64_t working_set;
 	uint32_t qps;
+	/* threads at either end, each with a context and its part of the queue pairs */
+	uint32_t threads;
 	/* messages in flight on each queue pair */
 	uint32_t depth;
 	/* source ports that data leaves by, at either end */

@@ -17,11 +17,12 @@ void perf_print_head(const struct perf_plan *plan, const char *peer, bool icrc)
 {
 	bool latency = plan->test == PERF_LATENCY;
 
-	printf("%s with %s: scheme %s, %u %s%s, %u lane%s, %s, ICRC %s%s%s\n",
+	printf("%s with %s: scheme %s, %u %s%s, %u thread%s, %u lane%s, %s, ICRC %s%s%s\n",
 	       latency ? "latency (half a round trip, in microseconds)" : "bandwidth", peer,
 	       plan->scheme->name, plan->qps, plan->channel ? "channel" : "queue pair",
-	       plan->qps == 1 ? "" : "s", plan->lanes, plan->lanes == 1 ? "" : "s",
-	       plan->poll ? "polling" : "sleeping", icrc ? "on" : "off",
+	       plan->qps == 1 ? "" : "s", plan->threads, plan->threads == 1 ? "" : "s", plan->lanes,
+	       plan->lanes == 1 ? "" : "s", plan->poll ? "polling" : "sleeping",
+	       icrc ? "on" : "off",
 	       plan->both      ? ", both directions"
 	       : plan->reverse ? ", the server sends"
 			       : "",

@@ -9,7 +9,7 @@
  *	both			ready			before warm-up and measurement: nothing of the last phase is open
  *	both			go			then the clock of the sender of this message runs
  *	both			sent			under a scheme that repairs nothing: no packet is left to come
- *	both			counter, ..., result
+ *	both			counter, ..., share, ..., result; a share a thread, if there are several
  *	client -> server	the next plan, or end
  */
 #ifndef TOOLS_PERF_RECORDS_H
@@ -27,6 +27,7 @@ enum perf_kind {
 	PERF_KIND_END,
 	PERF_KIND_SENT,
 	PERF_KIND_ACCEPT,
+	PERF_KIND_SHARE,
 };
 
 /* control_recv() and control_expect(), without `sent`: to an end that waits for something else it is no news. */

@@ -34,12 +34,24 @@ static unsigned counter_count(void)
 	return count < PERF_COUNTERS_MAX ? count : PERF_COUNTERS_MAX;
 }
 
-void perf_mark_take(const struct perf_bench *bench, struct perf_mark *out)
+static int add_counters(struct perf_bench *bench, void *arg)
 {
-	for (unsigned i = 0; i < counter_count(); i++)
-		gw_counter_read(bench->ctx, i, &out->counters[i]);
+	struct perf_mark *mark = arg;
+	uint64_t value;
+
+	for (unsigned i = 0; i < counter_count(); i++) {
+		if (gw_counter_read(bench->ctx, i, &value) == 0)
+			mark->counters[i] += value;
+	}
+	return 0;
+}
+
+void perf_mark_take(struct perf_team *team, struct perf_mark *out)
+{
+	memset(out->counters, 0, sizeof(out->counters));
+	perf_team_each(team, add_counters, out);
 	getrusage(RUSAGE_SELF, &out->usage);
-	out->now_ns = gw_now_ns(bench->ctx);
+	out->now_ns = gw_now_ns(team->ctx);
 }
 
 static uint64_t since_ns(const struct timeval *then, const struct timeval *now)
@@ -63,39 +75,72 @@ static void take_counters(const struct perf_mark *since, const struct perf_mark 
 	}
 }
 
-/* Jain's index is 1 when all got the same and 1/n when one got everything. */
-static void take_fairness(const struct perf_bench *bench, struct perf_result *out)
+/* Sums over the flows of all threads. */
+struct sums {
+	/* bytes of each flow when the first had finished: their sum, the sum of their squares, the least and the most */
+	double fair, squares, least, most;
+	uint32_t flows;
+	uint64_t rtt_ns;
+	uint64_t rtts;
+	uint64_t samples;
+	/* when the first thread told the peer to start, and when the last byte came */
+	uint64_t started_ns;
+	uint64_t last_ns;
+	struct perf_result *result;
+};
+
+static void add_flow(struct sums *sums, const struct perf_flow *flow)
 {
-	double sum = 0, squares = 0, least = 0, most = 0, mean;
-	uint32_t n = bench->plan.qps;
+	double bytes = (double)flow->fair_bytes;
+	uint64_t rtt_ns = perf_flow_rtt_ns(flow);
 
-	for (uint32_t i = 0; i < n; i++) {
-		double bytes = (double)bench->flows[i].fair_bytes;
-
-		sum += bytes;
-		squares += bytes * bytes;
-		least = i == 0 || bytes < least ? bytes : least;
-		most = bytes > most ? bytes : most;
-	}
-	if (sum <= 0)
-		return;
-	mean = sum / n;
-	out->jain_ppb = (uint64_t)(sum * sum / (n * squares) * PPB + 0.5);
-	out->least_ppb = (uint64_t)(least / mean * PPB + 0.5);
-	out->most_ppb = (uint64_t)(most / mean * PPB + 0.5);
+	sums->fair += bytes;
+	sums->squares += bytes * bytes;
+	sums->least = !sums->flows || bytes < sums->least ? bytes : sums->least;
+	sums->most = bytes > sums->most ? bytes : sums->most;
+	sums->flows++;
+	sums->rtt_ns += rtt_ns;
+	sums->rtts += rtt_ns != 0;
 }
 
-static void take_rtt(const struct perf_bench *bench, struct perf_result *out)
+static int add_bench(struct perf_bench *bench, void *arg)
 {
-	uint64_t sum = 0, known = 0;
+	const struct perf_phase *phase = &bench->phase;
+	struct sums *sums = arg;
+	struct perf_result *result = sums->result;
+	struct perf_share *share = &result->shares[result->threads++];
 
+	*share = (struct perf_share){ phase->bytes, phase->messages };
 	for (uint32_t i = 0; i < bench->plan.qps; i++) {
-		uint64_t rtt_ns = perf_flow_rtt_ns(&bench->flows[i]);
-
-		sum += rtt_ns;
-		known += rtt_ns != 0;
+		add_flow(sums, &bench->flows[i]);
+		share->bytes += bench->flows[i].delivered * bench->plan.size;
+		share->messages += bench->flows[i].delivered;
 	}
-	out->rtt_ns = known ? sum / known : 0;
+	result->bytes += phase->bytes;
+	result->messages += phase->messages;
+	result->missing_bytes += phase->missing_bytes;
+	result->missing_packets += phase->missing_packets;
+	result->holed_messages += phase->holed_messages;
+	if (result->threads == 1 || phase->started_ns < sums->started_ns)
+		sums->started_ns = phase->started_ns;
+	if (phase->last_ns > sums->last_ns)
+		sums->last_ns = phase->last_ns;
+	sums->samples += bench->samples.count;
+	result->lost_pings += bench->samples.lost;
+	return 0;
+}
+
+/* Jain's index is 1 when all got the same and 1/n when one got everything. */
+static void take_fairness(const struct sums *sums, struct perf_result *out)
+{
+	double mean = sums->fair / sums->flows;
+
+	if (sums->fair <= 0)
+		return;
+	out->jain_ppb =
+		(uint64_t)(sums->fair * sums->fair / (sums->flows * sums->squares) * PPB + 0.5);
+	out->least_ppb = (uint64_t)(sums->least / mean * PPB + 0.5);
+	out->most_ppb = (uint64_t)(sums->most / mean * PPB + 0.5);
 }
 
 static int compare(const void *a, const void *b)
@@ -116,7 +161,6 @@ static void take_samples(const struct perf_samples *samples, struct perf_result 
 	uint64_t sum = 0;
 
 	out->samples = samples->count;
-	out->lost_pings = samples->lost;
 	if (!samples->count)
 		return;
 	for (uint64_t i = 0; i < samples->count; i++)
@@ -132,28 +176,40 @@ static void take_samples(const struct perf_samples *samples, struct perf_result 
 		out->p999_ns = rank(samples, 999);
 }
 
-void perf_result_take(struct perf_bench *bench, const struct perf_mark *since,
-		      struct perf_result *out)
+static int gather(struct perf_bench *bench, void *arg)
 {
-	const struct perf_phase *phase = &bench->phase;
+	struct perf_samples *all = arg;
+
+	if (bench->samples.count)
+		memcpy(all->ns + all->count, bench->samples.ns,
+		       bench->samples.count * sizeof(*all->ns));
+	all->count += bench->samples.count;
+	return 0;
+}
+
+int perf_result_take(struct perf_team *team, const struct perf_mark *since, struct perf_result *out)
+{
+	struct sums sums = { .result = out };
+	struct perf_samples all = { 0 };
 	struct perf_mark now;
 
-	perf_mark_take(bench, &now);
-	*out = (struct perf_result){
-		.bytes = phase->bytes,
-		.messages = phase->messages,
-		.window_ns = phase->last_ns - phase->started_ns,
-		.missing_bytes = phase->missing_bytes,
-		.missing_packets = phase->missing_packets,
-		.holed_messages = phase->holed_messages,
-		.cpu_user_ns = since_ns(&since->usage.ru_utime, &now.usage.ru_utime),
-		.cpu_system_ns = since_ns(&since->usage.ru_stime, &now.usage.ru_stime),
-		.elapsed_ns = now.now_ns - since->now_ns,
-	};
+	perf_mark_take(team, &now);
+	*out = (struct perf_result){ 0 };
+	perf_team_each(team, add_bench, &sums);
+	out->window_ns = sums.last_ns - sums.started_ns;
+	out->elapsed_ns = now.now_ns - since->now_ns;
+	out->cpu_user_ns = since_ns(&since->usage.ru_utime, &now.usage.ru_utime);
+	out->cpu_system_ns = since_ns(&since->usage.ru_stime, &now.usage.ru_stime);
+	out->rtt_ns = sums.rtts ? sums.rtt_ns / sums.rtts : 0;
 	take_counters(since, &now, out);
-	take_fairness(bench, out);
-	take_rtt(bench, out);
-	take_samples(&bench->samples, out);
+	take_fairness(&sums, out);
+	all.ns = calloc(sums.samples + 1, sizeof(*all.ns));
+	if (!all.ns)
+		return -ENOMEM;
+	perf_team_each(team, gather, &all);
+	take_samples(&all, out);
+	free(all.ns);
+	return 0;
 }
 
 uint64_t perf_result_counter(const struct perf_result *result, const char *name)
@@ -187,6 +243,20 @@ int perf_result_decode(const uint8_t *in, size_t length, struct perf_result *out
 			return -EPROTO;
 		memcpy((uint8_t *)out + fields[i], &value, sizeof(value));
 	}
+	return 0;
+}
+
+void perf_share_encode(const struct perf_share *share, uint8_t out[PERF_SHARE_BYTES])
+{
+	put64(out, share->bytes);
+	put64(out + 8, share->messages);
+}
+
+int perf_share_decode(const uint8_t *in, size_t length, struct perf_share *out)
+{
+	if (length != PERF_SHARE_BYTES || get64(in) > INT64_MAX || get64(in + 8) > INT64_MAX)
+		return -EPROTO;
+	*out = (struct perf_share){ get64(in), get64(in + 8) };
 	return 0;
 }
 

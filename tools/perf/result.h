@@ -7,12 +7,13 @@
 #include <stdint.h>
 #include <sys/resource.h>
 
-#include "bench.h"
+#include "team.h"
 
 enum {
 	PERF_COUNTERS_MAX = 128,
 	PERF_COUNTER_NAME = 48, /* with its final zero */
 	PERF_COUNTER_BYTES = 8 + PERF_COUNTER_NAME,
+	PERF_SHARE_BYTES = 16,
 	PERF_RESULT_BYTES = 168,
 };
 
@@ -23,6 +24,12 @@ enum {
 struct perf_counter {
 	char name[PERF_COUNTER_NAME];
 	uint64_t value;
+};
+
+/* What one thread moved, both ways. */
+struct perf_share {
+	uint64_t bytes;
+	uint64_t messages;
 };
 
 struct perf_result {
@@ -54,6 +61,9 @@ struct perf_result {
 	/* the library's counters that moved; these travel one by one */
 	uint32_t counter_count;
 	struct perf_counter counters[PERF_COUNTERS_MAX];
+	/* by thread, if there are several; these travel one by one, too */
+	uint32_t threads;
+	struct perf_share shares[PERF_THREADS_MAX];
 };
 
 /* Where things stood when the measurement began. */
@@ -63,21 +73,23 @@ struct perf_mark {
 	uint64_t counters[PERF_COUNTERS_MAX];
 };
 
-void perf_mark_take(const struct perf_bench *bench, struct perf_mark *out);
+void perf_mark_take(struct perf_team *team, struct perf_mark *out);
 
-/* What came since. Sorts the bench's samples. */
-void perf_result_take(struct perf_bench *bench, const struct perf_mark *since,
-		      struct perf_result *out);
+/* What came since. Sorts the samples. -ENOMEM */
+int perf_result_take(struct perf_team *team, const struct perf_mark *since,
+		     struct perf_result *out);
 
 /* 0 when it did not move. */
 uint64_t perf_result_counter(const struct perf_result *result, const char *name);
 
-/* Without the counters. */
+/* Without the counters and shares. */
 void perf_result_encode(const struct perf_result *result, uint8_t out[PERF_RESULT_BYTES]);
+void perf_share_encode(const struct perf_share *share, uint8_t out[PERF_SHARE_BYTES]);
 void perf_counter_encode(const struct perf_counter *counter, uint8_t out[PERF_COUNTER_BYTES]);
 
-/* -EPROTO: no such record. The counters that `out` has stay. */
+/* -EPROTO: no such record. The counters and shares that `out` has stay. */
 int perf_result_decode(const uint8_t *in, size_t length, struct perf_result *out);
+int perf_share_decode(const uint8_t *in, size_t length, struct perf_share *out);
 int perf_counter_decode(const uint8_t *in, size_t length, struct perf_counter *out);
 
 #endif

@@ -10,7 +10,6 @@
 #include "scheme.h"
 #include "tools/meet.h"
 #include "tools/report.h"
-#include "tools/session.h"
 
 #define REQUESTS_A_QP	   (3 * PERF_DEPTH_MAX)
 #define REQUESTS_A_CHANNEL 256 /* packs and what holds them, each way */
@@ -28,12 +27,10 @@
  * Limits that suffice for any plan with as many queue pairs and so much memory. A request that ended keeps its place until
  * the peer has acknowledged that, which is at most one place a slot. Pools and bitmaps take memory only as they are used.
  */
-int perf_context_open(struct report *report, const struct options *options, const char *local,
-		      const struct perf_plan *plan, uint64_t memory_bytes, struct gw_context **out)
+struct gw_context_attr perf_context_limits(const struct perf_plan *plan, uint64_t memory_bytes)
 {
 	uint64_t requests = (uint64_t)plan->qps * REQUESTS_A_QP * (perf_plan_coded(plan) ? 2 : 1);
 	struct gw_context_attr limits = { .max_qps = plan->qps * (plan->channel ? 2 : 1) };
-	struct options wire = *options;
 
 	if (requests > REQUESTS_MAX)
 		requests = REQUESTS_MAX;
@@ -42,10 +39,7 @@ int perf_context_open(struct report *report, const struct options *options, cons
 	limits.max_sends = limits.max_recvs = (uint32_t)requests;
 	limits.bitmap_bytes = limits.max_qps * SEND_LOG_BYTES + requests * BITMAP_LEAST +
 			      memory_bytes / BYTES_A_BITMAP_BYTE + ARENA_SLACK;
-	wire.lanes = plan->lanes;
-	wire.traffic_class = plan->traffic_class;
-	wire.icrc = plan->skip_icrc && options->icrc != ICRC_ON ? ICRC_OFF : ICRC_ON;
-	return session_open_context(report, &wire, local, &limits, out);
+	return limits;
 }
 
 static int map_area(struct perf_bench *bench, struct report *report, struct perf_area *area,
@@ -94,7 +88,7 @@ static int place_shots(const struct perf_bench *bench, const struct perf_area *a
 }
 
 static int make_flows(struct perf_bench *bench, struct report *report,
-		      const struct options *options, struct gw_rendezvous *met)
+		      const struct options *options, uint32_t thread, struct gw_rendezvous *met)
 {
 	const struct gw_seal *seal;
 	struct gw_seal keys;
@@ -112,6 +106,7 @@ static int make_flows(struct perf_bench *bench, struct report *report,
 
 		flow->bench = bench;
 		flow->index = i;
+		flow->number = i * bench->plan.threads + thread;
 		list_init(&flow->open_recvs);
 		rc = place_shots(bench, &bench->send_area, flow, &flow->idle_sends);
 		if (rc == 0)
@@ -149,8 +144,8 @@ static int make_samples(struct perf_bench *bench, struct report *report)
 }
 
 int perf_bench_open(struct perf_bench *bench, struct report *report, const struct options *options,
-		    const struct perf_plan *plan, bool client, struct gw_rendezvous *met,
-		    struct gw_context *ctx)
+		    const struct perf_plan *plan, uint32_t thread, bool client,
+		    struct gw_rendezvous *met, struct gw_context *ctx)
 {
 	int rc = 0;
 
@@ -169,7 +164,7 @@ int perf_bench_open(struct perf_bench *bench, struct report *report, const struc
 	if (rc == 0)
 		rc = make_samples(bench, report);
 	if (rc == 0)
-		rc = make_flows(bench, report, options, met);
+		rc = make_flows(bench, report, options, thread, met);
 	if (rc)
 		perf_bench_close(bench);
 	return rc;
