@@ -124,6 +124,18 @@ def many(kept):
     return "\n\n".join(part for part in parts if part)
 
 
+def threads(kept):
+    result = kept["result"]
+    rows = [["", "threads", "goodput, Gbit/s", "CPU, s/GB", "against one", "against TCP", "marks"]]
+    for name, counts in result["contenders"].items():
+        for one in counts:
+            rows.append([name, str(one["threads"]), spread(one["goodput_gbps"]), spread(one["cpu_s_per_gb"]),
+                         spread(one["against_one"]) if one["threads"] > 1 else "-",
+                         spread(one["against_tcp"]) if name != "TCP" else "-", "cpu_bound" if one["cpu_bound"] else ""])
+    return (f"{table(rows)}\n\n{kept['processor']}, {result['processors']} processors, Linux {result['kernel']}, {kept['compiler']}; "
+            f"{result['rounds']} interleaved rounds of {result['seconds']:.2f} s, *loopback*. `{kept['command']}`")
+
+
 def late(samples):
     worst = max(each["overrun"] for each in samples)
     said = [f"late in {sum(each['was_late'] for each in samples)} of {len(samples)}"] if any(
@@ -188,4 +200,4 @@ def rxe(kept):
     return table(rows) + "\n\n" + "\n".join(source)
 
 
-TABLES = {"scale": scale, "qps": qps, "instructions": instructions, "walk": walk, "hostile": hostile, "veth": veth, "latency": latency, "many": many, "lab": lab, "rxe": rxe}
+TABLES = {"scale": scale, "qps": qps, "instructions": instructions, "walk": walk, "hostile": hostile, "veth": veth, "latency": latency, "many": many, "threads": threads, "lab": lab, "rxe": rxe}
