@@ -90,6 +90,14 @@ GW_API int gw_qp_create(struct gw_context *ctx, const struct gw_qp_attr *attr, s
 GW_API int gw_qp_info(const struct gw_qp *qp, struct gw_qp_info *out);
 
 /*
+ * Replaces the keys that a queue pair was created with, before it is connected: for keys that depend on both descriptions
+ * (gw_rendezvous_secret_keys()).
+ * -EINVAL          it was created without gw_qp_attr.seal
+ * -EISCONN         it is connected, or was
+ */
+GW_API int gw_qp_seal(struct gw_qp *qp, const struct gw_seal *keys);
+
+/*
  * Connects to the queue pair that `peer` describes. Local: nothing is sent.
  * -EINVAL          not such a description
  * -EPROTONOSUPPORT made by a version or a fabric that this one does not speak

@@ -373,6 +373,9 @@ struct fabric_ops {
 
 	/* Writes the peer's address for a person. Null where there is none to give. */
 	void (*qp_peer)(const struct fabric_qp *qp, char *text, size_t size);
+	/* Replaces the keys of a queue pair that was created with fabric_qp_attr.seal. -EINVAL: it was not; -EISCONN: it is
+	 * connected. May be null where caps.seal_extra is 0. */
+	int (*qp_seal)(struct fabric_qp *qp, const struct fabric_seal *keys);
 
 	/* Chooses the key under which this slot will be exposed for the first time: that window is open, at address 0, when
 	 * expose() returns. Null, or -EOPNOTSUPP, where the hardware chooses the keys. */

@@ -168,6 +168,26 @@ put_qp:
 	return error;
 }
 
+int gw_qp_seal(struct gw_qp *qp, const struct gw_seal *keys)
+{
+	struct fabric_seal seal;
+	int error;
+
+	if (!qp || !keys)
+		return -EINVAL;
+	if (!qp_valid(qp))
+		return -ESTALE;
+	if (qp->state != QP_CREATED)
+		return -EISCONN;
+	if (!qp->size.extra)
+		return -EINVAL;
+	memcpy(seal.tx, keys->tx, sizeof(seal.tx));
+	memcpy(seal.rx, keys->rx, sizeof(seal.rx));
+	error = qp->ctx->fabric->ops->qp_seal(qp->fabric_qp, &seal);
+	explicit_bzero(&seal, sizeof(seal));
+	return error;
+}
+
 int gw_qp_info(const struct gw_qp *qp, struct gw_qp_info *out)
 {
 	struct peer_info info = { 0 };

@@ -114,6 +114,7 @@ static const struct fabric_ops roce_ops = {
 	.qp_address = roce_qp_address,
 	.qp_connect = roce_qp_connect,
 	.qp_peer = roce_qp_peer,
+	.qp_seal = roce_qp_seal,
 	.recut = roce_recut,
 	.promise = roce_promise,
 	.expose = roce_expose,

@@ -234,6 +234,7 @@ void roce_qp_destroy(struct fabric_qp *qp);
 size_t roce_qp_address(const struct fabric_qp *qp, uint8_t *out);
 int roce_qp_connect(struct fabric_qp *qp, const uint8_t *bytes, size_t length, uint32_t payload);
 void roce_qp_peer(const struct fabric_qp *qp, char *text, size_t size);
+int roce_qp_seal(struct fabric_qp *qp, const struct fabric_seal *keys);
 int roce_recut(struct fabric_qp *qp, uint32_t slot, uint32_t generation, uint32_t payload,
 	       uint32_t *rkey);
 int roce_promise(struct fabric_qp *fabric_qp, uint32_t slot, uint32_t *rkey);

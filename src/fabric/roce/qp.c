@@ -107,9 +107,15 @@ uint32_t qp_choose_number(struct roce_endpoint *endpoint)
 static int seal_begin(struct roce_endpoint *endpoint, const struct fabric_seal *keys,
 		      struct seal **out)
 {
+	int error;
+
 	if (!endpoint->sealed)
 		endpoint->sealed = malloc((size_t)SEALED_SLOTS * RX_PACKET);
-	return endpoint->sealed ? seal_open(keys, out) : -ENOMEM;
+	error = endpoint->sealed ? seal_open(keys, out) : -ENOMEM;
+	if (error == -ENOTSUP)
+		snprintf(endpoint->fabric.error, sizeof(endpoint->fabric.error),
+			 "packets cannot be sealed: this Godwit was built without OpenSSL");
+	return error;
 }
 
 int roce_qp_create(struct fabric *fabric, const struct fabric_qp_attr *attr, struct fabric_qp **out)
@@ -228,6 +234,13 @@ static int accept_nic(struct roce_endpoint *endpoint, const struct roce_address 
 	return 0;
 }
 
+int roce_qp_seal(struct fabric_qp *fabric_qp, const struct fabric_seal *keys)
+{
+	struct roce_qp *qp = roce_qp(fabric_qp);
+
+	return qp->seal ? seal_set_keys(qp->seal, keys) : -EINVAL;
+}
+
 /* Both ends seal, or neither does. */
 static int agree_to_seal(struct roce_qp *qp, const struct roce_address *peer)
 {
@@ -236,6 +249,7 @@ static int agree_to_seal(struct roce_qp *qp, const struct roce_address *peer)
 				    .peer_qpn = peer->qpn[0],
 				    .peer_qkey = peer->qkey };
 	bool seals = peer->kind == ADDRESS_USER_SPACE && peer->flags & ADDRESS_SEALS;
+	int error;
 
 	if (seals != (qp->seal != NULL)) {
 		snprintf(qp->endpoint->fabric.error, sizeof(qp->endpoint->fabric.error),
@@ -243,8 +257,9 @@ static int agree_to_seal(struct roce_qp *qp, const struct roce_address *peer)
 			       : "this end seals its packets and the peer does not");
 		return -EPERM;
 	}
-	qp->endpoint->fabric.counters[FABRIC_SEALED] += seals;
-	return seals ? seal_connect(qp->seal, &names) : 0;
+	error = seals ? seal_connect(qp->seal, &names) : 0;
+	qp->endpoint->fabric.counters[FABRIC_SEALED] += seals && !error;
+	return error;
 }
 
 int roce_qp_connect(struct fabric_qp *fabric_qp, const uint8_t *bytes, size_t length,

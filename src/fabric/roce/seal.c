@@ -68,27 +68,48 @@ static int open_cipher(const uint8_t base[CIPHER_KEY], enum seal_kind kind,
 	return error;
 }
 
+static void close_ciphers(struct seal *seal)
+{
+	for (unsigned kind = 0; kind < SEAL_KINDS; kind++) {
+		cipher_close(seal->tx[kind]);
+		cipher_close(seal->rx[kind]);
+		seal->tx[kind] = seal->rx[kind] = NULL;
+	}
+}
+
+int seal_set_keys(struct seal *seal, const struct fabric_seal *keys)
+{
+	if (seal->connected)
+		return -EISCONN;
+	seal->keys = *keys;
+	return 0;
+}
+
 int seal_connect(struct seal *seal, const struct seal_names *names)
 {
-	int error = 0;
+	int error = seal->connected ? -EISCONN : 0;
 
+	if (error)
+		return error;
 	for (unsigned kind = 0; !error && kind < SEAL_KINDS; kind++) {
 		error = open_cipher(seal->keys.tx, kind, names, true, &seal->tx[kind]);
 		if (!error)
 			error = open_cipher(seal->keys.rx, kind, names, false, &seal->rx[kind]);
 	}
+	if (error) {
+		close_ciphers(seal);
+		return error;
+	}
+	seal->connected = true;
 	forget(seal);
-	return error;
+	return 0;
 }
 
 void seal_close(struct seal *seal)
 {
 	if (!seal)
 		return;
-	for (unsigned kind = 0; kind < SEAL_KINDS; kind++) {
-		cipher_close(seal->tx[kind]);
-		cipher_close(seal->rx[kind]);
-	}
+	close_ciphers(seal);
 	forget(seal);
 	free(seal);
 }

@@ -36,7 +36,9 @@ struct replay {
 };
 
 struct seal {
+	/* The keys that those of the queue pair are derived from; zeros once it is connected. */
 	struct fabric_seal keys;
+	bool connected;
 	struct cipher *tx[SEAL_KINDS];
 	struct cipher *rx[SEAL_KINDS];
 	/* Counter of the next packet. */
@@ -55,7 +57,9 @@ struct seal_names {
 
 /* Allocates all that sealing will need. -ENOMEM, -ENOTSUP (no OpenSSL). */
 int seal_open(const struct fabric_seal *keys, struct seal **out);
-/* Derives the queue pair's keys, and forgets those it was opened with. */
+/* Replaces the keys that it was opened with. -EISCONN after seal_connect(). */
+int seal_set_keys(struct seal *seal, const struct fabric_seal *keys);
+/* Derives the queue pair's keys, and forgets those it was opened with. -ENOMEM; -EISCONN: done before, and the keys are gone. */
 int seal_connect(struct seal *seal, const struct seal_names *names);
 /* Overwrites the keys. Null is allowed. */
 void seal_close(struct seal *seal);

@@ -167,6 +167,29 @@ static void other_keys_do_not_fit(void **state)
 	close_seals(seal);
 }
 
+/* Keys may be replaced until the seal is connected, which happens once: afterwards there are none left to connect with. */
+static void keys_are_used_once(void **state)
+{
+	struct fabric_seal wrong = keys_of(0), keys = keys_of(1);
+	struct seal *seal[2], *third;
+	struct sealed made;
+	uint8_t lane;
+
+	(void)state;
+	open_seals(seal);
+	assert_int_equal(seal_open(&wrong, &third), 0);
+	assert_int_equal(seal_set_keys(third, &keys), 0);
+	assert_int_equal(seal_connect(third, &names[1]), 0);
+	made = make(seal[0], SEAL_DATA, 0, 64, 1);
+	assert_int_equal(check(third, SEAL_DATA, &made, NULL, &lane), SEAL_GOOD);
+	assert_int_equal(seal_set_keys(third, &keys), -EISCONN);
+	assert_int_equal(seal_connect(third, &names[1]), -EISCONN);
+	made = make(seal[0], SEAL_DATA, 0, 64, 1);
+	assert_int_equal(check(third, SEAL_DATA, &made, NULL, &lane), SEAL_GOOD);
+	seal_close(third);
+	close_seals(seal);
+}
+
 static void nothing_is_taken_twice(void **state)
 {
 	static const uint32_t windows[] = { SEAL_WINDOW_DATA, SEAL_WINDOW_CONTROL };
@@ -374,6 +397,32 @@ static void a_poor_path_is_no_forger(void **state)
 	pair_close(&pair);
 }
 
+/* Keys that are known only when the peer is. */
+static void keys_come_later(void **state)
+{
+	static const struct gw_seal nobody = { { 9 }, { 9 } };
+	static const struct gw_seal seal[2] = { { { 1 }, { 2 } }, { { 2 }, { 1 } } };
+	struct gw_qp_attr attr = { .seal = &nobody, .peer_host = "127.0.0.1" };
+	struct gw_qp *clear;
+	struct pair pair;
+
+	(void)state;
+	pair_open_contexts(&pair, &(struct pair_attr){ 0 });
+	assert_int_equal(gw_qp_create(pair.ctx[0], NULL, &clear), 0);
+	assert_int_equal(gw_qp_seal(clear, &seal[0]), -EINVAL);
+	assert_int_equal(gw_qp_close(clear), 0);
+	for (int end = 0; end < 2; end++) {
+		assert_int_equal(gw_qp_create(pair.ctx[end], &attr, &pair.qp[end]), 0);
+		assert_int_equal(gw_qp_seal(pair.qp[end], NULL), -EINVAL);
+		assert_int_equal(gw_qp_seal(pair.qp[end], &seal[end]), 0);
+	}
+	pair_connect(&pair);
+	assert_int_equal(gw_qp_seal(pair.qp[0], &seal[0]), -EISCONN);
+	carry(&pair, 0, LENGTH, true);
+	assert_int_equal(counter(pair.ctx[1], "drop_seal"), 0);
+	pair_close(&pair);
+}
+
 static void both_seal_or_none(void **state)
 {
 	struct gw_seal seal = { { 1 }, { 2 } };
@@ -463,11 +512,13 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(changed_bytes_are_refused),
 		cmocka_unit_test(other_keys_do_not_fit),
+		cmocka_unit_test(keys_are_used_once),
 		cmocka_unit_test(nothing_is_taken_twice),
 		cmocka_unit_test(counters_go_on),
 		cmocka_unit_test(packets_are_as_written_down),
 		cmocka_unit_test(messages_arrive),
 		cmocka_unit_test(a_poor_path_is_no_forger),
+		cmocka_unit_test(keys_come_later),
 		cmocka_unit_test(both_seal_or_none),
 		cmocka_unit_test(forgers_do_nothing),
 	};
