@@ -250,6 +250,21 @@ struct gw_rendezvous_keys {
 GW_API int gw_rendezvous_keys(struct gw_rendezvous *r, const void *context, size_t length,
 			      struct gw_rendezvous_keys *out);
 
+/*
+ * Derives keys for two ends that hold the same secret and exchange descriptions by means of their own, without a rendezvous.
+ * `mine` and `theirs` are the two descriptions; one end's `mine` is the other's `theirs`, byte for byte. Each has to hold at
+ * least 128 bits that its end has just drawn at random: they make the keys new, and nobody else's. A description that was
+ * changed on its way gives other keys, under which no packet of the peer is taken. Unlike gw_rendezvous_keys(), whoever learns
+ * the secret later can derive these keys from the descriptions. (HKDF of RFC 5869 with SHA-512; docs/wire.md has the details.)
+ * -EINVAL  no or empty descriptions, the same one twice, or the file holds no secret
+ * -EACCES  the secret file is accessible to others, or not to this process
+ * -ENOTSUP the library was built without OpenSSL
+ * or another -errno of the system. gw_rendezvous_error() has the sentence.
+ */
+GW_API int gw_rendezvous_secret_keys(const char *secret_file, const void *mine, size_t mine_length,
+				     const void *theirs, size_t theirs_length,
+				     struct gw_rendezvous_keys *out);
+
 /* gw_version() of the other end; "" until it is known. */
 GW_API const char *gw_rendezvous_peer_version(const struct gw_rendezvous *r);
 

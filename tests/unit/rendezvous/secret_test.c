@@ -120,6 +120,43 @@ static void no_keys_without_a_secret(void **state)
 	duo_close(&duo);
 }
 
+/* Without a rendezvous: from the secret and two descriptions, by the formula of docs/wire.md. */
+static void keys_of_descriptions(void **state)
+{
+	/* made with Python's hmac and hashlib */
+	static const uint8_t expected[] = { 0x06, 0xb1, 0x08, 0x01, 0x54, 0xc7, 0xf0, 0xee,
+					    0x5c, 0x8f, 0xd6, 0xba, 0x60, 0xe3, 0xb9, 0x27,
+					    0xea, 0xf8, 0x45, 0x9f, 0x8b, 0xfa, 0x6c, 0x17,
+					    0x81, 0x87, 0x4d, 0xa3, 0x9b, 0x17, 0xba, 0xd9 };
+	struct gw_rendezvous_keys ours, theirs, others;
+	struct duo duo;
+	const char *file;
+
+	(void)state;
+	duo_prepare(&duo);
+	needs_openssl(&duo);
+	file = duo_file(&duo, "one", SECRET "\n", 0600);
+	assert_int_equal(gw_rendezvous_secret_keys(file, "mine", 4, "the other's", 11, &ours), 0);
+	assert_int_equal(gw_rendezvous_secret_keys(file, "the other's", 11, "mine", 4, &theirs), 0);
+	assert_memory_equal(ours.tx, expected, sizeof(expected));
+	assert_memory_equal(ours.tx, theirs.rx, GW_RENDEZVOUS_KEY_BYTES);
+	assert_memory_equal(ours.rx, theirs.tx, GW_RENDEZVOUS_KEY_BYTES);
+	assert_memory_not_equal(ours.tx, ours.rx, GW_RENDEZVOUS_KEY_BYTES);
+	assert_int_equal(gw_rendezvous_secret_keys(file, "minf", 4, "the other's", 11, &others), 0);
+	assert_memory_not_equal(ours.tx, others.tx, GW_RENDEZVOUS_KEY_BYTES);
+	assert_memory_not_equal(ours.rx, others.rx, GW_RENDEZVOUS_KEY_BYTES);
+	/* One's own description came back. */
+	assert_int_equal(gw_rendezvous_secret_keys(file, "mine", 4, "mine", 4, &others), -EINVAL);
+	assert_int_equal(gw_rendezvous_secret_keys(file, "mine", 4, "", 0, &others), -EINVAL);
+	assert_int_equal(gw_rendezvous_secret_keys(NULL, "mine", 4, "x", 1, &others), -EINVAL);
+	file = duo_file(&duo, "two", OTHER, 0600);
+	assert_int_equal(gw_rendezvous_secret_keys(file, "mine", 4, "the other's", 11, &others), 0);
+	assert_memory_not_equal(ours.tx, others.tx, GW_RENDEZVOUS_KEY_BYTES);
+	file = duo_file(&duo, "three", OTHER, 0640);
+	assert_int_equal(gw_rendezvous_secret_keys(file, "mine", 4, "x", 1, &others), -EACCES);
+	duo_close(&duo);
+}
+
 /* A refusal of the application travels under the secret, too. */
 static void refused_with_secret(void **state)
 {
@@ -273,6 +310,7 @@ int main(void)
 		cmocka_unit_test(same_secret),
 		cmocka_unit_test(keys),
 		cmocka_unit_test(no_keys_without_a_secret),
+		cmocka_unit_test(keys_of_descriptions),
 		cmocka_unit_test(refused_with_secret),
 		cmocka_unit_test(different_secrets),
 		cmocka_unit_test(secret_at_the_listener_only),
