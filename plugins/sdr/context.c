@@ -76,7 +76,8 @@ struct sdr_context *sdr_context_create(const char *dev_name, struct sdr_dev_attr
 	ctx = calloc(1, sizeof(*ctx));
 	if (!ctx)
 		return NULL;
-	if (open_fabric(ctx, dev_name, dev_attr)) {
+	if (seal_open(ctx) || open_fabric(ctx, dev_name, dev_attr)) {
+		free(ctx->secret_file);
 		free(ctx);
 		return NULL;
 	}
@@ -102,6 +103,7 @@ int sdr_context_destroy(struct sdr_context *ctx)
 		qp_free(qp);
 	}
 	mr_free_all(ctx);
+	free(ctx->secret_file);
 	free(ctx);
 	return SDR_SUCCESS;
 }

@@ -4,7 +4,7 @@
  *
  *	0   'S' 'D' 'R' 1
  *	4   u8 logarithm of the chunk's size
- *	5   zeros
+ *	5   random bytes if packets are sealed, else zeros
  *	16  Godwit's own description
  *
  * An offset in chunks must be the start of a packet, so the packet size is a power of two: the largest that the fabric
@@ -16,6 +16,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 
 #include "state.h"
 
@@ -29,7 +30,8 @@
 #define LOG_BYTES_MAX 63
 /* Most packets that a bit of Godwit's own bitmap of chunks stands for. */
 #define GW_CHUNK_PACKETS_MAX 64
-#define INFO_HEADER	     16
+/* Where the random bytes begin in a description. */
+#define INFO_RANDOM 5
 
 static const uint8_t magic[4] = { 'S', 'D', 'R', 1 };
 
@@ -69,7 +71,7 @@ static uint32_t packet_log(const struct sdr_qp_attr *attr)
 							   : attr->bitmap_chunk_size_log_bytes;
 }
 
-/* Creates the queue pair of Godwit, with the largest payload that the fabric accepts. */
+/* Creates the queue pair of Godwit, with the largest payload that the fabric accepts. A failure is told. */
 static int create_gw(struct sdr_qp *qp, const struct sdr_qp_attr *attr)
 {
 	struct gw_qp_attr gw_attr = { .slots = 1u << attr->max_log_num_msgs,
@@ -77,8 +79,13 @@ static int create_gw(struct sdr_qp *qp, const struct sdr_qp_attr *attr)
 				      .packet_bits = (uint8_t)packet_bits(attr),
 				      .user_bits = USER_BITS,
 				      .payload_divides = 1u << qp->chunk_log };
-	int error = -EINVAL;
+	struct gw_seal seal;
+	int error = qp->ctx->secret_file ? seal_placeholder(&seal) : 0;
 
+	if (error)
+		return error;
+	gw_attr.seal = qp->ctx->secret_file ? &seal : NULL;
+	error = -EINVAL;
 	for (uint32_t log = packet_log(attr); log >= LOG_MTU_FIRST && error == -EINVAL; log--) {
 		uint32_t packets = 1u << (qp->chunk_log - log);
 
@@ -87,6 +94,11 @@ static int create_gw(struct sdr_qp *qp, const struct sdr_qp_attr *attr)
 			packets < GW_CHUNK_PACKETS_MAX ? packets : GW_CHUNK_PACKETS_MAX;
 		error = gw_qp_create(qp->ctx->gw, &gw_attr, &qp->gw);
 	}
+	if (error == -ENOTSUP && gw_attr.seal)
+		complain("sdr_qp_create: GODWIT_SECRET_FILE is set, and %s",
+			 gw_context_error(qp->ctx->gw));
+	else if (error)
+		complain_gw("sdr_qp_create", error);
 	return error;
 }
 
@@ -174,7 +186,6 @@ struct sdr_qp *sdr_qp_create(struct sdr_context *ctx, struct sdr_qp_attr *attr)
 	service_enter(ctx);
 	error = create_gw(qp, attr);
 	if (error) {
-		complain_gw("sdr_qp_create", error);
 		qp_free(qp);
 		qp = NULL;
 	} else {
@@ -218,34 +229,66 @@ int sdr_qp_info_size_get(struct sdr_qp *qp, size_t *size)
 {
 	if (!qp || !size)
 		return complain("sdr_qp_info_size_get: no %s", qp ? "place for it" : "queue pair");
-	*size = INFO_HEADER + sizeof(struct gw_qp_info);
+	*size = INFO_BYTES;
 	return SDR_SUCCESS;
+}
+
+/* Writes the description, once: the keys of sealed packets follow from every byte of it. */
+static int describe(struct sdr_qp *qp)
+{
+	size_t random = qp->ctx->secret_file ? INFO_HEADER - INFO_RANDOM : 0;
+	struct gw_qp_info gw_info;
+	int error;
+
+	if (qp->info[0])
+		return 0;
+	error = gw_qp_info(qp->gw, &gw_info);
+	if (error)
+		return error;
+	if (getrandom(qp->info + INFO_RANDOM, random, 0) != (ssize_t)random)
+		return -errno;
+	qp->info[4] = (uint8_t)qp->chunk_log;
+	memcpy(qp->info + INFO_HEADER, &gw_info, sizeof(gw_info));
+	memcpy(qp->info, magic, sizeof(magic));
+	return 0;
 }
 
 int sdr_qp_info_get(struct sdr_qp *qp, void *info)
 {
-	struct gw_qp_info gw_info;
-	uint8_t *out = info;
 	int error;
 
 	if (!qp || !info)
 		return complain("sdr_qp_info_get: no %s", qp ? "place for it" : "queue pair");
 	service_enter(qp->ctx);
-	error = gw_qp_info(qp->gw, &gw_info);
+	error = describe(qp);
 	service_leave(qp->ctx, false);
 	if (error)
 		return complain_gw("sdr_qp_info_get", error);
-	memset(out, 0, INFO_HEADER);
-	memcpy(out, magic, sizeof(magic));
-	out[4] = (uint8_t)qp->chunk_log;
-	memcpy(out + INFO_HEADER, &gw_info, sizeof(gw_info));
+	memcpy(info, qp->info, INFO_BYTES);
 	return SDR_SUCCESS;
+}
+
+static int connect_gw(struct sdr_qp *qp, const uint8_t *peer)
+{
+	struct gw_qp_info gw_info;
+	int error;
+
+	memcpy(&gw_info, peer + INFO_HEADER, sizeof(gw_info));
+	error = gw_qp_connect(qp->gw, &gw_info);
+	if (!error)
+		error = limit_rate(qp);
+	if (error == -EPERM)
+		return complain(
+			"sdr_qp_connect: %s: set GODWIT_SECRET_FILE at both ends or at none",
+			gw_context_error(qp->ctx->gw));
+	if (error && error != -EISCONN && gw_context_error(qp->ctx->gw)[0])
+		return complain("sdr_qp_connect: %s", gw_context_error(qp->ctx->gw));
+	return error ? complain_gw("sdr_qp_connect", error) : SDR_SUCCESS;
 }
 
 int sdr_qp_connect(struct sdr_qp *qp, void *remote_info)
 {
 	const uint8_t *in = remote_info;
-	struct gw_qp_info gw_info;
 	int error;
 
 	if (!qp || !in)
@@ -256,15 +299,14 @@ int sdr_qp_connect(struct sdr_qp *qp, void *remote_info)
 	if (in[4] != qp->chunk_log)
 		return complain("sdr_qp_connect: the peer's chunks have 2^%u bytes, ours 2^%u",
 				in[4], qp->chunk_log);
-	memcpy(&gw_info, in + INFO_HEADER, sizeof(gw_info));
 	service_enter(qp->ctx);
-	error = gw_qp_connect(qp->gw, &gw_info);
+	error = describe(qp);
+	if (error)
+		error = complain_gw("sdr_qp_connect", error);
+	else if (qp->ctx->secret_file)
+		error = seal_connect(qp, in);
 	if (!error)
-		error = limit_rate(qp);
-	if (error && error != -EISCONN && gw_context_error(qp->ctx->gw)[0])
-		complain("sdr_qp_connect: %s", gw_context_error(qp->ctx->gw));
-	else if (error)
-		complain_gw("sdr_qp_connect", error);
+		error = connect_gw(qp, in);
 	service_leave(qp->ctx, false);
 	return error ? SDR_ERROR : SDR_SUCCESS;
 }

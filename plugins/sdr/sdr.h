@@ -54,7 +54,8 @@ struct sdr_dev_attr {
 
 /*
  * Opens a device. `dev_name` is an RDMA device ("mlx5_0"), a network interface, an address of this host, or a fabric string
- * of Godwit such as "roce:eth0"; NULL or "" chooses one. The environment variable $SDR_FABRIC overrides it.
+ * of Godwit such as "roce:eth0"; NULL or "" chooses one. The environment variable $SDR_FABRIC overrides it. With a secret in
+ * the file $GODWIT_SECRET_FILE packets are sealed, which NICs cannot do; the peer needs the same.
  */
 SDR_API struct sdr_context *sdr_context_create(const char *dev_name, struct sdr_dev_attr *dev_attr);
 

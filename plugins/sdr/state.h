@@ -23,6 +23,8 @@ struct sdr_context {
 	struct gw_service *service;
 	/* the service's only context */
 	struct gw_context *gw;
+	/* file with the secret that packets are sealed with; NULL: they are clear */
+	char *secret_file;
 	/* list of all queue pairs */
 	struct sdr_qp *qps;
 	/* memory regions, by the index in their key, and entries in the table */
@@ -71,6 +73,10 @@ struct sdr_recv_handle {
 	uint8_t *bytes;
 };
 
+/* Bytes of a queue pair's description: a header, and Godwit's own description. */
+#define INFO_HEADER 16
+#define INFO_BYTES  (INFO_HEADER + sizeof(struct gw_qp_info))
+
 struct sdr_qp {
 	struct sdr_context *ctx;
 	struct gw_qp *gw;
@@ -82,6 +88,8 @@ struct sdr_qp {
 	uint32_t mtu;
 	/* most bytes in a message */
 	uint64_t message_max;
+	/* the description as the peer gets it; its first byte is 0 until it was asked for */
+	uint8_t info[INFO_BYTES];
 	/* rate limit, 0: none, and the flow that applies it after connecting */
 	uint32_t rate_limit_kbps;
 	struct gw_flow *flow;
@@ -114,6 +122,13 @@ int complain_gw(const char *call, int error);
 /* mr.c: returns the memory region of a key, or NULL. */
 struct sdr_mr *mr_find(const struct sdr_context *ctx, uint32_t lkey);
 void mr_free_all(struct sdr_context *ctx);
+
+/* seal.c: the secret of a context, from $GODWIT_SECRET_FILE. -errno, with a line on stderr. */
+int seal_open(struct sdr_context *ctx);
+/* Fills in keys that nobody knows: a queue pair needs some until its peer is known. -errno */
+int seal_placeholder(struct gw_seal *out);
+/* Sets the queue pair's keys, which follow from the secret and both descriptions. SDR_ERROR, with a line on stderr. */
+int seal_connect(struct sdr_qp *qp, const uint8_t peer[INFO_BYTES]);
 
 /* qp.c: closes the rate limit of a queue pair, before its context is closed; and frees it, after. */
 void qp_unlimit(struct sdr_qp *qp);

@@ -14,30 +14,34 @@ const struct sdr_qp_attr duo_qp_attr = {
 	.recv_enable = 1,
 };
 
-void duo_open(struct duo *duo, const struct sdr_qp_attr *attr)
+void duo_open_end(struct duo *duo, int i, const struct sdr_qp_attr *attr, uint8_t info[DUO_INFO])
 {
 	struct sdr_qp_attr qp_attr = attr ? *attr : duo_qp_attr;
 	struct sdr_dev_attr dev_attr = { .num_channels = 1, .log_max_qps = 4 };
-	uint8_t info[2][256];
 	size_t size;
 
-	for (int i = 0; i < 2; i++) {
-		duo->ctx[i] = sdr_context_create(DUO_DEVICE, &dev_attr);
-		assert_non_null(duo->ctx[i]);
-		duo->memory[i] = malloc(DUO_MEMORY);
-		assert_non_null(duo->memory[i]);
-		for (uint32_t at = 0; at < DUO_MEMORY; at++)
-			duo->memory[i][at] = i ? 0xee : (uint8_t)(at * 2654435761u >> 24);
-		duo->mr[i] = sdr_mr_reg(duo->ctx[i], duo->memory[i], DUO_MEMORY,
-					SDR_ACCESS_REMOTE_WRITE);
-		assert_non_null(duo->mr[i]);
-		assert_int_equal(sdr_mr_lkey_get(duo->mr[i], &duo->key[i]), SDR_SUCCESS);
-		duo->qp[i] = sdr_qp_create(duo->ctx[i], &qp_attr);
-		assert_non_null(duo->qp[i]);
-		assert_int_equal(sdr_qp_info_size_get(duo->qp[i], &size), SDR_SUCCESS);
-		assert_true(size <= sizeof(info[i]));
-		assert_int_equal(sdr_qp_info_get(duo->qp[i], info[i]), SDR_SUCCESS);
-	}
+	duo->ctx[i] = sdr_context_create(DUO_DEVICE, &dev_attr);
+	assert_non_null(duo->ctx[i]);
+	duo->memory[i] = malloc(DUO_MEMORY);
+	assert_non_null(duo->memory[i]);
+	for (uint32_t at = 0; at < DUO_MEMORY; at++)
+		duo->memory[i][at] = i ? 0xee : (uint8_t)(at * 2654435761u >> 24);
+	duo->mr[i] = sdr_mr_reg(duo->ctx[i], duo->memory[i], DUO_MEMORY, SDR_ACCESS_REMOTE_WRITE);
+	assert_non_null(duo->mr[i]);
+	assert_int_equal(sdr_mr_lkey_get(duo->mr[i], &duo->key[i]), SDR_SUCCESS);
+	duo->qp[i] = sdr_qp_create(duo->ctx[i], &qp_attr);
+	assert_non_null(duo->qp[i]);
+	assert_int_equal(sdr_qp_info_size_get(duo->qp[i], &size), SDR_SUCCESS);
+	assert_true(size <= DUO_INFO);
+	assert_int_equal(sdr_qp_info_get(duo->qp[i], info), SDR_SUCCESS);
+}
+
+void duo_open(struct duo *duo, const struct sdr_qp_attr *attr)
+{
+	uint8_t info[2][DUO_INFO];
+
+	for (int i = 0; i < 2; i++)
+		duo_open_end(duo, i, attr, info[i]);
 	for (int i = 0; i < 2; i++)
 		assert_int_equal(sdr_qp_connect(duo->qp[i], info[!i]), SDR_SUCCESS);
 }

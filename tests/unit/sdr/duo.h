@@ -21,6 +21,7 @@
 
 #define DUO_MEMORY     (1u << 22)
 #define DUO_PATIENCE_S 20
+#define DUO_INFO       256
 #define DUO_DEVICE     "roce:127.0.0.1@0"
 
 /* Chunks of 4096 bytes, packets of 512, eight messages of at most 1 MiB. */
@@ -38,6 +39,8 @@ struct duo {
 
 /* Of queue pairs with these attributes, or duo_qp_attr when null. */
 void duo_open(struct duo *duo, const struct sdr_qp_attr *attr);
+/* One end of it, not connected, and its description. */
+void duo_open_end(struct duo *duo, int end, const struct sdr_qp_attr *attr, uint8_t info[DUO_INFO]);
 void duo_close(struct duo *duo);
 
 /* End 0 sends from its memory, end 1 receives into its own. */
