@@ -4,6 +4,9 @@
  * is as fast as before once they stop. A second of transfer is measured before the first forged packet and a second right
  * after the last one. Memory is compared with that after the first fifth of the packets. Ends with 1 when a byte was wrong,
  * an end gave up or grew, or nothing moved afterwards.
+ *
+ * With sealed packets the forgeries include packets that were overheard, of the same connection, from before PSNs and keys changed, and
+ * of an earlier connection. In the end such replays alone are sent, and their receivers have to count each as refused.
  */
 #include "hostile.h"
 
@@ -23,6 +26,9 @@
 #define GROWTH_MAX  (UINT64_C(1) << 20)
 #define SETTLING    5		    /* memory counts from this part of the packets on */
 #define STEP	    UINT64_C(10000) /* packets between looks at the victims */
+#define REPLAYED    UINT64_C(20000) /* packets overheard that are sent alone */
+#define ANSWER_NS   UINT64_C(100000000)
+#define OVERHEAR_NS UINT64_C(100000)
 #define NS_A_SECOND 1e9
 
 struct sample {
@@ -39,6 +45,8 @@ struct run {
 	uint64_t packets;
 	bool sealed;
 	struct sample start, before, settled, sprayed, after;
+	/* Packets that were refused, or lost in a full socket, before and after the replays alone. */
+	uint64_t refused[2];
 };
 
 static uint64_t now_ns(void)
@@ -104,15 +112,50 @@ static pid_t start(struct ends *ends, void (*what)(struct ends *))
 	_exit(1);
 }
 
+/* Packets that both ends have refused by now, and those that did not fit into their sockets. */
+static uint64_t refused(struct run *run)
+{
+	static const char *const names[] = { "drop_replay", "drop_seal", "drop_overrun" };
+	struct board *board = run->ends.board;
+	unsigned asked = atomic_fetch_add(&board->asked, 1) + 1;
+	uint64_t sum = 0;
+
+	for (int end = 0; end < ENDS; end++) {
+		while (atomic_load(&board->answered[end]) != asked && !atomic_load(&board->failed))
+			pause_ns(OVERHEAR_NS);
+		for (unsigned i = 0; i < gw_counter_count() && i < BOARD_COUNTERS; i++)
+			for (size_t n = 0; n < sizeof(names) / sizeof(names[0]); n++)
+				if (!strcmp(gw_counter_name(i), names[n]))
+					sum += board->counters[end][i];
+	}
+	return sum;
+}
+
+/* Waits, and overhears sealed packets meanwhile. */
+static void warm_up(struct run *run, struct recorder *recorder)
+{
+	uint64_t until = now_ns() + WARM_UP_NS;
+
+	while (now_ns() < until) {
+		for (int end = 0; recorder && end < ENDS; end++)
+			replay_record(recorder, end, false);
+		pause_ns(recorder ? OVERHEAR_NS : WARM_UP_NS);
+	}
+	if (recorder && !replay_complete(recorder) &&
+	    !atomic_exchange(&run->ends.board->failed, true))
+		snprintf(run->ends.board->why, sizeof(run->ends.board->why),
+			 "no packets were overheard");
+}
+
 static void attack(struct run *run)
 {
+	struct recorder *recorder = hostile_open(&run->ends, run->sealed);
 	uint64_t left = run->packets;
 
-	hostile_open(&run->ends, run->sealed);
-	run->spray = spray_open(&run->ends, run->seed);
+	run->spray = spray_open(&run->ends, recorder, run->seed);
 	run->pids[RECEIVER] = start(&run->ends, hostile_receive);
 	run->pids[SENDER] = start(&run->ends, hostile_send);
-	pause_ns(WARM_UP_NS);
+	warm_up(run, recorder);
 	look(run, &run->start);
 	pause_ns(WINDOW_NS);
 	look(run, &run->before);
@@ -129,6 +172,12 @@ static void attack(struct run *run)
 	look(run, &run->sprayed);
 	pause_ns(WINDOW_NS);
 	look(run, &run->after);
+	if (recorder) {
+		run->refused[0] = refused(run);
+		spray_replays(run->spray, REPLAYED);
+		pause_ns(ANSWER_NS);
+		run->refused[1] = refused(run);
+	}
 	atomic_store(&run->ends.board->stop, true);
 	for (int end = 0; end < ENDS; end++) {
 		int status;
@@ -149,6 +198,10 @@ static const char *verdict(const struct run *run)
 		if (run->after.resident[end] > run->settled.resident[end] + GROWTH_MAX)
 			return end == SENDER ? "the sender grew" : "the receiver grew";
 	}
+	if (run->sealed && run->refused[1] - run->refused[0] < REPLAYED)
+		return "packets that were overheard and sent again were not all refused";
+	if (run->sealed && !run->ends.board->crossed[SENDER])
+		return "too few packets: PSNs did not begin anew";
 	if (run->after.bytes == run->sprayed.bytes)
 		return "nothing moved in the second after the last forged packet";
 	return "";
@@ -182,7 +235,12 @@ static void print(const struct run *run)
 	       run->seed, run->packets, seconds, (double)run->packets / seconds);
 	for (unsigned i = 0; (name = spray_kind(run->spray, i, &sent)); i++)
 		printf("%s\"%s\": %" PRIu64, i ? ", " : "", name, sent);
-	printf("},\n \"goodput_bps\": {\"before\": %.0f, \"during\": %.0f, \"after\": %.0f}, \"recovered\": %.4f,\n",
+	printf("},\n");
+	if (run->sealed)
+		printf(" \"replayed_alone\": {\"sent\": %" PRIu64 ", \"refused_or_lost\": %" PRIu64
+		       "},\n",
+		       REPLAYED, run->refused[1] - run->refused[0]);
+	printf(" \"goodput_bps\": {\"before\": %.0f, \"during\": %.0f, \"after\": %.0f}, \"recovered\": %.4f,\n",
 	       before, during, after, before > 0 ? after / before : 0);
 	printf(" \"messages_verified\": %" PRIu64 ", \"resident_bytes\": {",
 	       atomic_load(&run->ends.board->messages));

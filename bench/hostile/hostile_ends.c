@@ -18,6 +18,8 @@
 #define GAP_BYTE  0xa5
 #define STRIDE	  (MESSAGE_BYTES + GAP_BYTES)
 #define NAP_NS	  UINT64_C(20000000)
+/* Bytes of the message over the earlier connection. */
+#define EARLIER_BYTES (1u << 17)
 
 struct buffer {
 	struct end *end;
@@ -53,17 +55,13 @@ static void gone(struct gw_qp *qp, void *arg, int status, uint64_t now)
 
 static const struct gw_qp_handler handler = { .gone = gone };
 
-void hostile_open(struct ends *ends, bool sealed)
+/* Creates a queue pair at each end and connects the two. */
+static int connect_ends(struct ends *ends, bool sealed)
 {
 	static const struct gw_seal seal[ENDS] = { { { 1 }, { 2 } }, { { 2 }, { 1 } } };
-	struct gw_context_attr attr = { .fabric = "roce:127.0.0.1@0" };
 	struct gw_qp_info info[ENDS];
 	int error = 0;
 
-	ends->board = mmap(NULL, sizeof(*ends->board), PROT_READ | PROT_WRITE,
-			   MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-	if (ends->board == MAP_FAILED)
-		error = -errno;
 	for (int i = 0; !error && i < ENDS; i++) {
 		struct gw_qp_attr qp_attr = { .payload = PACKET_BYTES,
 					      .slots = BOARD_SLOTS,
@@ -71,18 +69,92 @@ void hostile_open(struct ends *ends, bool sealed)
 					      .arg = ends->board,
 					      .seal = sealed ? &seal[i] : NULL };
 
-		error = gw_context_open(&attr, &ends->ctx[i]);
-		if (!error)
-			error = gw_qp_create(ends->ctx[i], &qp_attr, &ends->qp[i]);
+		error = gw_qp_create(ends->ctx[i], &qp_attr, &ends->qp[i]);
 		if (!error)
 			error = gw_qp_info(ends->qp[i], &info[i]);
 	}
 	for (int i = 0; !error && i < ENDS; i++)
 		error = gw_qp_connect(ends->qp[i], &info[ENDS - 1 - i]);
+	return error;
+}
+
+static void note_end(void *arg, const struct gw_transfer_result *result, uint64_t now)
+{
+	(void)now;
+	*(int *)arg = result->status ? result->status : 1;
+}
+
+/* A message over a connection with the same keys that the two ends have had and closed, overheard. */
+static int overhear_earlier(struct ends *ends, struct recorder *recorder)
+{
+	static uint8_t memory[ENDS][EARLIER_BYTES];
+	struct gw_mr *mr[ENDS];
+	struct gw_send *send;
+	struct gw_recv *recv;
+	int done[ENDS] = { 0 }, error = connect_ends(ends, true);
+
+	for (int i = 0; !error && i < ENDS; i++) {
+		struct gw_transfer_attr attr = { .addr = memory[i],
+						 .length = EARLIER_BYTES,
+						 .done = note_end,
+						 .arg = &done[i] };
+
+		error = gw_mr_register(ends->ctx[i], memory[i], EARLIER_BYTES, &mr[i]);
+		attr.mr = mr[i];
+		if (!error && i == SENDER)
+			error = gw_transfer_send(ends->qp[i], &gw_selective_repeat, &attr, &send);
+		else if (!error)
+			error = gw_transfer_recv(ends->qp[i], &gw_selective_repeat, &attr, &recv);
+	}
+	while (!error && (!done[SENDER] || !done[RECEIVER])) {
+		for (int i = 0; i < ENDS; i++) {
+			gw_progress(ends->ctx[i]);
+			replay_record(recorder, ENDS - 1 - i, true);
+		}
+	}
+	for (int i = 0; !error && i < ENDS; i++) {
+		error = done[i] < 0 ? done[i] : 0;
+		if (!error && i == SENDER)
+			error = gw_send_close(send);
+		else if (!error)
+			error = gw_recv_close(recv);
+		if (!error)
+			error = gw_mr_deregister(mr[i]);
+	}
+	for (int i = 0; !error && i < ENDS; i++) {
+		error = gw_qp_close(ends->qp[i]);
+		gw_progress(ends->ctx[i]);
+	}
+	return error;
+}
+
+struct recorder *hostile_open(struct ends *ends, bool sealed)
+{
+	struct gw_context_attr attr = { .fabric = "roce:127.0.0.1@0" };
+	struct recorder *recorder = sealed ? replay_open(ends) : NULL;
+	int error = 0;
+
+	ends->sealed = sealed;
+	ends->board = mmap(NULL, sizeof(*ends->board), PROT_READ | PROT_WRITE,
+			   MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	if (ends->board == MAP_FAILED)
+		error = -errno;
+	for (int i = 0; !error && i < ENDS; i++)
+		error = gw_context_open(&attr, &ends->ctx[i]);
+	if (!error && sealed)
+		error = overhear_earlier(ends, recorder);
+	/* The earlier connection has ended, and its ends were told. */
+	if (!error)
+		atomic_store(&ends->board->failed, false);
+	if (!error)
+		error = connect_ends(ends, sealed);
 	if (error) {
 		fprintf(stderr, "hostile: cannot open the two ends: %s\n", strerror(-error));
 		exit(1);
 	}
+	if (sealed)
+		replay_begin(ends);
+	return recorder;
 }
 
 static void make_end(struct end *end, struct ends *ends, int which)
@@ -109,12 +181,30 @@ static void make_end(struct end *end, struct ends *ends, int which)
 
 static void finish(struct end *end) __attribute__((noreturn));
 
-static void finish(struct end *end)
+static void write_counters(struct end *end)
 {
 	struct board *board = end->ends->board;
 
 	for (unsigned i = 0; i < gw_counter_count() && i < BOARD_COUNTERS; i++)
 		gw_counter_read(end->ends->ctx[end->which], i, &board->counters[end->which][i]);
+}
+
+static void answer(struct end *end)
+{
+	struct board *board = end->ends->board;
+	unsigned asked = atomic_load(&board->asked);
+
+	if (atomic_load(&board->answered[end->which]) == asked)
+		return;
+	write_counters(end);
+	atomic_store(&board->answered[end->which], asked);
+}
+
+static void finish(struct end *end)
+{
+	write_counters(end);
+	if (end->ends->sealed)
+		end->ends->board->crossed[end->which] = replay_crossed(end->ends, end->which);
 	_exit(0);
 }
 
@@ -165,6 +255,7 @@ void hostile_send(struct ends *ends)
 		struct buffer *oldest = &end.buffers[end.next % MESSAGES_AT_ONCE];
 
 		gw_wait(ends->ctx[SENDER], NAP_NS);
+		answer(&end);
 		while (oldest->ended) {
 			gw_send_close(oldest->send);
 			oldest->ended = false;
@@ -232,6 +323,7 @@ void hostile_receive(struct ends *ends)
 		struct buffer *oldest = &end.buffers[end.next % MESSAGES_AT_ONCE];
 
 		gw_wait(ends->ctx[RECEIVER], NAP_NS);
+		answer(&end);
 		while (oldest->ended) {
 			verify(&end, oldest);
 			gw_recv_close(oldest->recv);

@@ -3,7 +3,8 @@
  * Forged packets. Each kind is a packet that the peer could have sent with one thing wrong, so that nothing but the check
  * in question stops it; most leave by the peer's own socket. Kinds take turns, and what varies in them comes from a seed.
  *
- * Two are not stopped but must do nothing: a replay of what the peer did send, and a congestion notice out of thin air.
+ * Two are not stopped but must do nothing: a replay of what the peer did send, and a congestion notice out of thin air. Where
+ * packets are sealed, those that were overheard are sent again as well (hostile_replay.c), and stopped.
  */
 #include "hostile.h"
 
@@ -13,6 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/rng.h"
@@ -24,6 +26,12 @@
 #define BTH_VERSION  1
 #define WAIT_MS	     10
 #define BEYOND_CLAIM 0x40000000u
+#define KINDS_MAX    32
+/* Packets sent again for each look into a socket. */
+#define OVERHEAR_EVERY 16u
+/* Replays in a row without a pause, and the pause: the sockets shall lose none of them. */
+#define REPLAY_BURST 16u
+#define REPLAY_NAP   1000000
 
 struct way {
 	int fd;
@@ -39,12 +47,14 @@ struct target {
 
 struct spray {
 	struct ends *ends;
+	/* null: packets are not sealed */
+	struct recorder *recorder;
 	struct rng rng;
 	struct way ways[ENDS]; /* to that end, from the socket of the other */
 	struct way stranger;
 	uint32_t seen[BOARD_SLOTS];  /* keys, when last looked */
 	uint32_t stale[BOARD_SLOTS]; /* keys that a slot had before */
-	uint64_t sent[32];
+	uint64_t sent[KINDS_MAX];
 	unsigned turn;
 };
 
@@ -334,6 +344,43 @@ static bool make_cnp(struct spray *spray, struct packet *packet)
 	return finish(packet, &cnp);
 }
 
+/* A sealed packet as it was overheard; listens for another one now and then. */
+static bool make_overheard(struct spray *spray, struct packet *packet, enum overheard kind)
+{
+	struct recorded recorded;
+
+	if (!spray->recorder)
+		return false;
+	if (!draw(spray, OVERHEAR_EVERY))
+		replay_record(spray->recorder, (int)draw(spray, ENDS), false);
+	if (!replay_pick(spray->recorder, kind, draw(spray, UINT32_MAX), &recorded))
+		return false;
+	packet->way = &spray->ways[recorded.end];
+	packet->length = recorded.length;
+	memcpy(packet->bytes, recorded.bytes, recorded.length);
+	return true;
+}
+
+static bool make_overheard_fresh(struct spray *spray, struct packet *packet)
+{
+	return make_overheard(spray, packet, REPLAY_FRESH);
+}
+
+static bool make_overheard_old(struct spray *spray, struct packet *packet)
+{
+	return make_overheard(spray, packet, REPLAY_OLD);
+}
+
+static bool make_overheard_connection(struct spray *spray, struct packet *packet)
+{
+	return make_overheard(spray, packet, REPLAY_CONNECTION);
+}
+
+static bool make_overheard_reflected(struct spray *spray, struct packet *packet)
+{
+	return make_overheard(spray, packet, REPLAY_REFLECTED);
+}
+
 static const struct kind kinds[] = {
 	{ "garbage", make_garbage },
 	{ "truncated", make_truncated },
@@ -351,9 +398,15 @@ static const struct kind kinds[] = {
 	{ "control_claim", make_claim },
 	{ "control_noise", make_control_noise },
 	{ "cnp", make_cnp },
+	/* from here on for sealed packets only */
+	{ "overheard_fresh", make_overheard_fresh },
+	{ "overheard_old", make_overheard_old },
+	{ "overheard_connection", make_overheard_connection },
+	{ "overheard_reflected", make_overheard_reflected },
 };
 
 #define KINDS (sizeof(kinds) / sizeof(kinds[0]))
+_Static_assert(KINDS <= KINDS_MAX, "sent[] has a place for each kind");
 
 static void open_stranger(struct spray *spray, struct way *way, const char *address)
 {
@@ -373,13 +426,14 @@ static void open_stranger(struct spray *spray, struct way *way, const char *addr
 	}
 }
 
-struct spray *spray_open(struct ends *ends, uint64_t seed)
+struct spray *spray_open(struct ends *ends, struct recorder *recorder, uint64_t seed)
 {
 	struct spray *spray = calloc(1, sizeof(*spray));
 
 	if (!spray)
 		exit(1);
 	spray->ends = ends;
+	spray->recorder = recorder;
 	rng_seed(&spray->rng, seed);
 	for (int end = 0; end < ENDS; end++) {
 		int other = ENDS - 1 - end;
@@ -418,6 +472,19 @@ void spray(struct spray *spray, uint64_t packets)
 		send_one(&packet);
 		spray->sent[turn]++;
 		packets--;
+	}
+}
+
+void spray_replays(struct spray *spray, uint64_t packets)
+{
+	static struct packet packet;
+
+	while (packets) {
+		if (!make_overheard(spray, &packet, (enum overheard)draw(spray, REPLAYS)))
+			continue;
+		send_one(&packet);
+		if (--packets % REPLAY_BURST == 0)
+			nanosleep(&(struct timespec){ .tv_nsec = REPLAY_NAP }, NULL);
 	}
 }
 
