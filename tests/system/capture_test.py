@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""What goes over the wire is RoCEv2, in tshark's eyes and by its checksums."""
+"""What goes over the wire is RoCEv2, in tshark's eyes and by its checksums. Sealed packets are RoCEv2 to tshark as well, and nothing
+of the file is to be seen in them."""
 import os
 import shutil
 import signal
@@ -9,11 +10,13 @@ import subprocess
 
 import namespace
 import roce
-from harness import Directory, check, finish, same, seed_from_environment, skip, transfer, wait_until, write_random
+from harness import (Directory, GODWIT, check, finish, same, seed_from_environment, skip, transfer, wait_until)
 
 PROBE_OPCODES = (0xFE, 0xFF)
 MARKER = b"the capture sees this datagram: "
 SIZE = 3 * (1 << 20) + 4321
+# What the file has in every packet of it.
+WORDS = b"nobody on the path reads this. "
 FIELDS = ["_ws.malformed", "udp.port", "infiniband.bth.opcode", "infiniband.bth.m", "infiniband.bth.p_key",
           "infiniband.bth.tver", "infiniband.bth.padcnt", "infiniband.reth.dmalen", "infiniband.immdt",
           "infiniband.invariant.crc", "udp.length", "frame.protocols"]
@@ -94,20 +97,26 @@ def check_dissection(rows):
     return seen
 
 
-def check_bytes(packets):
-    """The same packets without tshark: checksums, and sequence numbers in the order of sending."""
+def check_bytes(packets, sealed):
+    """The same packets without tshark: checksums or, of sealed ones, lanes; and sequence numbers in the order of sending."""
     last = {}
     data_bytes = 0
     for number, packet in enumerate(packets, 1):
         label = f"packet {number}, opcode {packet.opcode}"
         if not check(packet.whole and packet.opcode is not None, f"{label}: cut short"):
             break
-        if not check(packet.icrc_is_right(), f"{label}: ICRC is wrong"):
+        if not check(packet.icrc_is_right() != sealed, f"{label}: ICRC is {'there' if sealed else 'wrong'}"):
+            break
+        if not check((WORDS in packet.payload) == (not sealed and packet.opcode == roce.UC_WRITE_ONLY_IMM
+                                                   and len(packet.data) >= 2 * len(WORDS)), f"{label}: what can be read"):
             break
         if packet.opcode != roce.UC_WRITE_ONLY_IMM:
             continue
         data_bytes += len(packet.data)
-        key = (packet.source, packet.qpn)
+        key = (packet.source, packet.qpn, packet.payload[8] & 7 if sealed else 0)
+        # The PSN of sealed packets is the low part of a counter.
+        if key not in last and sealed and not check(packet.psn == 0, f"{label}: first PSN is {packet.psn}"):
+            break
         if key in last and not check(packet.psn == (last[key] + 1) % (1 << 24),
                                      f"{label}: PSN {packet.psn} after {last[key]}"):
             break
@@ -115,12 +124,32 @@ def check_bytes(packets):
     return data_bytes
 
 
-def capture(directory, host, rng):
+def write_words(path, rng):
+    """A file of which every packet has WORDS in it."""
+    with open(path, "wb") as out:
+        out.write((rng.randbytes(8) + WORDS * (SIZE // len(WORDS) + 1))[:SIZE])
+
+
+def seal_options(directory):
+    secret = os.path.join(directory, "secret")
+    subprocess.run([GODWIT, "secret", secret], check=True, capture_output=True)
+    return ("--secret-file", secret, "--seal")
+
+
+def has_openssl(directory):
+    done = subprocess.run([GODWIT, "recv", os.path.join(directory, "none"), *seal_options(directory), "--bind", "192.0.2.1"],
+                          capture_output=True, text=True, check=False, timeout=10)
+    os.unlink(os.path.join(directory, "secret"))
+    return "without OpenSSL" not in done.stderr
+
+
+def capture(directory, host, rng, sealed):
     source, target = os.path.join(directory, "source"), os.path.join(directory, "target")
     path = os.path.join(directory, "transfer.pcap")
-    write_random(source, SIZE, rng)
+    write_words(source, rng)
+    options = seal_options(directory) if sealed else ()
     with Capture(path):
-        sender, receiver = transfer(source, target, host)
+        sender, receiver = transfer(source, target, host, options, options)
     check(sender.status == 0 and receiver.status == 0 and same(source, target), f"{sender} {receiver}")
     everything = list(zip(dissect(path), roce.read_pcap(path), strict=True))
     everything = [(row, packet) for row, packet in everything if not packet.payload.startswith(MARKER)]
@@ -129,10 +158,10 @@ def capture(directory, host, rng):
     probes = len(everything) - len(packets)
     check(len(rows) == len(packets) and len(rows) > 100, f"{len(rows)} rows, {len(packets)} packets")
     seen = check_dissection(rows)
-    data_bytes = check_bytes(packets)
+    data_bytes = check_bytes(packets, sealed)
     check(all(seen.values()), f"both kinds of packet expected: {seen}")
     check(data_bytes >= SIZE, f"{data_bytes} bytes of data for a file of {SIZE}")
-    print(f"{host}: {seen[roce.UC_WRITE_ONLY_IMM]} data packets, {seen[roce.UD_SEND_ONLY]} control packets, "
+    print(f"{host}{', sealed' if sealed else ''}: {seen[roce.UC_WRITE_ONLY_IMM]} data packets, {seen[roce.UD_SEND_ONLY]} control packets, "
           f"{probes} probes")
     for name in os.listdir(directory):
         os.unlink(os.path.join(directory, name))
@@ -146,8 +175,11 @@ def main():
     namespace.segment_before_capture()
     rng = seed_from_environment()
     with Directory() as directory:
-        capture(directory, "127.0.0.1", rng)
-        capture(directory, "::1", rng)
+        capture(directory, "127.0.0.1", rng, False)
+        capture(directory, "::1", rng, False)
+        if has_openssl(directory):
+            capture(directory, "127.0.0.1", rng, True)
+            capture(directory, "::1", rng, True)
     finish()
 
 
