@@ -73,6 +73,29 @@ def user_space(directory):
     check("127.0.0.1" not in text and socket.gethostname() not in text, "the report holds an address or a name")
 
 
+def sealed(directory):
+    """--seal at both ends, and at one."""
+    path, secret = os.path.join(directory, "sealed.json"), os.path.join(directory, "secret")
+    check(Command("secret", secret).wait(10).status == 0, "no secret")
+    shared = ("--secret-file", secret)
+    waiter, port = start_waiter(*shared, "--seal")
+    if not waiter.alive() and "without OpenSSL" in waiter.wait(5).stderr:
+        return
+    caller = Command("qualify", "127.0.0.1", "--port", port, "--report", path, *shared, "--seal", "--drop", "3%",
+                     env=NO_DEVICES).wait()
+    check(waiter.wait(20).status == 0 and caller.status == 0, f"sealed: {waiter} {caller}")
+    check(caller.stdout.count(", sealed") == 3 and "3 passed" in caller.stdout, f"table: {caller}")
+    report, _ = load(path)
+    check(all(c["sealed"] and c["here"]["messages_right"] == 20 for c in report["cases"]), f"cases: {report['cases']}")
+    for at_waiter, at_caller in ((("--seal",), ()), ((), ("--seal",))):
+        waiter, port = start_waiter(*shared, *at_waiter)
+        caller = Command("qualify", "127.0.0.1", "--port", port, "--report", path, *shared, *at_caller, env=NO_DEVICES).wait()
+        check("0 passed, 0 failed, 3 skipped" in caller.stdout, f"one-sided: {caller}")
+        check(caller.stdout.count("one end has --seal") == 3, f"one-sided: {caller}")
+        waiter.wait(20)
+    one_line(Command("qualify", "127.0.0.1", "--seal", env=NO_DEVICES).wait(), "secret")
+
+
 def faults_and_json(directory):
     path = os.path.join(directory, "faults.json")
     _, caller = pair(path, "--drop", "3%", "--seed", "1", "--json", "--with-addresses", host="::1")
@@ -146,6 +169,7 @@ def errors(directory):
 def main():
     with Directory() as directory:
         user_space(directory)
+        sealed(directory)
         faults_and_json(directory)
         devices(directory)
         errors(directory)

@@ -39,6 +39,12 @@ static void add(struct list *list, uint8_t own, uint8_t peer, uint8_t family, un
 		};
 }
 
+bool qualify_case_users(const struct qualify_case *what)
+{
+	return what->kind[QUALIFY_CALLER] == QUALIFY_USER &&
+	       what->kind[QUALIFY_WAITER] == QUALIFY_USER;
+}
+
 unsigned qualify_cases(const struct qualify_means *own, unsigned peer_devices, int peer_ipv4,
 		       int peer_ipv6, struct qualify_case out[QUALIFY_CASES_MAX])
 {
@@ -64,6 +70,8 @@ unsigned qualify_cases(const struct qualify_means *own, unsigned peer_devices, i
 		add(&list, QUALIFY_USER, QUALIFY_UD, user_family, 0);
 	}
 	add(&list, QUALIFY_USER, QUALIFY_USER, user_family, 0);
+	for (unsigned i = 0; i < list.count; i++)
+		out[i].sealed = own->seal && qualify_case_users(&out[i]);
 	return list.count;
 }
 
@@ -74,15 +82,16 @@ void qualify_case_encode(const struct qualify_case *what, uint8_t out[QUALIFY_CA
 	out[2] = what->family;
 	out[3] = what->device;
 	put32(out + 4, what->payload);
+	out[8] = what->sealed;
 }
 
 int qualify_case_decode(const uint8_t *in, size_t length, struct qualify_case *out)
 {
 	if (length != QUALIFY_CASE_BYTES || in[0] >= QUALIFY_KINDS || in[1] >= QUALIFY_KINDS ||
-	    (in[2] != 4 && in[2] != 6) || get32(in + 4) > 65536)
+	    (in[2] != 4 && in[2] != 6) || get32(in + 4) > 65536 || in[8] > 1)
 		return -EPROTO;
-	*out = (struct qualify_case){ { in[0], in[1] }, in[2], in[3], get32(in + 4) };
-	return 0;
+	*out = (struct qualify_case){ { in[0], in[1] }, in[2], in[3], in[8], get32(in + 4) };
+	return in[8] && !qualify_case_users(out) ? -EPROTO : 0;
 }
 
 static const struct qualify_device *device_of(const struct qualify_case *what,
@@ -127,8 +136,9 @@ const char *qualify_case_label(const struct qualify_case *what, const struct qua
 		device = "";
 	if (what->payload)
 		snprintf(size, sizeof(size), "%u bytes", what->payload);
-	snprintf(out, QUALIFY_LABEL, "%s%s%s to %s, IPv%u, %s",
+	snprintf(out, QUALIFY_LABEL, "%s%s%s to %s, IPv%u, %s%s",
 		 qualify_kind_name(what->kind[QUALIFY_CALLER]), device[0] ? " " : "", device,
-		 qualify_kind_name(what->kind[QUALIFY_WAITER]), what->family, size);
+		 qualify_kind_name(what->kind[QUALIFY_WAITER]), what->family, size,
+		 what->sealed ? ", sealed" : "");
 	return out;
 }

@@ -6,6 +6,7 @@
 #ifndef TOOLS_QUALIFY_CASE_H
 #define TOOLS_QUALIFY_CASE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -14,7 +15,7 @@
 enum qualify_kind { QUALIFY_USER, QUALIFY_UC, QUALIFY_UD, QUALIFY_KINDS };
 enum { QUALIFY_CALLER, QUALIFY_WAITER };
 
-#define QUALIFY_CASE_BYTES 8
+#define QUALIFY_CASE_BYTES 9
 #define QUALIFY_CASES_MAX  128
 #define QUALIFY_FABRIC	   192
 #define QUALIFY_LABEL	   96
@@ -26,6 +27,8 @@ struct qualify_case {
 	uint8_t family;
 	/* index of the caller's device */
 	uint8_t device;
+	/* packets are encrypted and authenticated; between user-space ends only */
+	bool sealed;
 	/* bytes in a packet; 0: the most that fits */
 	uint32_t payload;
 };
@@ -38,11 +41,16 @@ struct qualify_means {
 	const char *address;
 	/* port between two sockets; 0: any */
 	uint16_t udp_port;
+	/* seal packets between two sockets */
+	bool seal;
 };
 
 /* Of the other end only its devices' addresses matter. Returns how many. */
 unsigned qualify_cases(const struct qualify_means *own, unsigned peer_devices, int peer_ipv4,
 		       int peer_ipv6, struct qualify_case out[QUALIFY_CASES_MAX]);
+
+/* Whether both ends are in user space. */
+bool qualify_case_users(const struct qualify_case *what);
 
 void qualify_case_encode(const struct qualify_case *what, uint8_t out[QUALIFY_CASE_BYTES]);
 /* -EPROTO */

@@ -81,14 +81,17 @@ static size_t place_messages(struct qualify_run *run)
 }
 
 int qualify_run_open(struct qualify_run *run, const char *fabric, uint32_t payload, bool caller,
-		     uint64_t timeout_ns, const struct gw_faults *faults)
+		     uint64_t timeout_ns, const struct gw_faults *faults,
+		     const struct gw_seal *seal)
 {
 	struct gw_context_attr attr = { .fabric = fabric,
 					.max_qps = 2,
 					.max_sends = 2 * QUALIFY_MESSAGES,
 					.max_recvs = 2 * QUALIFY_MESSAGES,
 					.faults = faults };
-	struct gw_qp_attr qp_attr = { .payload = payload, .peer_timeout_ns = timeout_ns };
+	struct gw_qp_attr qp_attr = { .payload = payload,
+				      .peer_timeout_ns = timeout_ns,
+				      .seal = seal };
 	size_t size;
 	int rc;
 

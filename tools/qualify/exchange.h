@@ -64,9 +64,11 @@ struct qualify_run {
 	char found[512];
 };
 
-/* Opens the fabric with one queue pair on it. A failure is told in run->result, too. */
+/* Opens the fabric with one queue pair on it, which seals its packets with these keys unless they are null. A failure is
+ * told in run->result, too. */
 int qualify_run_open(struct qualify_run *run, const char *fabric, uint32_t payload, bool caller,
-		     uint64_t timeout_ns, const struct gw_faults *faults);
+		     uint64_t timeout_ns, const struct gw_faults *faults,
+		     const struct gw_seal *seal);
 
 /* Exchanges everything, within the time. What came of it is in run->result. -EINTR when a signal came. */
 int qualify_run_exchange(struct qualify_run *run, const struct gw_qp_info *peer,

@@ -69,8 +69,6 @@ static int parse(int argc, char **argv, struct qualify *qualify)
 	}
 	if (argc - optind > 1)
 		return report_usage(report, "\"%s\" is one argument too many", argv[optind + 1]);
-	if (options->seal)
-		return report_usage(report, "qualify looks at clear packets: it has no --seal");
 	rc = options_place(report, options, argc > optind ? argv[optind] : NULL);
 	if (rc)
 		return rc;
@@ -85,6 +83,7 @@ static int look_around(struct qualify *qualify)
 {
 	struct qualify_means *means = &qualify->means;
 
+	means->seal = qualify->options.seal;
 	means->udp_port = qualify->options.udp_port_given ? qualify->options.udp_port : 0;
 	means->count = qualify_devices_find(qualify->device, means->devices);
 	if (qualify->device && !means->count)
@@ -103,6 +102,24 @@ static uint64_t case_timeout(const struct qualify *qualify)
 	return qualify->options.timeout_ns / 5 * 4;
 }
 
+/* The keys of a case; null if its packets are clear. What is wrong is put into the offer. */
+static const struct gw_seal *case_keys(struct qualify *qualify, const struct qualify_case *what,
+				       struct gw_seal *memory, struct qualify_offer *offer)
+{
+	const struct gw_seal *seal = NULL;
+
+	if (what->sealed != (qualify->options.seal && qualify_case_users(what))) {
+		offer->status = -EPERM;
+		snprintf(offer->why, sizeof(offer->why), "one end has --seal, the other has not");
+	} else if (what->sealed) {
+		offer->status = meet_seal(&qualify->report, &qualify->options,
+					  qualify->control.rendezvous, memory, &seal);
+		if (offer->status)
+			snprintf(offer->why, sizeof(offer->why), "no keys to seal packets with");
+	}
+	return seal;
+}
+
 /* Opens this end of a case. The offer holds its queue pair, or the reason why there is none. */
 static void open_case(struct qualify *qualify, const struct qualify_case *what, int end,
 		      struct qualify_offer *offer)
@@ -111,6 +128,8 @@ static void open_case(struct qualify *qualify, const struct qualify_case *what, 
 	bool user = what->kind[end] == QUALIFY_USER;
 	struct qualify_run *run = &qualify->run;
 	char fabric[QUALIFY_FABRIC];
+	const struct gw_seal *seal;
+	struct gw_seal keys;
 
 	*offer = (struct qualify_offer){ .status = qualify_case_fabric(what, &qualify->means, end,
 								       fabric) };
@@ -118,9 +137,13 @@ static void open_case(struct qualify *qualify, const struct qualify_case *what, 
 		snprintf(offer->why, sizeof(offer->why), "no device with such an address");
 		return;
 	}
+	seal = case_keys(qualify, what, &keys, offer);
+	if (offer->status)
+		return;
 	offer->status = qualify_run_open(run, fabric, what->payload, end == QUALIFY_CALLER,
 					 options->timeout_ns,
-					 options->faulty && user ? &options->faults : NULL);
+					 options->faulty && user ? &options->faults : NULL, seal);
+	explicit_bzero(&keys, sizeof(keys));
 	if (!offer->status && what->kind[end] == QUALIFY_UC && strstr(run->found, "UD datagrams")) {
 		offer->status = -ENOTSUP;
 		snprintf(offer->why, sizeof(offer->why), "the device does not do it: see UD");
@@ -430,11 +453,12 @@ const struct command command_qualify = {
 		"says what was not verified. It names no host and no address.\n"
 		"\n"
 		"Between user-space ends --udp-port is any unless given; towards a device it is 4791.\n"
+		"--seal is for packets between user-space ends; a device cannot seal its own.\n"
 		"\n"
 		"  --device NAME   use this RDMA device only (default: every one with a RoCE port that is up)\n"
 		"  --report FILE   where the report goes (default godwit-qualify.json)\n"
 		"  --with-addresses  let the report hold addresses\n"
 		"  --bind ADDR     use this address of this host\n" OPTIONS_USAGE_FROM
-			OPTIONS_USAGE,
+			OPTIONS_USAGE_SEAL OPTIONS_USAGE,
 	.run = run,
 };

@@ -64,6 +64,7 @@ static json_t *case_json(const struct qualify_case *what, enum qualify_outcome o
 	json_object_set_new(object, "other_end", json_string(qualify_kind_name(what->kind[1])));
 	json_object_set_new(object, "ip", json_integer(what->family));
 	json_object_set_new(object, "payload_asked", json_integer(what->payload));
+	json_object_set_new(object, "sealed", json_boolean(what->sealed));
 	return object;
 }
 
