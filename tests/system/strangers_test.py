@@ -9,6 +9,7 @@ import socket
 import struct
 import subprocess
 import threading
+import time
 
 from harness import (GODWIT, Command, Directory, check, finish, free_port, kill, listening, one_line, same,
                      seed_from_environment, start_recv, start_send, wait_until, write_random)
@@ -193,6 +194,67 @@ def servers_go_on(directory):
         check(client.status == 0 and server.status == 0, f"{client} {server}")
 
 
+def sit(port, count, source):
+    """Strangers that connect and say nothing."""
+    held = []
+    for _ in range(count):
+        stranger = socket.socket()
+        stranger.bind((source, 0))
+        stranger.connect(("127.0.0.1", port))
+        held.append(stranger)
+    return held
+
+
+def among_idle_strangers(directory):
+    """A hundred strangers that sit there delay nobody, wherever they come from: with all places taken the next one to come gets
+    one of theirs at once."""
+    source, target = os.path.join(directory, "small"), os.path.join(directory, "target")
+    with open(source, "wb") as file:
+        file.write(b"x" * 1000)
+    alone = None
+    for crowd in (0, 100, 100):
+        port = free_port()
+        receiver = receive(target, port)
+        # From the sender's own address, and from another.
+        held = sit(port, crowd, "127.0.0.1" if alone else "127.0.0.3")
+        began = time.monotonic()
+        sender = transmit(source, "127.0.0.1", port).wait(30)
+        took = time.monotonic() - began
+        receiver.wait(20)
+        check(sender.status == 0 and receiver.status == 0 and same(source, target), f"among {crowd} strangers: {sender} {receiver}")
+        if crowd:
+            check(took < alone + 1, f"{took:.2f} s among {crowd} strangers, {alone:.2f} s alone")
+        else:
+            alone = took
+        os.unlink(target)
+        for stranger in held:
+            stranger.close()
+
+
+def slow_among_newcomers():
+    """An end whose segments are lost and repeated seconds later is not one that says nothing: strangers from elsewhere that come
+    meanwhile take each other's places and not its own."""
+    port = free_port()
+    server = Command("perf", "--udp-port", 0, "--port", port)
+    wait_until(lambda: listening(port))
+    greeting = hello("godwit perf")
+    with connect(port, greeting[:40], 20) as slow:
+        held = []
+        for _ in range(3):
+            time.sleep(1)
+            held += sit(port, 100, "127.0.0.3")
+        slow.sendall(greeting[40:])
+        time.sleep(1)
+        held += sit(port, 100, "127.0.0.3")
+        slow.sendall(frame(99, b"what?"))
+        kind = read_frame(slow)[0]
+        check(kind == KIND_WELCOME, f"the slow one was not heard: {kind}")
+        check(read_frame(slow)[0] == KIND_REFUSE, "its message was not looked at")
+        for stranger in held:
+            stranger.close()
+    kill(server)
+
+
 def hostile_bytes(rng, channel):
     """What a stranger may send, of every kind."""
     greeting = hello("godwit send")
@@ -294,6 +356,8 @@ def main():
         limits(directory)
         from_networks(directory)
         servers_go_on(directory)
+        among_idle_strangers(directory)
+        slow_among_newcomers()
         beside_a_transfer(directory, channel, rng)
     finish()
 
