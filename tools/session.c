@@ -155,8 +155,7 @@ int session_explain_connect(struct report *report, const char *peer, int error)
 				   "%s runs a version of Godwit that this one cannot talk to",
 				   peer);
 	case -EPERM:
-		return report_fail(report, error,
-				   "one end has --seal and the other has not: give it to both");
+		return report_fail(report, error, SESSION_SEAL_ONE_SIDED);
 	case -ENETUNREACH:
 		return report_fail(report, error, "there is no path for packets to %s", peer);
 	default:

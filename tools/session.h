@@ -37,6 +37,8 @@ int session_open_service(struct report *report, const struct options *options, c
 /* Whether the packets of its queue pairs carry an ICRC: known when they are connected. */
 bool session_icrc(const struct gw_context *ctx);
 
+#define SESSION_SEAL_ONE_SIDED "one end has --seal and the other has not: give it to both"
+
 /* Reports why gw_qp_connect() failed. */
 int session_explain_connect(struct report *report, const char *peer, int error);
 

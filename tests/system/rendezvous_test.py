@@ -75,6 +75,12 @@ def secrets(directory):
     receiver.wait(20)
     check(sealed.status == 0 and receiver.status == 0 and same(source, target), f"sealed: {sealed} {receiver}")
     os.unlink(target)
+    for there, here in (("--seal",), ()), ((), ("--seal",)):
+        receiver = start_recv(target, port, "--secret-file", one, *there)
+        alone = start_send(source, "127.0.0.1", port, "--secret-file", one, *here).wait(20)
+        check(alone.status == 1 and receiver.alive(), f"--seal at one end: {alone} {receiver}")
+        one_line(alone, "one end has --seal and the other has not: give it to both")
+        kill(receiver)
     keyless = start_send(source, "127.0.0.1", port, "--seal", env={"GODWIT_SECRET_FILE": ""}).wait(20)
     check(keyless.status == 2, str(keyless))
     one_line(keyless, "--secret-file")

@@ -353,7 +353,10 @@ static int answer(struct receiver *receiver, struct gw_rendezvous_listener *list
 	rc = gw_channel_connect(end->channel, &receiver->hello.channel);
 	if (rc) {
 		session_explain_connect(report, report->peer, rc);
-		return drop_sender(receiver, listener, "its channel cannot be connected to");
+		/* Sealing needs a secret, so that this tells a stranger nothing. */
+		return drop_sender(receiver, listener,
+				   rc == -EPERM ? SESSION_SEAL_ONE_SIDED
+						: "its channel cannot be connected to");
 	}
 	rc = post(receiver);
 	if (rc == 0)
