@@ -65,12 +65,12 @@ def own_user(source):
         secret, target = os.path.join(directory, "secret"), os.path.join(directory, "target")
         made = Sandboxed(directory, "secret", secret).wait(20)
         check(made.status == 0 and os.stat(secret).st_uid == NOBODY, f"{made}")
-        for options in ([], ["--secret-file", secret, "--max-size", "64M"]):
+        for options in ([], ["--secret-file", secret, "--seal", "--max-size", "64M"]):
             port = free_port()
             # Port 4791 is shared among processes of one user only.
             receiver = Sandboxed(directory, "recv", target, "--port", port, "--udp-port", 0, *options)
             wait_until(lambda: listening(port) or not receiver.alive())
-            sender = start_send(source, "127.0.0.1", port, *options[:2]).wait(20)
+            sender = start_send(source, "127.0.0.1", port, *options[:3]).wait(20)
             receiver.wait(20)
             if receiver.status != 0 and "built without OpenSSL" in receiver.stderr:
                 print("not checked: a secret, for this build has none")
