@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Turns kept results into the tables of docs/performance.md; bench/run prints the same ones."""
+import statistics
 
 
 def table(rows):
@@ -171,7 +172,7 @@ def lab(kept):
     return "\n\n".join([*map(table, (rows, rows_time, rows_loss, rows_left)), source])
 
 
-def hostile(kept):
+def hostile(kept, name="hostile"):
     result = kept["result"]
     rate = {when: {key: value / 1e9 if key != "runs" else value for key, value in one.items()}
             for when, one in result["goodput_bps"].items()}
@@ -183,7 +184,26 @@ def hostile(kept):
             *[(f"memory added at the {end} after the first fifth, KiB", spread({k: v / 1024 for k, v in one.items()}))
               for end, one in result["resident_bytes_added"].items()]]
     return f"{table(rows)}\n\n*Loopback*, {result['packets']:,} packets in {result['recovered']['runs']} runs, " \
-           f"{result['messages_verified']:,} messages of 1 MiB verified (`docs/results/hostile.json`)."
+           f"{result['messages_verified']:,} messages of 1 MiB verified (`docs/results/{name}.json`)."
+
+
+def hostile_sealed(kept):
+    alone = kept["result"]["replayed_alone"]
+    return hostile(kept, "hostile-sealed") + f" At the end of the runs {alone['sent']:,} overheard packets were sent alone, and {alone['refused_or_lost']:,} " \
+                           f"counted as refused."
+
+
+def seal(kept):
+    result = kept["result"]
+    names = {"clear": "Godwit, clear", "sealed": "Godwit, sealed", "tls": "TLS 1.3 over TCP", "ktls": "the same in the kernel (kTLS)"}
+    rows = [["", *[f"{what}, MTU {mtu}" for mtu in result["mtu"] for what in ("goodput, Gbit/s", "CPU, s/GB")]]]
+    for name, said in names.items():
+        if all(name in one for one in result["mtu"].values()):
+            rows.append([said, *[spread({"median": statistics.median(runs), "least": runs[0], "most": runs[-1]})
+                                 for one in result["mtu"].values() for runs in one[name].values()]])
+    ktls = "" if result["kernel_has_ktls"] else " This kernel has no kTLS."
+    return f"{table(rows)}\n\n*veth*, {kept['processor']}, {kept['compiler']}; {result['rounds']} interleaved rounds of " \
+           f"{result['seconds']:g} s. CPU is that of both ends.{ktls} `{kept['command']}`"
 
 
 def rxe(kept):
@@ -200,4 +220,4 @@ def rxe(kept):
     return table(rows) + "\n\n" + "\n".join(source)
 
 
-TABLES = {"scale": scale, "qps": qps, "instructions": instructions, "walk": walk, "hostile": hostile, "veth": veth, "latency": latency, "many": many, "threads": threads, "lab": lab, "rxe": rxe}
+TABLES = {"scale": scale, "qps": qps, "instructions": instructions, "walk": walk, "hostile": hostile, "hostile-sealed": hostile_sealed, "seal": seal, "veth": veth, "latency": latency, "many": many, "threads": threads, "lab": lab, "rxe": rxe}

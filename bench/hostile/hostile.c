@@ -227,14 +227,18 @@ static void print(const struct run *run)
 	double during = rate_bps(&run->before, &run->sprayed);
 	double after = rate_bps(&run->sprayed, &run->after);
 	double seconds = (double)(run->sprayed.at_ns - run->before.at_ns) / NS_A_SECOND;
-	const char *name;
+	const char *between = "", *name;
 	uint64_t sent;
 
 	printf("{\"environment\": \"loopback\", \"seed\": %" PRIu64 ", \"packets\": %" PRIu64
 	       ", \"seconds\": %.3f, \"packets_a_second\": %.0f,\n \"kinds\": {",
 	       run->seed, run->packets, seconds, (double)run->packets / seconds);
-	for (unsigned i = 0; (name = spray_kind(run->spray, i, &sent)); i++)
-		printf("%s\"%s\": %" PRIu64, i ? ", " : "", name, sent);
+	for (unsigned i = 0; (name = spray_kind(run->spray, i, &sent)); i++) {
+		if (!sent)
+			continue;
+		printf("%s\"%s\": %" PRIu64, between, name, sent);
+		between = ", ";
+	}
 	printf("},\n");
 	if (run->sealed)
 		printf(" \"replayed_alone\": {\"sent\": %" PRIu64 ", \"refused_or_lost\": %" PRIu64
