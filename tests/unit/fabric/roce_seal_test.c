@@ -6,12 +6,15 @@
  */
 #include "forge.h"
 
+#include <arpa/inet.h>
 #include <errno.h>
 #include <openssl/crypto.h>
 #include <openssl/evp.h>
 #include <openssl/hmac.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "fabric/address.h"
 
 #define LENGTH	 1001u
 #define MESSAGES 8
@@ -449,6 +452,43 @@ static void both_seal_or_none(void **state)
 	pair_close(&pair);
 }
 
+/* Neither is a NIC talked to in the clear, nor are keys taken on a fabric that cannot use them. */
+static void a_nic_cannot_seal(void **state)
+{
+	struct roce_address nic = { .kind = ADDRESS_NIC,
+				    .family = 4,
+				    .port = ADDRESS_PORT,
+				    .ip = { 127, 0, 0, 1 },
+				    .control_qpn = 0x333,
+				    .qkey = 33,
+				    .mode = ADDRESS_UC,
+				    .lanes = 1,
+				    .path_mtu = 1024,
+				    .qpn = { 0x334 } };
+	struct gw_seal seal = { { 1 }, { 2 } };
+	struct gw_qp_attr attr = { .seal = &seal };
+	uint8_t bytes[FABRIC_ADDRESS_MAX];
+	struct fabric *fabric;
+	struct pair pair;
+	size_t length = address_encode(&nic, bytes);
+
+	(void)state;
+	pair_open_contexts(&pair, &(struct pair_attr){ 0 });
+	for (int end = 0; end < 2; end++)
+		assert_int_equal(gw_qp_create(pair.ctx[end], &attr, &pair.qp[end]), 0);
+	fabric = pair.ctx[0]->fabric;
+	endpoint_of(fabric)->local.v4.sin_port = htons(ADDRESS_PORT); /* the only one for NICs */
+	assert_int_equal(fabric->ops->qp_connect(pair.qp[0]->fabric_qp, bytes, length, 1024),
+			 -EPERM);
+	assert_non_null(strstr(fabric->error, "this end seals its packets and the peer does not"));
+	gw_qp_close(pair.qp[1]);
+	pair.ctx[1]->fabric->caps.seal_extra = 0;
+	assert_int_equal(gw_qp_create(pair.ctx[1], &attr, &pair.qp[1]), -ENOTSUP);
+	assert_non_null(strstr(gw_context_error(pair.ctx[1]), "between user-space ends only"));
+	assert_int_equal(gw_qp_create(pair.ctx[1], NULL, &pair.qp[1]), 0);
+	pair_close(&pair);
+}
+
 /* Somebody who knows every number but the keys: nothing lands, nothing is heard, and the message still arrives. */
 static void forgers_do_nothing(void **state)
 {
@@ -520,6 +560,7 @@ int main(void)
 		cmocka_unit_test(a_poor_path_is_no_forger),
 		cmocka_unit_test(keys_come_later),
 		cmocka_unit_test(both_seal_or_none),
+		cmocka_unit_test(a_nic_cannot_seal),
 		cmocka_unit_test(forgers_do_nothing),
 	};
 
