@@ -14,7 +14,7 @@
 static int derive_both(const struct secret *secret, struct text mine, struct text theirs,
 		       struct gw_rendezvous_keys *out)
 {
-	struct gw_rendezvous_keys keys;
+	struct gw_rendezvous_keys keys = { .tx = { 0 } };
 	int rc = derive_key(secret, mine, theirs, keys.tx);
 
 	if (rc == 0)
