@@ -87,15 +87,10 @@ static int place_shots(const struct perf_bench *bench, const struct perf_area *a
 	return rc;
 }
 
-static int make_flows(struct perf_bench *bench, struct report *report,
-		      const struct options *options, uint32_t thread, struct gw_rendezvous *met)
+static int open_flows(struct perf_bench *bench, struct report *report,
+		      const struct options *options, uint32_t thread, struct gw_rendezvous *met,
+		      const struct gw_seal *seal)
 {
-	const struct gw_seal *seal;
-	struct gw_seal keys;
-	int error = meet_seal(report, options, met, &keys, &seal);
-
-	if (error)
-		return error;
 	bench->flows = calloc(bench->plan.qps, sizeof(*bench->flows));
 	if (!bench->flows)
 		return report_fail(report, -ENOMEM, "no memory for %u queue pairs",
@@ -121,6 +116,19 @@ static int make_flows(struct perf_bench *bench, struct report *report,
 					   bench->plan.qps, strerror(-rc));
 	}
 	return 0;
+}
+
+static int make_flows(struct perf_bench *bench, struct report *report,
+		      const struct options *options, uint32_t thread, struct gw_rendezvous *met)
+{
+	const struct gw_seal *seal;
+	struct gw_seal keys;
+	int rc = meet_seal(report, options, met, &keys, &seal);
+
+	if (rc == 0)
+		rc = open_flows(bench, report, options, thread, met, seal);
+	explicit_bzero(&keys, sizeof(keys));
+	return rc;
 }
 
 static int make_samples(struct perf_bench *bench, struct report *report)
