@@ -244,20 +244,6 @@ static int hand_out(struct place *place, struct gw_rendezvous **out)
 	return 0;
 }
 
-static struct place *oldest_ready(struct gw_rendezvous_listener *listener)
-{
-	struct place *oldest = NULL;
-
-	for (unsigned i = 0; i < PLACES; i++) {
-		struct place *place = &listener->places[i];
-
-		if (place->r && place->state == READY &&
-		    (!oldest || place->came_at < oldest->came_at))
-			oldest = place;
-	}
-	return oldest;
-}
-
 static void set_alarm(struct gw_rendezvous_listener *listener)
 {
 	uint64_t next = WATCH_NEVER;
@@ -286,7 +272,7 @@ int gw_rendezvous_try_accept(struct gw_rendezvous_listener *listener, struct gw_
 			serve(listener, &listener->places[i], now);
 	}
 	rc = admit_some(listener, now);
-	place = oldest_ready(listener);
+	place = place_next(listener->places);
 	if (place)
 		rc = hand_out(place, out);
 	else if (rc == 0)

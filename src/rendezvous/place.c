@@ -40,3 +40,23 @@ struct place *place_find(struct place places[PLACES], const struct in6_addr *ori
 		return NULL;
 	return victim;
 }
+
+struct place *place_next(struct place places[PLACES])
+{
+	struct place *next = NULL;
+	unsigned least = PLACES + 1;
+
+	for (unsigned i = 0; i < PLACES; i++) {
+		struct place *place = &places[i];
+		unsigned count;
+
+		if (!place->r || place->state != READY)
+			continue;
+		count = count_of(places, &place->origin);
+		if (count < least || (count == least && place->came_at < next->came_at)) {
+			least = count;
+			next = place;
+		}
+	}
+	return next;
+}

@@ -47,4 +47,10 @@ struct place {
  */
 struct place *place_find(struct place places[PLACES], const struct in6_addr *origin);
 
+/*
+ * The connection to be accepted next, null if none is ready: of the origin that holds the fewest places the oldest. To accept one
+ * and find that it is of no use costs the application time, so that one origin must not make the others wait for all of its own.
+ */
+struct place *place_next(struct place places[PLACES]);
+
 #endif

@@ -97,6 +97,27 @@ static void newcomer_against_a_crowd(void **state)
 	assert_null(place_find(places, &other));
 }
 
+/* One that is ready does not wait for all that another origin has ready. */
+static void next_of_the_fewest(void **state)
+{
+	struct place places[PLACES];
+
+	(void)state;
+	fill(places, STRANGER, 1);
+	assert_null(place_next(places));
+	fill(places, READY, 1);
+	assert_ptr_equal(place_next(places), &places[0]);
+	set(&places[30], READY, 2, 1000);
+	assert_ptr_equal(place_next(places), &places[30]);
+	set(&places[31], READY, 3, 999);
+	assert_ptr_equal(place_next(places), &places[31]);
+	/* Places count in whatever state. */
+	set(&places[32], STRANGER, 3, 2000);
+	assert_ptr_equal(place_next(places), &places[30]);
+	places[30].r = NULL;
+	assert_ptr_equal(place_next(places), &places[31]);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -104,6 +125,7 @@ int main(void)
 		cmocka_unit_test(oldest_of_the_least),
 		cmocka_unit_test(crowd_from_one_origin),
 		cmocka_unit_test(newcomer_against_a_crowd),
+		cmocka_unit_test(next_of_the_fewest),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
