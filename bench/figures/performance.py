@@ -79,6 +79,16 @@ def instructions(kept):
     return table(rows)
 
 
+def calls(kept):
+    rows = [["a MiB takes", "sender: sends", "of them control", "reads", "receiver: sends, all control", "reads"]]
+    for case in kept["result"]["cases"]:
+        mtu, _, what = case["case"].partition("-")
+        rows.append([f"MTU {mtu}, {what.replace('-', ', ')}",
+                     *(f"{case[end][count] / case['messages']:.1f}" for end, count in (
+                         ("sender", "sends"), ("sender", "control"), ("sender", "reads"), ("receiver", "sends"), ("receiver", "reads")))])
+    return table(rows)
+
+
 def walk(kept):
     """The hops of a packet, each with the functions on the stack, outermost first."""
     result = kept["result"]
@@ -220,4 +230,4 @@ def rxe(kept):
     return table(rows) + "\n\n" + "\n".join(source)
 
 
-TABLES = {"scale": scale, "qps": qps, "instructions": instructions, "walk": walk, "hostile": hostile, "hostile-sealed": hostile_sealed, "seal": seal, "veth": veth, "latency": latency, "many": many, "threads": threads, "lab": lab, "rxe": rxe}
+TABLES = {"scale": scale, "qps": qps, "instructions": instructions, "calls": calls, "walk": walk, "hostile": hostile, "hostile-sealed": hostile_sealed, "seal": seal, "veth": veth, "latency": latency, "many": many, "threads": threads, "lab": lab, "rxe": rxe}

@@ -1,0 +1,304 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* See kernel.h. Sockets are real, so that they have addresses; nothing is sent by them. */
+#include "kernel.h"
+
+#include <errno.h>
+#include <net/if.h>
+#include <netinet/in.h>
+#include <netinet/udp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/random.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "wire/roce.h"
+
+#define DATAGRAM_MOST 65536
+/* What a call takes, and a byte that it copies. */
+#define CALL_NS	   UINT64_C(1000)
+#define BYTES_A_NS UINT64_C(4)
+/* From one end to the other. */
+#define WIRE_NS	     UINT64_C(5000)
+#define BUFFER_BYTES (32 << 20)
+#define START_NS     UINT64_C(1000000000)
+#define NS_A_SECOND  UINT64_C(1000000000)
+#define OPCODE_DATA  0x2b
+
+/* A datagram, or a batch that arrives in one piece. */
+struct datagram {
+	struct datagram *next;
+	/* When it arrives. */
+	uint64_t at_ns;
+	struct sockaddr_in from;
+	uint32_t length;
+	/* Bytes of each packet in a batch; 0: one packet. */
+	uint32_t segment;
+	uint8_t bytes[];
+};
+
+/* A socket, the datagrams on their way to it, and the clock of its end. */
+struct line {
+	int fd;
+	uint64_t now_ns;
+	struct sockaddr_in local;
+	struct datagram *first, **last;
+};
+
+struct kernel_calls kernel_calls[2];
+int kernel_mtu = 1500;
+static struct line lines[2];
+static unsigned lines_used;
+static int running;
+static uint64_t random_state = 1;
+
+void kernel_reset(void)
+{
+	for (unsigned i = 0; i < lines_used; i++)
+		while (lines[i].first) {
+			struct datagram *datagram = lines[i].first;
+
+			lines[i].first = datagram->next;
+			free(datagram);
+		}
+	memset(kernel_calls, 0, sizeof(kernel_calls));
+	memset(lines, 0, sizeof(lines));
+	lines_used = 0;
+	running = 0;
+	lines[0].now_ns = lines[1].now_ns = START_NS;
+	random_state = 1;
+}
+
+void kernel_pass(uint64_t ns)
+{
+	lines[running].now_ns += ns;
+}
+
+int kernel_run_next(void)
+{
+	running = lines[1].now_ns < lines[0].now_ns;
+	return running;
+}
+
+bool kernel_sleep(uint64_t until_ns)
+{
+	struct line *line = &lines[running];
+	uint64_t other_ns = lines[!running].now_ns;
+
+	if (line->first && line->first->at_ns < until_ns)
+		until_ns = line->first->at_ns;
+	if (until_ns > other_ns) {
+		line->now_ns = other_ns + 1;
+		return false;
+	}
+	if (until_ns > line->now_ns)
+		line->now_ns = until_ns;
+	return true;
+}
+
+static void stop(const char *what)
+{
+	fprintf(stderr, "calls: %s\n", what);
+	abort();
+}
+
+int bind(int fd, const struct sockaddr *address, socklen_t length)
+{
+	struct line *line = &lines[lines_used];
+	socklen_t room = sizeof(line->local);
+	int error = (int)syscall(SYS_bind, fd, address, length);
+
+	if (error)
+		return error;
+	if (lines_used == 2)
+		stop("a third socket");
+	line->fd = fd;
+	line->last = &line->first;
+	lines_used++;
+	return getsockname(fd, (struct sockaddr *)&line->local, &room);
+}
+
+static unsigned end_of(int fd)
+{
+	for (unsigned i = 0; i < lines_used; i++)
+		if (lines[i].fd == fd)
+			return i;
+	stop("an unknown socket");
+	return 0;
+}
+
+/* ---- sending ---- */
+
+static struct line *line_to(const struct sockaddr_in *to)
+{
+	for (unsigned i = 0; i < lines_used; i++)
+		if (lines[i].local.sin_port == to->sin_port)
+			return &lines[i];
+	return NULL;
+}
+
+static ssize_t deliver(unsigned end, const struct msghdr *message)
+{
+	struct line *to = line_to(message->msg_name);
+	struct msghdr *mutable = (struct msghdr *)(uintptr_t)message;
+	struct cmsghdr *c = CMSG_FIRSTHDR(mutable);
+	struct datagram *datagram = malloc(sizeof(*datagram) + DATAGRAM_MOST);
+	uint16_t segment = 0;
+
+	if (!datagram || !to)
+		stop("a datagram to nobody");
+	datagram->next = NULL;
+	datagram->from = lines[end].local;
+	datagram->length = 0;
+	for (size_t i = 0; i < message->msg_iovlen; i++) {
+		const struct iovec *part = &message->msg_iov[i];
+
+		if (datagram->length + part->iov_len > DATAGRAM_MOST)
+			stop("a datagram that no socket takes");
+		memcpy(datagram->bytes + datagram->length, part->iov_base, part->iov_len);
+		datagram->length += (uint32_t)part->iov_len;
+	}
+	if (c && c->cmsg_level == SOL_UDP && c->cmsg_type == UDP_SEGMENT)
+		memcpy(&segment, CMSG_DATA(c), sizeof(segment));
+	datagram->segment = segment;
+	*to->last = datagram;
+	to->last = &datagram->next;
+	kernel_calls[end].datagrams++;
+	kernel_calls[end].control += datagram->bytes[0] != OPCODE_DATA;
+	kernel_pass(datagram->length / BYTES_A_NS);
+	datagram->at_ns = lines[end].now_ns + WIRE_NS;
+	return (ssize_t)datagram->length;
+}
+
+ssize_t sendmsg(int fd, const struct msghdr *message, int flags)
+{
+	unsigned end = end_of(fd);
+
+	(void)flags;
+	kernel_calls[end].sends++;
+	kernel_pass(CALL_NS);
+	return deliver(end, message);
+}
+
+int sendmmsg(int fd, struct mmsghdr *messages, unsigned count, int flags)
+{
+	unsigned end = end_of(fd);
+
+	(void)flags;
+	kernel_calls[end].sends++;
+	kernel_pass(CALL_NS);
+	for (unsigned i = 0; i < count; i++)
+		messages[i].msg_len = (unsigned)deliver(end, &messages[i].msg_hdr);
+	return (int)count;
+}
+
+/* ---- receiving ---- */
+
+static void hand_over(const struct datagram *datagram, struct mmsghdr *out)
+{
+	struct msghdr *message = &out->msg_hdr;
+	struct cmsghdr *c = message->msg_control;
+	int segment = (int)datagram->segment;
+
+	if (message->msg_iov[0].iov_len < datagram->length)
+		stop("a buffer that is too small");
+	memcpy(message->msg_iov[0].iov_base, datagram->bytes, datagram->length);
+	memcpy(message->msg_name, &datagram->from, sizeof(datagram->from));
+	message->msg_namelen = sizeof(datagram->from);
+	out->msg_len = datagram->length;
+	if (!segment) {
+		message->msg_controllen = 0;
+		return;
+	}
+	c->cmsg_level = SOL_UDP;
+	c->cmsg_type = UDP_GRO;
+	c->cmsg_len = CMSG_LEN(sizeof(segment));
+	memcpy(CMSG_DATA(c), &segment, sizeof(segment));
+	message->msg_controllen = CMSG_SPACE(sizeof(segment));
+}
+
+int recvmmsg(int fd, struct mmsghdr *messages, unsigned count, int flags, struct timespec *timeout)
+{
+	unsigned end = end_of(fd), n = 0;
+	struct line *line = &lines[end];
+
+	(void)flags;
+	(void)timeout;
+	kernel_calls[end].reads++;
+	kernel_pass(CALL_NS);
+	for (; n < count && line->first && line->first->at_ns <= line->now_ns; n++) {
+		struct datagram *datagram = line->first;
+
+		hand_over(datagram, &messages[n]);
+		kernel_pass(datagram->length / BYTES_A_NS);
+		line->first = datagram->next;
+		if (!line->first)
+			line->last = &line->first;
+		free(datagram);
+	}
+	if (n)
+		return (int)n;
+	kernel_calls[end].empty_reads++;
+	errno = EAGAIN;
+	return -1;
+}
+
+/* ---- what else differs between machines ---- */
+
+int setsockopt(int fd, int level, int name, const void *value, socklen_t length)
+{
+	if (level == SOL_UDP || (level == SOL_SOCKET && name != SO_REUSEPORT))
+		return 0;
+	return (int)syscall(SYS_setsockopt, fd, level, name, value, length);
+}
+
+int getsockopt(int fd, int level, int name, void *value, socklen_t *length)
+{
+	int bytes = BUFFER_BYTES;
+
+	if (level != SOL_UDP && !(level == SOL_SOCKET && (name == SO_RCVBUF || name == SO_SNDBUF)))
+		return (int)syscall(SYS_getsockopt, fd, level, name, value, length);
+	memcpy(value, &bytes, sizeof(bytes));
+	return 0;
+}
+
+int ioctl(int fd, unsigned long request, ...)
+{
+	va_list arguments;
+	void *argument;
+
+	va_start(arguments, request);
+	argument = va_arg(arguments, void *);
+	va_end(arguments);
+	if (request != SIOCGIFMTU)
+		return (int)syscall(SYS_ioctl, fd, request, argument);
+	((struct ifreq *)argument)->ifr_mtu = kernel_mtu;
+	return 0;
+}
+
+ssize_t getrandom(void *buffer, size_t length, unsigned flags)
+{
+	uint8_t *out = buffer;
+
+	(void)flags;
+	for (size_t i = 0; i < length; i++) {
+		random_state = random_state * UINT64_C(6364136223846793005) + 1;
+		out[i] = (uint8_t)(random_state >> 56);
+	}
+	return (ssize_t)length;
+}
+
+int clock_gettime(clockid_t clock, struct timespec *out)
+{
+	uint64_t now_ns = lines[running].now_ns;
+
+	(void)clock;
+	out->tv_sec = (time_t)(now_ns / NS_A_SECOND);
+	out->tv_nsec = (long)(now_ns % NS_A_SECOND);
+	return 0;
+}
