@@ -96,15 +96,19 @@ static void advance_completed(struct gw_qp *qp)
 	qp_owe_soon(qp, OWE_REPORT);
 }
 
-/* Grants go out in order; windows may open out of order. */
+/* Grants go out in order; windows may open out of order. The result of a receive that was given up before can be told with
+ * its grant. */
 static void grant_placed(struct gw_qp *qp)
 {
+	bool given_up = false;
+
 	while (qp->rx.granted != qp->rx.placed &&
 	       slot_of(qp, qp->rx.granted)->state != SLOT_EXPOSING) {
+		given_up |= slot_of(qp, qp->rx.granted)->state != SLOT_OPEN;
 		qp->rx.granted++;
 		qp_owe_grant(qp);
 	}
-	if (qp->rx.results_owed)
+	if (given_up)
 		advance_completed(qp);
 }
 
