@@ -393,7 +393,9 @@ struct fabric_ops {
 	 * nothing sent under the old key lands any more. Null where there are no rungs. */
 	int (*recut)(struct fabric_qp *qp, uint32_t slot, uint32_t generation, uint32_t payload,
 		     uint32_t *rkey);
-	/* Begins to close a window after its FABRIC_EXPOSED: FABRIC_FENCED follows. -ENOENT: the slot is not exposed. */
+	/* Closes a window after its FABRIC_EXPOSED. 0: FABRIC_FENCED follows when it is closed. 1: it is closed, and no
+	 * FABRIC_FENCED follows; events of what landed before may still be among those of the last poll. -ENOENT: the slot is
+	 * not exposed. */
 	int (*fence)(struct fabric_qp *qp, uint32_t slot);
 
 	/* Sends data packets, in order, by this lane. Returns how many were taken; fewer than asked when there is no room:

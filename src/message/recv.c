@@ -198,6 +198,13 @@ void recv_place(struct gw_qp *qp)
 	}
 }
 
+/* Closes the window of a slot: its memory is the caller's when that is done, which may be at once. */
+static void fence(struct gw_qp *qp, uint32_t index)
+{
+	if (qp->ctx->fabric->ops->fence(qp->fabric_qp, index) > 0)
+		recv_fenced(qp, index);
+}
+
 void recv_exposed(struct gw_qp *qp, const struct fabric_event *event)
 {
 	struct slot *slot = &qp->rx.slots[event->slot];
@@ -212,7 +219,7 @@ void recv_exposed(struct gw_qp *qp, const struct fabric_event *event)
 	if (recv_is_completed(recv)) {
 		/* Given up while the window opened: nobody was told of it, so that closing it is all there is to do. */
 		slot->state = SLOT_COMPLETED;
-		qp->ctx->fabric->ops->fence(qp->fabric_qp, event->slot);
+		fence(qp, event->slot);
 	} else if (recv->payload > qp->size.named) {
 		resize_cut(qp, event->slot); /* the peer asked for smaller packets meanwhile */
 	}
@@ -379,11 +386,11 @@ int gw_recv_complete(struct gw_recv *recv)
 		release(recv); /* still waiting for its slot: never exposed */
 		return 0;
 	}
+	advance_completed(qp);
 	if (slot_of(qp, recv->msn)->state == SLOT_OPEN) {
 		slot_of(qp, recv->msn)->state = SLOT_COMPLETED;
-		qp->ctx->fabric->ops->fence(qp->fabric_qp, recv->msn & qp->rx.mask);
+		fence(qp, recv->msn & qp->rx.mask);
 	}
-	advance_completed(qp);
 	return 0;
 }
 
@@ -401,7 +408,7 @@ void recv_detach(struct gw_recv *recv, int status, bool fenced)
 	if (!fenced) {
 		if (slot->state == SLOT_OPEN) {
 			slot->state = SLOT_COMPLETED;
-			qp->ctx->fabric->ops->fence(qp->fabric_qp, recv->msn & qp->rx.mask);
+			fence(qp, recv->msn & qp->rx.mask);
 		} else if (slot->state == SLOT_FENCED) {
 			start_rest(qp, slot);
 		}

@@ -80,7 +80,7 @@ static struct roce_window *place_of(struct roce_qp *qp, const struct roce_packet
 		return NULL;
 	}
 	window = pool_at(&endpoint->windows, qp->windows[slot] - 1);
-	if (!window->open || window->rkey != get_be32(packet->payload)) {
+	if (window->rkey != get_be32(packet->payload)) {
 		drop(endpoint, FABRIC_DROP_RKEY);
 		fabric_late(qp->late);
 		return NULL;

@@ -67,7 +67,7 @@ static uint64_t roce_deadline_ns(const struct fabric *fabric)
 	const struct roce_endpoint *endpoint = endpoint_of(fabric);
 	uint64_t at;
 
-	if (!list_empty(&endpoint->events))
+	if (!list_empty(&endpoint->exposed))
 		return 0;
 	at = earlier(faults_deadline_ns(endpoint->faults), steer_deadline_ns(endpoint));
 	return earlier(at, groups_deadline_ns(endpoint));
@@ -141,7 +141,7 @@ int roce_open(const char *where, const struct fabric_options *options, struct fa
 	endpoint->fd = endpoint->blocked_fd = -1;
 	endpoint->skip_icrc = options->skip_icrc;
 	endpoint->rate_bps = options->rate_bps;
-	list_init(&endpoint->events);
+	list_init(&endpoint->exposed);
 	error = address_parse(where, &endpoint->local);
 	if (error) {
 		open_refuse(

@@ -53,7 +53,7 @@ union socket_address {
 
 /* Memory that a peer may write to. */
 struct roce_window {
-	/* Link in the endpoint's list of windows with an event to tell. */
+	/* Link in the endpoint's list of windows that are not yet known to be open. */
 	struct list event;
 	struct roce_qp *qp;
 	uint8_t *addr;
@@ -64,9 +64,6 @@ struct roce_window {
 	uint32_t rkey;
 	uint32_t slot;
 	uint32_t generation;
-	/* Event to tell: FABRIC_EXPOSED or FABRIC_FENCED. */
-	enum fabric_event_type tells;
-	bool open;
 };
 
 struct fabric_qp; /* is a struct roce_qp */
@@ -180,8 +177,8 @@ struct roce_endpoint {
 	/* Queue pairs there are. */
 	uint32_t qps;
 	struct pool windows;
-	/* Windows with an event to tell. */
-	struct list events;
+	/* Windows whose FABRIC_EXPOSED is due. */
+	struct list exposed;
 	/* Socket that had no room for data, to be woken for when it has; -1: none. */
 	int blocked_fd;
 	/* Whether it was said that the host refuses to send. */

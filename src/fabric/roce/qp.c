@@ -4,7 +4,7 @@
  *
  * The table by number uses open addressing with linear probing; numbers are random, so that they are their own hash.
  * Removing an entry moves later ones of its run back, and leaves no tombstone. Windows open and close at once, because
- * this process itself checks the keys; the events follow in the next poll, as those of a NIC do some time later.
+ * this process itself checks the keys; that one is open is told in the next poll, as a NIC does some time later.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -159,7 +159,6 @@ void roce_qp_destroy(struct fabric_qp *fabric_qp)
 {
 	struct roce_qp *qp = roce_qp(fabric_qp);
 	struct roce_endpoint *endpoint = qp->endpoint;
-	struct list *item, *after;
 
 	for (uint32_t slot = 0; slot < qp->slots; slot++) {
 		struct roce_window *window = window_at(qp, slot);
@@ -168,15 +167,6 @@ void roce_qp_destroy(struct fabric_qp *fabric_qp)
 			continue;
 		list_del(&window->event);
 		pool_put(&endpoint->windows, window);
-	}
-	/* Windows that are closed, with the event not yet told, are in no slot any more. */
-	list_for_each_safe (item, after, &endpoint->events) {
-		struct roce_window *window = container_of(item, struct roce_window, event);
-
-		if (window->qp == qp) {
-			list_del(item);
-			pool_put(&endpoint->windows, window);
-		}
 	}
 	table_remove(endpoint, qp);
 	endpoint->qps--;
@@ -314,13 +304,6 @@ int roce_qp_connect(struct fabric_qp *fabric_qp, const uint8_t *bytes, size_t le
 	return 0;
 }
 
-static void tell(struct roce_window *window, enum fabric_event_type what)
-{
-	window->tells = what;
-	list_del(&window->event);
-	list_add_tail(&window->qp->endpoint->events, &window->event);
-}
-
 int roce_promise(struct fabric_qp *fabric_qp, uint32_t slot, uint32_t *rkey)
 {
 	struct roce_qp *qp = roce_qp(fabric_qp);
@@ -349,9 +332,8 @@ int roce_expose(struct fabric_qp *fabric_qp, uint32_t slot, uint32_t generation,
 	window->generation = generation;
 	window->payload = payload;
 	window->rkey = promise_keep(&qp->promise, slot, entropy_u32(&qp->endpoint->entropy));
-	window->open = true;
 	qp->windows[slot] = pool_index(&qp->endpoint->windows, window) + 1;
-	tell(window, FABRIC_EXPOSED);
+	list_add_tail(&qp->endpoint->exposed, &window->event);
 	return 0;
 }
 
@@ -376,8 +358,8 @@ int roce_fence(struct fabric_qp *fabric_qp, uint32_t slot)
 
 	if (!window)
 		return -ENOENT;
-	window->open = false;
 	qp->windows[slot] = 0;
-	tell(window, FABRIC_FENCED);
-	return 0;
+	list_del(&window->event);
+	pool_put(&qp->endpoint->windows, window);
+	return 1;
 }

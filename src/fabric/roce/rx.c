@@ -73,7 +73,7 @@ static bool take_data(struct roce_qp *qp, const struct roce_packet *packet,
 		return false;
 	}
 	window = pool_at(&endpoint->windows, qp->windows[slot] - 1);
-	if (!window->open || window->rkey != packet->reth.rkey) {
+	if (window->rkey != packet->reth.rkey) {
 		drop(endpoint, FABRIC_DROP_RKEY);
 		fabric_late(qp->late);
 		return false;
@@ -271,7 +271,7 @@ static int from_windows(struct roce_endpoint *endpoint, struct fabric_event *eve
 	struct list *item;
 	int n = 0;
 
-	while (n < most && (item = list_first(&endpoint->events))) {
+	while (n < most && (item = list_first(&endpoint->exposed))) {
 		struct roce_window *window = container_of(item, struct roce_window, event);
 		struct fabric_event *event = &events[n++];
 
@@ -281,13 +281,9 @@ static int from_windows(struct roce_endpoint *endpoint, struct fabric_event *eve
 		event->user = window->qp->user;
 		event->slot = window->slot;
 		event->generation = window->generation;
-		if (window->tells == FABRIC_EXPOSED) {
-			/* Windows are addressed from 0, so that no address of ours leaves. */
-			event->exposed.va = 0;
-			event->exposed.rkey = window->rkey;
-		} else {
-			pool_put(&endpoint->windows, window);
-		}
+		/* Windows are addressed from 0, so that no address of ours leaves. */
+		event->exposed.va = 0;
+		event->exposed.rkey = window->rkey;
 	}
 	return n;
 }

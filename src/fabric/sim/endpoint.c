@@ -236,6 +236,12 @@ static int sim_fence(struct fabric_qp *fabric_qp, uint32_t slot)
 
 	if (!window || window->fails)
 		return -ENOENT;
+	if (!qp->endpoint->attr.nic) {
+		qp->windows[slot] = NULL;
+		list_del(&window->event);
+		pool_put(&qp->endpoint->sim->windows, window);
+		return 1;
+	}
 	window_change(window, true, within(qp->endpoint, qp->endpoint->attr.fence_ns));
 	return 0;
 }
