@@ -434,6 +434,9 @@ struct fabric {
 	uint64_t counters[FABRIC_COUNTERS];
 	/* Whether a poll took everything that waited in the receive buffer; set to false by whoever looked. */
 	bool emptied;
+	/* Whether the last poll took so little that nothing more is likely to wait: whoever has nothing else to do may wait()
+	 * without another poll. */
+	bool idle;
 	/* Why the last call failed, in a sentence, where there is more to say than its errno. */
 	char error[192];
 };

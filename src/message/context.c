@@ -408,16 +408,32 @@ uint64_t context_deadline_ns(const struct gw_context *ctx)
 	return at;
 }
 
+/* Whether the last turn left nothing to do before this deadline, and sleeping may begin without another. */
+static bool may_sleep(struct gw_context *ctx, uint64_t deadline)
+{
+	if (!ctx->fabric->idle || ctx->busy || !list_empty(&ctx->senders) ||
+	    !list_empty(&ctx->touched))
+		return false;
+	ctx->now = gw_now_ns(ctx);
+	return deadline > ctx->now;
+}
+
 int gw_wait(struct gw_context *ctx, uint64_t timeout_ns)
 {
 	uint64_t until, deadline;
-	int work = gw_progress(ctx);
-	int error;
+	int work, error;
 
-	if (work)
-		return work;
-	until = ctx->now + timeout_ns < ctx->now ? NEVER : ctx->now + timeout_ns;
+	if (!ctx)
+		return -EINVAL;
 	deadline = context_deadline_ns(ctx);
+	if (!may_sleep(ctx, deadline)) {
+		work = gw_progress(ctx);
+		if (work)
+			return work;
+		deadline = context_deadline_ns(ctx);
+	}
+	ctx->fabric->idle = false;
+	until = ctx->now + timeout_ns < ctx->now ? NEVER : ctx->now + timeout_ns;
 	error = fabric_wait(ctx->fabric, deadline < until ? deadline : until);
 	if (error)
 		return error;

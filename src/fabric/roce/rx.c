@@ -277,7 +277,7 @@ static int from_windows(struct roce_endpoint *endpoint, struct fabric_event *eve
 
 		list_del(item);
 		memset(event, 0, sizeof(*event));
-		event->type = window->tells;
+		event->type = FABRIC_EXPOSED;
 		event->user = window->qp->user;
 		event->slot = window->slot;
 		event->generation = window->generation;
@@ -336,6 +336,8 @@ static bool fill_inbox(struct roce_endpoint *endpoint)
 	}
 	if (inbox->count < inbox->ask)
 		endpoint->fabric.emptied = true;
+	/* A batch is often followed by the next. */
+	endpoint->fabric.idle = inbox->count <= 1 && !merged;
 	/* Small enough that a batch is still in the cache when its last packet is placed. */
 	if (inbox->count)
 		inbox->ask = merged ? RX_BATCH_MERGED : RX_BATCH;
