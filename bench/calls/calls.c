@@ -7,7 +7,8 @@
  * Two contexts on UDP sockets in one process, over the kernel of kernel.h: without loss, in virtual time. 16
  * messages of 1 MiB are under way. The first 32 settle packet size, credit and rate; the next 64 are counted. A case is an
  * MTU, messages on a bare queue pair or on a channel with its default controller, and whether they carry parity (32 + 4).
- * Prints a line of JSON for each case: totals of the 64 messages.
+ * In the cases with pings one end sends a message of 64 bytes and the other answers with one, and 1000 round trips are
+ * counted. Prints a line of JSON for each case: totals of what was counted, at each end.
  */
 #include <stdbool.h>
 #include <stdio.h>
@@ -20,13 +21,14 @@
 #include <godwit/scheme.h>
 
 #include "kernel.h"
-#include "message/context.h"
 
 #define MESSAGE	  (1u << 20)
 #define UNDER_WAY 16u
 #define SETTLING  32u
 #define COUNTED	  64u
 #define MESSAGES  (SETTLING + COUNTED)
+#define PING	  64u
+#define PINGS	  1000u
 /* Turns without an end of a message: it has stopped. */
 #define TURNS_MOST 100000
 /* What a turn takes beside its system calls. */
@@ -42,20 +44,25 @@ struct end {
 	struct gw_mr *mr;
 	uint8_t *memory;
 	unsigned posted, ended;
-	bool asleep;
 };
 
 struct run_case {
 	const char *name;
 	int mtu;
-	bool channel, coded;
+	bool channel, coded, pings;
 };
 
 static const struct run_case cases[] = {
-	{ "1500-bare", 1500, false, false },   { "1500-bare-coded", 1500, false, true },
-	{ "1500-channel", 1500, true, false }, { "1500-channel-coded", 1500, true, true },
-	{ "9000-bare", 9000, false, false },   { "9000-bare-coded", 9000, false, true },
-	{ "9000-channel", 9000, true, false }, { "9000-channel-coded", 9000, true, true },
+	{ .name = "1500-bare", .mtu = 1500 },
+	{ .name = "1500-bare-coded", .mtu = 1500, .coded = true },
+	{ .name = "1500-channel", .mtu = 1500, .channel = true },
+	{ .name = "1500-channel-coded", .mtu = 1500, .channel = true, .coded = true },
+	{ .name = "9000-bare", .mtu = 9000 },
+	{ .name = "9000-bare-coded", .mtu = 9000, .coded = true },
+	{ .name = "9000-channel", .mtu = 9000, .channel = true },
+	{ .name = "9000-channel-coded", .mtu = 9000, .channel = true, .coded = true },
+	{ .name = "1500-bare-pings", .mtu = 1500, .pings = true },
+	{ .name = "1500-channel-pings", .mtu = 1500, .channel = true, .pings = true },
 };
 
 static struct end ends[2];
@@ -69,22 +76,43 @@ static void must(int error, const char *what)
 	exit(1);
 }
 
-static void ended(struct end *end, int status)
+static void post(struct end *end);
+static void post_message(struct end *end, bool sends);
+
+/* A message was received, or sent. */
+static void ended(struct end *end, bool sent, int status)
 {
 	must(status, "a message");
+	if (sent && running->pings)
+		return;
 	end->ended++;
+	if (running->pings)
+		post_message(end, true);
+	post(end);
 }
 
-static void transfer_done(void *arg, const struct gw_transfer_result *result, uint64_t now)
+static void transfer_sent(void *arg, const struct gw_transfer_result *result, uint64_t now)
 {
 	(void)now;
-	ended(arg, result->status);
+	ended(arg, true, result->status);
 }
 
-static void op_done(struct gw_op *op, void *arg, const struct gw_op_result *result)
+static void transfer_received(void *arg, const struct gw_transfer_result *result, uint64_t now)
 {
-	ended(arg, result->status);
+	(void)now;
+	ended(arg, false, result->status);
+}
+
+static void op_sent(struct gw_op *op, void *arg, const struct gw_op_result *result)
+{
 	gw_op_close(op);
+	ended(arg, true, result->status);
+}
+
+static void op_received(struct gw_op *op, void *arg, const struct gw_op_result *result)
+{
+	gw_op_close(op);
+	ended(arg, false, result->status);
 }
 
 static const void *coder(const struct end *end)
@@ -92,44 +120,53 @@ static const void *coder(const struct end *end)
 	return running->coded ? gw_erasure_member(end->erasure, end->posted % UNDER_WAY) : NULL;
 }
 
-static int post_on_channel(struct end *end, uint8_t *addr)
+static int post_on_channel(struct end *end, bool sends, uint8_t *addr)
 {
 	struct gw_op_attr attr = { .addr = addr,
-				   .length = MESSAGE,
+				   .length = running->pings ? PING : MESSAGE,
 				   .mr = end->mr,
 				   .scheme = running->coded ? &gw_erasure : NULL,
 				   .options = coder(end),
-				   .done = op_done,
+				   .done = sends ? op_sent : op_received,
 				   .arg = end };
 	struct gw_op *op;
 
-	return end == &ends[SENDER] ? gw_channel_send(end->channel, &attr, &op)
-				    : gw_channel_recv(end->channel, &attr, &op);
+	return sends ? gw_channel_send(end->channel, &attr, &op)
+		     : gw_channel_recv(end->channel, &attr, &op);
 }
 
-static int post_bare(struct end *end, uint8_t *addr)
+static int post_bare(struct end *end, bool sends, uint8_t *addr)
 {
 	const struct gw_scheme *scheme = running->coded ? &gw_erasure : &gw_selective_repeat;
 	struct gw_transfer_attr attr = { .addr = addr,
-					 .length = MESSAGE,
+					 .length = running->pings ? PING : MESSAGE,
 					 .mr = end->mr,
 					 .options = coder(end),
-					 .done = transfer_done,
+					 .done = sends ? transfer_sent : transfer_received,
 					 .arg = end };
 	struct gw_send *send;
 	struct gw_recv *recv;
 
 	/* Handles are left to the end of the context: closing them is not what is counted. */
-	return end == &ends[SENDER] ? gw_transfer_send(end->qp, scheme, &attr, &send)
-				    : gw_transfer_recv(end->qp, scheme, &attr, &recv);
+	return sends ? gw_transfer_send(end->qp, scheme, &attr, &send)
+		     : gw_transfer_recv(end->qp, scheme, &attr, &recv);
 }
 
+static void post_message(struct end *end, bool sends)
+{
+	uint8_t *addr = end->memory + (size_t)(end->posted % UNDER_WAY) * MESSAGE;
+
+	must(running->channel ? post_on_channel(end, sends, addr) : post_bare(end, sends, addr),
+	     "post");
+}
+
+/* Keeps so many messages under way; of pings, so many receives open. */
 static void post(struct end *end)
 {
-	while (end->posted < MESSAGES && end->posted < end->ended + UNDER_WAY) {
-		uint8_t *addr = end->memory + (size_t)(end->posted % UNDER_WAY) * MESSAGE;
+	unsigned most = running->pings ? SETTLING + PINGS + UNDER_WAY : MESSAGES;
 
-		must(running->channel ? post_on_channel(end, addr) : post_bare(end, addr), "post");
+	while (end->posted < most && end->posted < end->ended + UNDER_WAY) {
+		post_message(end, !running->pings && end == &ends[SENDER]);
 		end->posted++;
 	}
 }
@@ -172,18 +209,14 @@ static void connect_ends(void)
 	}
 }
 
-/* A turn of the end whose clock is behind: as gw_wait(), which sleeps when there was nothing to do. */
-static void take_turn(void)
+static void live(int which)
 {
-	int which = kernel_run_next();
-	struct end *end = &ends[which];
+	for (;;) {
+		int work = gw_wait(ends[which].ctx, UINT64_MAX);
 
-	if (end->asleep && !kernel_sleep(context_deadline_ns(end->ctx)))
-		return;
-	end->asleep = !gw_progress(end->ctx);
-	kernel_calls[which].sleeps += end->asleep;
-	post(end);
-	kernel_pass(TURN_NS);
+		must(work < 0 ? work : 0, "gw_wait");
+		kernel_yield(TURN_NS);
+	}
 }
 
 /* Until both ends have ended so many messages. */
@@ -192,7 +225,7 @@ static void run_until(unsigned messages)
 	for (int turns = 0; ends[SENDER].ended < messages || ends[RECEIVER].ended < messages;
 	     turns++) {
 		must(turns == TURNS_MOST, "it has stopped");
-		take_turn();
+		kernel_step();
 	}
 }
 
@@ -206,6 +239,7 @@ static void print_calls(const char *name, const struct kernel_calls *before,
 
 static void run(const struct run_case *c)
 {
+	unsigned counted = c->pings ? PINGS : COUNTED;
 	struct kernel_calls before[2];
 
 	running = c;
@@ -214,12 +248,16 @@ static void run(const struct run_case *c)
 	for (int i = 0; i < 2; i++)
 		open_end(&ends[i]);
 	connect_ends();
-	for (int i = 0; i < 2; i++)
+	for (int i = 0; i < 2; i++) {
 		post(&ends[i]);
+		kernel_start(i, live);
+	}
+	if (c->pings)
+		post_message(&ends[SENDER], true);
 	run_until(SETTLING);
 	memcpy(before, kernel_calls, sizeof(before));
-	run_until(MESSAGES);
-	printf("{\"case\": \"%s\", \"messages\": %u", c->name, COUNTED);
+	run_until(SETTLING + counted);
+	printf("{\"case\": \"%s\", \"messages\": %u", c->name, counted);
 	print_calls("sender", &before[SENDER], &kernel_calls[SENDER]);
 	print_calls("receiver", &before[RECEIVER], &kernel_calls[RECEIVER]);
 	printf("}\n");

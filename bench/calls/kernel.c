@@ -6,7 +6,10 @@
 #include <net/if.h>
 #include <netinet/in.h>
 #include <netinet/udp.h>
+#include <poll.h>
+#include <signal.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,6 +18,7 @@
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <time.h>
+#include <ucontext.h>
 #include <unistd.h>
 
 #include "wire/roce.h"
@@ -29,6 +33,7 @@
 #define START_NS     UINT64_C(1000000000)
 #define NS_A_SECOND  UINT64_C(1000000000)
 #define OPCODE_DATA  0x2b
+#define STACK_BYTES  (1 << 20)
 
 /* A datagram, or a batch that arrives in one piece. */
 struct datagram {
@@ -46,6 +51,9 @@ struct datagram {
 struct line {
 	int fd;
 	uint64_t now_ns;
+	/* Time that the end sleeps until; 0: it runs. */
+	uint64_t until_ns;
+	ucontext_t context;
 	struct sockaddr_in local;
 	struct datagram *first, **last;
 };
@@ -55,6 +63,7 @@ int kernel_mtu = 1500;
 static struct line lines[2];
 static unsigned lines_used;
 static int running;
+static ucontext_t scheduler;
 static uint64_t random_state = 1;
 
 void kernel_reset(void)
@@ -74,31 +83,70 @@ void kernel_reset(void)
 	random_state = 1;
 }
 
-void kernel_pass(uint64_t ns)
+static void pass(uint64_t ns)
 {
 	lines[running].now_ns += ns;
 }
 
-int kernel_run_next(void)
+/* ---- two processors ---- */
+
+void kernel_start(int end, void (*body)(int end))
 {
-	running = lines[1].now_ns < lines[0].now_ns;
-	return running;
+	static uint8_t stacks[2][STACK_BYTES];
+
+	getcontext(&lines[end].context);
+	lines[end].context.uc_stack.ss_sp = stacks[end];
+	lines[end].context.uc_stack.ss_size = STACK_BYTES;
+	makecontext(&lines[end].context, (void (*)(void))body, 1, end);
+	lines[end].until_ns = 0;
 }
 
-bool kernel_sleep(uint64_t until_ns)
+/* When an end does something next: now, or at the time that it sleeps until, or when a datagram wakes it. */
+static uint64_t next_ns(const struct line *line)
+{
+	uint64_t at_ns = line->until_ns;
+
+	if (line->first && line->first->at_ns < at_ns)
+		at_ns = line->first->at_ns;
+	return at_ns > line->now_ns ? at_ns : line->now_ns;
+}
+
+void kernel_step(void)
+{
+	running = next_ns(&lines[1]) < next_ns(&lines[0]);
+	lines[running].now_ns = next_ns(&lines[running]);
+	swapcontext(&scheduler, &lines[running].context);
+}
+
+static void sleep_until(uint64_t until_ns)
+{
+	lines[running].until_ns = until_ns;
+	swapcontext(&lines[running].context, &scheduler);
+}
+
+void kernel_yield(uint64_t ns)
+{
+	pass(ns);
+	sleep_until(0);
+}
+
+int ppoll(struct pollfd *fds, nfds_t count, const struct timespec *timeout, const sigset_t *signals)
 {
 	struct line *line = &lines[running];
-	uint64_t other_ns = lines[!running].now_ns;
+	uint64_t until_ns = UINT64_MAX;
+	bool readable;
 
-	if (line->first && line->first->at_ns < until_ns)
-		until_ns = line->first->at_ns;
-	if (until_ns > other_ns) {
-		line->now_ns = other_ns + 1;
-		return false;
-	}
-	if (until_ns > line->now_ns)
-		line->now_ns = until_ns;
-	return true;
+	(void)signals;
+	kernel_calls[running].sleeps++;
+	pass(CALL_NS);
+	if (timeout)
+		until_ns = line->now_ns + (uint64_t)timeout->tv_sec * NS_A_SECOND +
+			   (uint64_t)timeout->tv_nsec;
+	sleep_until(until_ns);
+	readable = line->first && line->first->at_ns <= line->now_ns;
+	for (nfds_t i = 0; i < count; i++)
+		fds[i].revents = fds[i].fd == line->fd && readable ? POLLIN : 0;
+	return readable;
 }
 
 static void stop(const char *what)
@@ -170,7 +218,7 @@ static ssize_t deliver(unsigned end, const struct msghdr *message)
 	to->last = &datagram->next;
 	kernel_calls[end].datagrams++;
 	kernel_calls[end].control += datagram->bytes[0] != OPCODE_DATA;
-	kernel_pass(datagram->length / BYTES_A_NS);
+	pass(datagram->length / BYTES_A_NS);
 	datagram->at_ns = lines[end].now_ns + WIRE_NS;
 	return (ssize_t)datagram->length;
 }
@@ -181,7 +229,7 @@ ssize_t sendmsg(int fd, const struct msghdr *message, int flags)
 
 	(void)flags;
 	kernel_calls[end].sends++;
-	kernel_pass(CALL_NS);
+	pass(CALL_NS);
 	return deliver(end, message);
 }
 
@@ -191,7 +239,7 @@ int sendmmsg(int fd, struct mmsghdr *messages, unsigned count, int flags)
 
 	(void)flags;
 	kernel_calls[end].sends++;
-	kernel_pass(CALL_NS);
+	pass(CALL_NS);
 	for (unsigned i = 0; i < count; i++)
 		messages[i].msg_len = (unsigned)deliver(end, &messages[i].msg_hdr);
 	return (int)count;
@@ -230,12 +278,12 @@ int recvmmsg(int fd, struct mmsghdr *messages, unsigned count, int flags, struct
 	(void)flags;
 	(void)timeout;
 	kernel_calls[end].reads++;
-	kernel_pass(CALL_NS);
+	pass(CALL_NS);
 	for (; n < count && line->first && line->first->at_ns <= line->now_ns; n++) {
 		struct datagram *datagram = line->first;
 
 		hand_over(datagram, &messages[n]);
-		kernel_pass(datagram->length / BYTES_A_NS);
+		pass(datagram->length / BYTES_A_NS);
 		line->first = datagram->next;
 		if (!line->first)
 			line->last = &line->first;

@@ -10,7 +10,6 @@
 #ifndef BENCH_CALLS_KERNEL_H
 #define BENCH_CALLS_KERNEL_H
 
-#include <stdbool.h>
 #include <stdint.h>
 
 struct kernel_calls {
@@ -34,13 +33,11 @@ extern int kernel_mtu;
 
 /* Forgets all sockets, datagrams and counts, and starts clocks and random bytes again. */
 void kernel_reset(void);
-/* The end whose code runs from now on: its clock is read and moved. The one that is behind, so that neither sees the
- * other's future. Returns it. */
-int kernel_run_next(void);
-/* Lets time pass at the end that runs. */
-void kernel_pass(uint64_t ns);
-/* The end that runs sleeps until a datagram comes or until this time, but no longer than until the other end has had its
- * turn. True: it was woken. */
-bool kernel_sleep(uint64_t until_ns);
+/* The code of each end runs on a stack of its own, from this function on, which never returns. */
+void kernel_start(int end, void (*body)(int end));
+/* Runs the end that is next by its clock, so that neither sees the other's future, until it sleeps or yields. */
+void kernel_step(void);
+/* Of the end that runs: lets so much time pass, and the other end have its turn. */
+void kernel_yield(uint64_t ns);
 
 #endif

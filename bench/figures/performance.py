@@ -80,12 +80,14 @@ def instructions(kept):
 
 
 def calls(kept):
-    rows = [["a MiB takes", "sender: sends", "of them control", "reads", "receiver: sends, all control", "reads"]]
+    rows = [["", "sender: sends", "of them control", "reads", "sleeps", "receiver: sends, all control", "reads", "sleeps"]]
     for case in kept["result"]["cases"]:
-        mtu, _, what = case["case"].partition("-")
-        rows.append([f"MTU {mtu}, {what.replace('-', ', ')}",
+        mtu, kind, *more = case["case"].split("-")
+        what = "a ping and its answer" if "pings" in more else "a MiB, coded" if "coded" in more else "a MiB"
+        rows.append([f"{what}, {kind}, MTU {mtu}",
                      *(f"{case[end][count] / case['messages']:.1f}" for end, count in (
-                         ("sender", "sends"), ("sender", "control"), ("sender", "reads"), ("receiver", "sends"), ("receiver", "reads")))])
+                         ("sender", "sends"), ("sender", "control"), ("sender", "reads"), ("sender", "sleeps"),
+                         ("receiver", "sends"), ("receiver", "reads"), ("receiver", "sleeps")))])
     return table(rows)
 
 
