@@ -9,7 +9,8 @@
 #include <assert.h>
 #include <math.h>
 
-double batch_cost_ns(const struct batch *batch, unsigned rounds)
+/* Returns the time that so many repair rounds take. */
+static double cost_ns(const struct batch *batch, unsigned rounds)
 {
 	if (batch->told)
 		return process_told_ns(batch->told, batch->again_ns, rounds);
@@ -47,32 +48,22 @@ static double not_mended(const struct process *p, double lack, unsigned rounds)
 	return chance;
 }
 
-/*
- * Probability that a group is incomplete after n repair rounds. With bursts a round succeeds if none begins among its units:
- * those of this group, and of the other groups that the same burst hit.
- */
-static double not_done(const struct process *p, const double *counts, unsigned size, double alike,
-		       unsigned rounds)
-{
-	const struct loss_model *loss = &p->loss;
-	double chance = 0;
-
-	for (unsigned b = p->spare + 1; b <= size; b++) {
-		double lack = b - p->spare, fails = 1;
-
-		/* Far from the mean number of losses, on either side of it, nothing adds up. */
-		if (b > p->spare + 2 && counts[b] <= NEGLIGIBLE / size)
-			continue;
-		if (rounds > 0 && loss->burst > 1)
-			fails = pow(1 - (1 - p->request_loss) *
-						    exp(lack * alike * log1p(-loss->enter)),
-				    rounds);
-		else if (rounds > 0)
-			fails = not_mended(p, lack, rounds);
-		chance += counts[b] * fails;
-	}
-	return fmin(chance, 1);
-}
+/* What a group of this many units loses, and how often it is incomplete after each number of repair rounds. Several batches have
+ * groups of one size: these are computed once, as far as they are asked for. */
+struct odds {
+	unsigned size;
+	/* groups that one burst hits together */
+	double together;
+	/* probability of each number of losses */
+	double counts[LOSS_UNITS_MAX + 1];
+	/* with bursts, by number of losses: probability that a round fails, since a burst begins among its units (those of this
+	 * group, and of the other groups that the same burst hit), and that all rounds so far did */
+	double round_fails[LOSS_UNITS_MAX + 1];
+	double fails[LOSS_UNITS_MAX + 1];
+	/* probability of being incomplete after each number of rounds, and how many of them are known */
+	double not_done[ROUNDS_MAX];
+	unsigned known;
+};
 
 /*
  * Mean number of groups that one burst hits together: several small groups that follow one another, or groups of one block,
@@ -107,12 +98,57 @@ static void split(struct batches *batches, const struct process *p, double unhea
 	lost->weight *= 1 - share;
 }
 
+static void odds_make(const struct process *p, unsigned size, struct odds *odds)
+{
+	const struct loss_model *loss = &p->loss;
+	double none = log1p(-loss->enter);
+
+	odds->size = size;
+	odds->known = 0;
+	odds->together = groups_alike(p, size);
+	loss_counts(loss, size, p->spread, odds->counts);
+	for (unsigned b = p->spare + 1; b <= size && loss->burst > 1; b++) {
+		odds->fails[b] = 1;
+		odds->round_fails[b] =
+			1 - (1 - p->request_loss) * exp((b - p->spare) * odds->together * none);
+	}
+}
+
+/* Probability that a group is incomplete after one repair round more than are known. */
+static double one_round_more(const struct process *p, struct odds *odds)
+{
+	bool bursts = p->loss.burst > 1;
+	unsigned rounds = odds->known;
+	double chance = 0;
+
+	for (unsigned b = p->spare + 1; b <= odds->size; b++) {
+		double fails = 1;
+
+		/* Far from the mean number of losses, on either side of it, nothing adds up. */
+		if (b > p->spare + 2 && odds->counts[b] <= NEGLIGIBLE / odds->size)
+			continue;
+		if (rounds > 0 && bursts)
+			fails = odds->fails[b] *= odds->round_fails[b];
+		else if (rounds > 0)
+			fails = not_mended(p, b - p->spare, rounds);
+		chance += odds->counts[b] * fails;
+	}
+	return fmin(chance, 1);
+}
+
+static double odds_not_done(const struct process *p, struct odds *odds, unsigned rounds)
+{
+	for (; odds->known <= rounds; odds->known++)
+		odds->not_done[odds->known] = one_round_more(p, odds);
+	return odds->not_done[rounds];
+}
+
 /* Adds a batch. With probability `unheard` the first request is lost, which makes one round less. */
-static void add_batch(struct batches *batches, const struct process *p, unsigned size,
+static void add_batch(struct batches *batches, const struct process *p, struct odds *odds,
 		      double groups, double first_ns, double last_ns, double repair_ns,
 		      double unheard)
 {
-	double counts[LOSS_UNITS_MAX + 1], together = groups_alike(p, size), before = 1;
+	double together = odds->together, before = 1;
 	struct batch *batch;
 
 	if (groups <= 0)
@@ -130,12 +166,13 @@ static void add_batch(struct batches *batches, const struct process *p, unsigned
 	batch->told = NULL;
 	batch->log_early = 0;
 	if (p->lead) {
-		loss_counts(&p->loss, size - p->turn, p->spread, counts);
+		double counts[LOSS_UNITS_MAX + 1];
+
+		loss_counts(&p->loss, odds->size - p->turn, p->spread, counts);
 		batch->log_early = log(fmax(counts[0], 1e-16));
 	}
-	loss_counts(&p->loss, size, p->spread, counts);
 	for (batch->rounds = 0; batch->rounds < ROUNDS_MAX; batch->rounds++) {
-		double now = not_done(p, counts, size, together, batch->rounds);
+		double now = odds_not_done(p, odds, batch->rounds);
 		double fails = batch->rounds ? (1 - unheard) * now + unheard * before : now;
 
 		before = now;
@@ -154,9 +191,14 @@ static void set_told(struct batch *batch, const struct process *p, double at_ns,
 {
 	double lost = p->control_loss;
 
-	*batch = (struct batch){
-		.first_ns = at_ns, .last_ns = at_ns, .groups = 1, .again_ns = again_ns, .told = p
-	};
+	/* Member by member: the arrays are long, and filled below as far as they are used. */
+	batch->first_ns = batch->last_ns = at_ns;
+	batch->groups = 1;
+	batch->again_ns = again_ns;
+	batch->told = p;
+	batch->weight = batch->log_early = 0;
+	batch->repair_ns = batch->later_ns = 0;
+	batch->rounds = 0;
 	while (lost > NEGLIGIBLE && batch->rounds < ROUNDS_MAX) {
 		batch->log_done[batch->rounds++] = log1p(-lost);
 		lost *= result ? process_result_loss(p, batch->rounds) : p->control_loss;
@@ -206,18 +248,17 @@ double batches_mean_result_ns(const struct process *p)
 
 double batches_group_fails(const struct process *p)
 {
-	double counts[LOSS_UNITS_MAX + 1];
+	struct odds odds;
 
-	loss_counts(&p->loss, p->size, p->spread, counts);
-	return not_done(p, counts, p->size, 1, 0);
+	odds_make(p, p->size, &odds);
+	return odds_not_done(p, &odds, 0);
 }
 
 /* Mean number of repair units for each new unit. */
-static double repair_load(const struct process *p)
+static double repair_load(const struct process *p, const double *counts)
 {
-	double counts[LOSS_UNITS_MAX + 1], lack = 0;
+	double lack = 0;
 
-	loss_counts(&p->loss, p->size, p->spread, counts);
 	for (unsigned b = p->spare + 1; b <= p->size; b++)
 		lack += counts[b] * (b - p->spare);
 	return lack / p->turn / (1 - p->loss.mean);
@@ -233,6 +274,12 @@ double batches_no_repair(const struct batches *batches)
 	return exp(sum);
 }
 
+static void set_costs(struct batch *batch)
+{
+	for (unsigned n = 0; n <= batch->rounds; n++)
+		batch->cost_ns[n] = cost_ns(batch, n);
+}
+
 /*
  * Once the first repairs are sent they use part of the bandwidth, and new units leave more slowly. So groups before and
  * after that time are separate batches, followed by those of the message's end.
@@ -242,32 +289,39 @@ void batches_make(const struct process *p, struct batches *batches)
 	uint64_t tail = p->tail < p->groups ? p->tail : p->groups;
 	double body = (double)(p->groups - tail), step = p->turn * p->unit_ns;
 	double lead_ns = (double)p->lead * p->unit_ns;
-	double body_ns = body * step, load = repair_load(p);
+	double body_ns = body * step, load;
 	/* Groups of a block are checked when the whole block has left. */
 	double spread_ns = fmin(p->spread - 1, body) * step;
 	double quiet_ns = fmin(body_ns, p->first_ns), end_ns, quiet = body, mended;
+	struct odds odds;
 
+	odds_make(p, p->size, &odds);
+	load = repair_load(p, odds.counts);
 	batches->count = 0;
 	batches->start_ns = lead_ns;
 	if (body_ns > p->first_ns)
 		quiet = body * quiet_ns / body_ns;
 	end_ns = quiet_ns + (body_ns - quiet_ns) * (1 + load);
-	add_batch(batches, p, p->size, quiet, lead_ns + fmin(spread_ns, quiet_ns),
-		  lead_ns + quiet_ns, p->first_ns, 0);
-	add_batch(batches, p, p->size, body - quiet, lead_ns + quiet_ns, lead_ns + end_ns,
+	add_batch(batches, p, &odds, quiet, lead_ns + fmin(spread_ns, quiet_ns), lead_ns + quiet_ns,
+		  p->first_ns, 0);
+	add_batch(batches, p, &odds, body - quiet, lead_ns + quiet_ns, lead_ns + end_ns,
 		  p->first_ns, 0);
 	end_ns += lead_ns + (double)tail * step;
 	/* The sender asks about the tail when it has nothing else to send: on short paths that is after the repairs, in the
 	 * share of messages that need any. */
 	mended = p->tail_waits ? 1 - batches_no_repair(batches) : 0;
-	add_batch(batches, p, p->size, (double)tail * (1 - mended), end_ns, end_ns, p->tail_ns,
+	add_batch(batches, p, &odds, (double)tail * (1 - mended), end_ns, end_ns, p->tail_ns,
 		  p->tail_loss);
-	add_batch(batches, p, p->size, (double)tail * mended, end_ns, end_ns,
+	add_batch(batches, p, &odds, (double)tail * mended, end_ns, end_ns,
 		  p->tail_ns + p->first_ns, p->tail_loss);
 	if (p->last_groups > 0) {
 		end_ns += p->last_groups * (p->lead ? p->turn : p->last_size) * p->unit_ns;
-		add_batch(batches, p, p->last_size, p->last_groups, end_ns, end_ns, p->first_ns, 0);
+		odds_make(p, p->last_size, &odds);
+		add_batch(batches, p, &odds, p->last_groups, end_ns, end_ns, p->first_ns, 0);
 	}
 	add_announcement(batches, p);
 	add_result(batches, p);
+	for (unsigned i = 0; i < batches->count; i++)
+		set_costs(&batches->list[i]);
+	set_costs(&batches->result);
 }

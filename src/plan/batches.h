@@ -3,7 +3,7 @@
  * batches.h: groups with the same statistics, which the closed form sums over.
  *
  * A batch is a number of groups whose last units left at times spread evenly over an interval. A group that left at time t
- * is complete after n repair rounds at t + batch_cost_ns(n), and log_done[n] is the logarithm of the probability that n
+ * is complete after n repair rounds at t + cost_ns[n], and log_done[n] is the logarithm of the probability that n
  * rounds are enough. Used by closed.c only.
  */
 #ifndef PLAN_BATCHES_H
@@ -35,6 +35,8 @@ struct batch {
 	/* entries in log_done[]; with more rounds a group is complete */
 	unsigned rounds;
 	double log_done[ROUNDS_MAX];
+	/* time that each number of repair rounds up to `rounds` takes */
+	double cost_ns[ROUNDS_MAX + 1];
 };
 
 struct batches {
@@ -45,9 +47,6 @@ struct batches {
 	/* time before which no message is complete */
 	double start_ns;
 };
-
-/* Returns the time that so many repair rounds take. */
-double batch_cost_ns(const struct batch *batch, unsigned rounds);
 
 /* Divides the groups of a process into batches. */
 void batches_make(const struct process *process, struct batches *batches);

@@ -30,39 +30,30 @@
 static double fitting_by(const struct batch *batch, unsigned rounds, double at_ns, bool just_before)
 {
 	double width = batch->last_ns - batch->first_ns,
-	       last_ns = batch->last_ns + batch_cost_ns(batch, rounds);
+	       last_ns = batch->last_ns + batch->cost_ns[rounds], share;
 
-	if (width > 0)
-		return batch->groups * fmax(0, fmin(1, 1 - (last_ns - at_ns) / width));
+	if (width > 0) {
+		share = 1 - (last_ns - at_ns) / width;
+		return share >= 1 ? batch->groups : share > 0 ? batch->groups * share : 0;
+	}
 	return at_ns > last_ns || (at_ns >= last_ns && !just_before) ? batch->groups : 0;
 }
 
-/* Returns the largest number of rounds for which all groups of the batch have time; 0 if there is none. More rounds take
- * longer, so that it can be searched for by halves. */
-static unsigned rounds_for_all(const struct batch *batch, double at_ns, bool just_before)
-{
-	unsigned low = 0, high = batch->rounds;
-
-	while (low < high) {
-		unsigned middle = low + (high - low + 1) / 2;
-
-		if (fitting_by(batch, middle, at_ns, just_before) >= batch->groups)
-			low = middle;
-		else
-			high = middle - 1;
-	}
-	return low;
-}
-
-/* Only the rounds for which some groups have time and others have not add to the sum. The others are passed over: a sender
- * computes this between two packets, and where many are lost there are hundreds of rounds. */
-static double log_batch_by(const struct batch *batch, double at_ns, bool just_before)
+/*
+ * Only the rounds for which some groups have time and others have not add to the sum. The others are passed over: a sender
+ * computes this between two packets, and where many are lost there are hundreds of rounds. *all is a number of rounds for
+ * which all groups have time, and is raised to the largest. It only grows with the time: whoever asks for one time after the
+ * other keeps it.
+ */
+static double log_batch_by(const struct batch *batch, double at_ns, bool just_before, unsigned *all)
 {
 	double fitting = fitting_by(batch, 0, at_ns, just_before);
 	double sum = (batch->groups - fitting) * batch->log_early;
 
-	for (unsigned n = rounds_for_all(batch, at_ns, just_before);
-	     n < batch->rounds && fitting > 0; n++) {
+	while (*all < batch->rounds &&
+	       fitting_by(batch, *all + 1, at_ns, just_before) >= batch->groups)
+		++*all;
+	for (unsigned n = *all; n < batch->rounds && fitting > 0; n++) {
 		double more = fitting_by(batch, n + 1, at_ns, just_before);
 
 		/* Groups that have time for n rounds but not for n + 1. */
@@ -72,12 +63,14 @@ static double log_batch_by(const struct batch *batch, double at_ns, bool just_be
 	return sum;
 }
 
-static double log_over_by(const struct batches *batches, double at_ns, bool just_before)
+/* all[] is as in log_batch_by(), for each batch. */
+static double log_over_by(const struct batches *batches, double at_ns, bool just_before,
+			  unsigned all[BATCHES_MAX])
 {
 	double sum = 0;
 
 	for (unsigned i = 0; i < batches->count; i++)
-		sum += log_batch_by(&batches->list[i], at_ns, just_before);
+		sum += log_batch_by(&batches->list[i], at_ns, just_before, &all[i]);
 	return sum;
 }
 
@@ -92,8 +85,8 @@ static unsigned breakpoints(const struct batches *batches, double *points)
 			i < batches->count ? &batches->list[i] : &batches->result;
 
 		for (unsigned n = 0; n <= batch->rounds; n++) {
-			double ends[2] = { batch->first_ns + batch_cost_ns(batch, n),
-					   batch->last_ns + batch_cost_ns(batch, n) };
+			double ends[2] = { batch->first_ns + batch->cost_ns[n],
+					   batch->last_ns + batch->cost_ns[n] };
 
 			for (unsigned end = 0; end < 2; end++) {
 				if (ends[end] > batches->start_ns && count < POINTS_MAX)
@@ -127,13 +120,15 @@ static void walk(const struct batches *batches, const double *wanted, struct fig
 {
 	double points[POINTS_MAX];
 	unsigned count = breakpoints(batches, points), next = 0;
+	unsigned all[BATCHES_MAX] = { 0 }, result_all = 0;
 
 	out->mean_ns = batches->start_ns;
 	for (unsigned i = 0; i < QUANTILES; i++)
 		out->quantile_ns[i] = points[count - 1];
 	for (unsigned i = 0; i < count; i++) {
-		double at_ns = points[i], from = log_over_by(batches, at_ns, false);
-		double known = from + log_batch_by(&batches->result, at_ns, false), to, length_ns;
+		double at_ns = points[i], from = log_over_by(batches, at_ns, false, all);
+		double known = from + log_batch_by(&batches->result, at_ns, false, &result_all);
+		double to, length_ns;
 
 		/* The probability may jump at the breakpoint. */
 		while (next < QUANTILES && log(wanted[next]) <= known)
@@ -141,7 +136,9 @@ static void walk(const struct batches *batches, const double *wanted, struct fig
 		if (i + 1 == count)
 			break;
 		length_ns = points[i + 1] - at_ns;
-		to = log_over_by(batches, points[i + 1], true);
+		if (length_ns <= 0)
+			continue;
+		to = log_over_by(batches, points[i + 1], true, all);
 		out->mean_ns += mean_of_piece(from, to, length_ns);
 		/* The result's own probability is constant between breakpoints. */
 		for (; next < QUANTILES && log(wanted[next]) < known + to - from; next++)
@@ -213,6 +210,7 @@ void process_closed(const struct process *process, struct plan_result *out)
 void process_by(const struct process *process, double at_ns, struct plan_bounded *out)
 {
 	double once = 0, repaired = 0, groups = 0;
+	unsigned all[BATCHES_MAX] = { 0 };
 	struct process told = *process;
 	struct batches batches;
 
@@ -237,5 +235,5 @@ void process_by(const struct process *process, double at_ns, struct plan_bounded
 	}
 	out->once = once / groups;
 	out->repaired = repaired / groups;
-	out->whole = at_ns < batches.start_ns ? 0 : exp(log_over_by(&batches, at_ns, false));
+	out->whole = at_ns < batches.start_ns ? 0 : exp(log_over_by(&batches, at_ns, false, all));
 }

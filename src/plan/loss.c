@@ -8,7 +8,8 @@
 #include <assert.h>
 #include <math.h>
 
-#define FOR_EVER (UINT64_MAX / 2)
+#define FOR_EVER   (UINT64_MAX / 2)
+#define IMPOSSIBLE 1e-60
 
 struct loss_model loss_model(double mean, double burst)
 {
@@ -44,6 +45,7 @@ void loss_counts(const struct loss_model *model, unsigned n, unsigned apart, dou
 	/* Probabilities of b losses so far, with the last unit arrived (good) or lost (bad). */
 	double good[LOSS_UNITS_MAX + 1] = { 0 }, bad[LOSS_UNITS_MAX + 1] = { 0 };
 	double memory = 0, to_bad, stay_bad;
+	unsigned most = 0;
 
 	assert(n <= LOSS_UNITS_MAX);
 	if (model->burst > 1)
@@ -52,17 +54,19 @@ void loss_counts(const struct loss_model *model, unsigned n, unsigned apart, dou
 	stay_bad = model->mean + (1 - model->mean) * memory;
 	good[0] = 1 - model->mean;
 	bad[0] = model->mean;
-	/* Before the first unit the path is in its mean state and nothing is counted. */
+	/* Before the first unit the path is in its mean state and nothing is counted. Numbers of losses above `most` are so
+	 * unlikely that they count as impossible. */
 	for (unsigned unit = 0; unit < n; unit++) {
-		for (unsigned b = unit + 1;; b--) {
-			double from_good = b <= unit ? good[b] : 0;
-			double from_bad = b <= unit ? bad[b] : 0;
-			double fewer = b > 0 ? good[b - 1] * to_bad + bad[b - 1] * stay_bad : 0;
-
-			good[b] = from_good * (1 - to_bad) + from_bad * (1 - stay_bad);
-			bad[b] = fewer;
-			if (b == 0)
-				break;
+		most++;
+		for (unsigned b = most; b > 0; b--) {
+			good[b] = good[b] * (1 - to_bad) + bad[b] * (1 - stay_bad);
+			bad[b] = good[b - 1] * to_bad + bad[b - 1] * stay_bad;
+		}
+		good[0] = good[0] * (1 - to_bad) + bad[0] * (1 - stay_bad);
+		bad[0] = 0;
+		if (good[most] + bad[most] < IMPOSSIBLE) {
+			good[most] = bad[most] = 0;
+			most--;
 		}
 	}
 	for (unsigned b = 0; b <= n; b++)
