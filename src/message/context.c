@@ -25,7 +25,10 @@
 
 void timer_set(struct gw_context *ctx, struct timer *timer, uint64_t at)
 {
-	/* One that is due is due in the next turn, so that firing the due ones comes to an end. */
+	/* One that is due stays due: if it were put off, a queue pair that hears something in every turn would never fire. One that
+	 * becomes due now fires in the next turn, so that firing the due ones comes to an end. */
+	if (at <= ctx->now && heap_contains(&timer->node) && timer->node.key <= ctx->now)
+		return;
 	if (at <= ctx->now)
 		at = ctx->now + 1;
 	if (at == NEVER)
