@@ -127,27 +127,34 @@ static bool put_result(struct gw_qp *qp, struct control_datagram *datagram, stru
 	return true;
 }
 
-/* Those never told first, then the others in turn: behind one that stays open there may be more than a datagram holds. */
+/* Those never told first, then the others in turn: behind one that stays open there may be more than a datagram holds. As a rule
+ * those that are owed are the oldest, so that the search ends after as many. */
 static void put_results(struct gw_qp *qp, struct control_datagram *datagram)
 {
 	uint32_t open = qp->rx.granted - qp->rx.results_acked;
+	uint32_t owed = 0;
 
 	if (!++qp->rx.results_round)
 		qp->rx.results_round = 1;
-	for (uint32_t i = 0; i < open; i++) {
+	for (uint32_t i = 0; i < open && owed < qp->rx.results_owed; i++) {
 		struct gw_recv *recv = recv_find(qp, qp->rx.results_acked + i);
 
-		if (recv && recv_is_completed(recv) && !recv->told_round &&
-		    !put_result(qp, datagram, recv))
+		if (!recv || !recv_is_completed(recv))
+			continue;
+		owed++;
+		if (!recv->told_round && !put_result(qp, datagram, recv))
 			return;
 	}
 	if (qp->rx.results_turn - qp->rx.results_acked >= open)
 		qp->rx.results_turn = qp->rx.results_acked;
-	for (uint32_t i = 0; i < open; i++) {
+	for (uint32_t i = 0; i < open && owed; i++) {
 		uint32_t turn = (qp->rx.results_turn - qp->rx.results_acked + i) % open;
 		struct gw_recv *recv = recv_find(qp, qp->rx.results_acked + turn);
 
-		if (!recv || !recv_is_completed(recv) || recv->told_round == qp->rx.results_round)
+		if (!recv || !recv_is_completed(recv))
+			continue;
+		owed--;
+		if (recv->told_round == qp->rx.results_round)
 			continue;
 		if (!put_result(qp, datagram, recv)) {
 			qp->rx.results_turn = recv->msn;
