@@ -483,6 +483,12 @@ static uint64_t report_delay(const struct feedback *f)
 	return delay > REPORT_DELAY_MAX_NS ? REPORT_DELAY_MAX_NS : delay;
 }
 
+/* Packets after which a report is due. */
+static uint32_t report_every(const struct feedback *f)
+{
+	return f->rtt_ns && f->rtt_ns < NEAR_NS ? REPORT_EVERY_NEAR : REPORT_EVERY;
+}
+
 void feedback_landed(struct gw_qp *qp, uint32_t msn, uint32_t packet, uint32_t bytes, bool ce)
 {
 	struct feedback *f = &qp->feedback;
@@ -500,7 +506,7 @@ void feedback_landed(struct gw_qp *qp, uint32_t msn, uint32_t packet, uint32_t b
 	if (f->budget > REPORT_BUDGET_MAX * 100)
 		f->budget = REPORT_BUDGET_MAX * 100;
 	if (f->unreported >= f->advertised / 4 ||
-	    (f->unreported >= REPORT_EVERY && f->budget >= REPORT_COST * 100)) {
+	    (f->unreported >= report_every(f) && f->budget >= REPORT_COST * 100)) {
 		qp_owe(qp, OWE_REPORT);
 	} else if (qp->ctx->now + report_delay(f) < f->report_at) {
 		f->report_at = qp->ctx->now + report_delay(f);

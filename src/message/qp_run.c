@@ -57,11 +57,13 @@ static void owe_within(struct gw_qp *qp, uint32_t what, uint64_t ns)
 	}
 }
 
+/* A sender may wait for a result; nobody waits for an acknowledgement. */
 void qp_owe_soon(struct gw_qp *qp, uint32_t what)
 {
 	uint64_t wait = qp->feedback.rtt_min_ns / RESULT_WAIT_SHARE;
 
-	owe_within(qp, what, wait < RESULT_WAIT_MAX_NS ? wait : RESULT_WAIT_MAX_NS);
+	owe_within(qp, what,
+		   what != OWE_ACK && wait < RESULT_WAIT_MAX_NS ? wait : RESULT_WAIT_MAX_NS);
 }
 
 /* A peer that has many left can wait a little for more. */
