@@ -338,9 +338,9 @@ static bool fill_inbox(struct roce_endpoint *endpoint)
 		endpoint->fabric.emptied = true;
 	/* A batch is often followed by the next. */
 	endpoint->fabric.idle = inbox->count <= 1 && !merged;
-	/* Small enough that a batch is still in the cache when its last packet is placed. */
-	if (inbox->count)
-		inbox->ask = merged ? RX_BATCH_MERGED : RX_BATCH;
+	/* Batches: few enough that the first is still in the cache when its last packet is placed. Whoever got one datagram or
+	 * none asks for one: the kernel looks no further, which is a part of the time of a small message. */
+	inbox->ask = merged ? RX_BATCH_MERGED : inbox->count < inbox->ask ? 1 : RX_BATCH;
 	return inbox->count;
 }
 

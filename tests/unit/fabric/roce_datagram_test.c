@@ -48,6 +48,17 @@ static const struct roce_address nic = {
 
 static struct fabric_event events[FABRIC_EVENTS];
 
+/* Polls until there is an event, a few times: a poll may take one datagram, and those by which a process checks its share of the
+ * port make none. Returns the number of events. */
+static int poll_some(const struct scene *scene)
+{
+	int n = 0;
+
+	for (int i = 0; i < 4 && !n; i++)
+		n = scene->fabric->ops->poll(scene->fabric, events);
+	return n;
+}
+
 /* False where the port is somebody else's: a NIC's, or the kernel's soft-RoCE. */
 static bool scene_open(struct scene *scene)
 {
@@ -73,7 +84,7 @@ static bool scene_open(struct scene *scene)
 	assert_int_equal(scene->fabric->ops->expose(scene->qp, SLOT, GENERATION, NULL,
 						    scene->memory, WINDOW, PAYLOAD),
 			 0);
-	assert_int_equal(scene->fabric->ops->poll(scene->fabric, events), 1);
+	assert_int_equal(poll_some(scene), 1);
 	assert_int_equal(events[0].type, FABRIC_EXPOSED);
 	scene->rkey = events[0].exposed.rkey;
 	memset(scene->memory, 0xa5, sizeof(scene->memory));
@@ -132,7 +143,7 @@ static void takes(void **state)
 	for (uint32_t length = PAYLOAD - 3; length <= PAYLOAD; length++) {
 		make(&scene, 2, length, &datagram);
 		throw_at(&scene, &datagram.packet);
-		assert_int_equal(scene.fabric->ops->poll(scene.fabric, events), 1);
+		assert_int_equal(poll_some(&scene), 1);
 		assert_int_equal(events[0].type, FABRIC_DATA);
 		assert_ptr_equal(events[0].user, &scene);
 		assert_int_equal(events[0].slot, SLOT);
@@ -150,12 +161,12 @@ static void takes(void **state)
 	make(&scene, 0, PAYLOAD, &datagram);
 	datagram.packet.deth.src_qpn = nic.qpn[1];
 	throw_at(&scene, &datagram.packet);
-	assert_int_equal(scene.fabric->ops->poll(scene.fabric, events), 1);
+	assert_int_equal(poll_some(&scene), 1);
 	assert_int_equal(events[0].lane, 1);
 	/* The last packet that the window holds, and no more of it. */
 	make(&scene, 4, 100, &datagram);
 	throw_at(&scene, &datagram.packet);
-	assert_int_equal(scene.fabric->ops->poll(scene.fabric, events), 1);
+	assert_int_equal(poll_some(&scene), 1);
 	scene_close(&scene);
 }
 
@@ -165,7 +176,7 @@ static void assert_refused(struct scene *scene, const struct datagram *datagram,
 	uint64_t before = scene->fabric->counters[reason];
 
 	throw_at(scene, &datagram->packet);
-	assert_int_equal(scene->fabric->ops->poll(scene->fabric, events), 0);
+	assert_int_equal(poll_some(scene), 0);
 	if (scene->fabric->counters[reason] != before + 1)
 		fail_msg("not counted as %s", fabric_counter_name(reason));
 	for (size_t i = 0; i < sizeof(scene->memory); i++)
