@@ -5,7 +5,7 @@
  * Usage: calls [CASE...]
  *
  * Two contexts on UDP sockets in one process, over the kernel of kernel.h: without loss, in virtual time. 16
- * messages of 1 MiB are under way. The first 32 settle packet size, credit and rate; the next 64 are counted. A case is an
+ * messages of 1 MiB are under way. The first 192 settle packet size, credit and rate; the next 64 are counted. A case is an
  * MTU, messages on a bare queue pair or on a channel with its default controller, and whether they carry parity (32 + 4).
  * In the cases with pings one end sends a message of 64 bytes and the other answers with one, and 1000 round trips are
  * counted. Prints a line of JSON for each case: totals of what was counted, at each end.
@@ -24,7 +24,7 @@
 
 #define MESSAGE	  (1u << 20)
 #define UNDER_WAY 16u
-#define SETTLING  32u
+#define SETTLING  192u
 #define COUNTED	  64u
 #define MESSAGES  (SETTLING + COUNTED)
 #define PING	  64u
@@ -232,15 +232,17 @@ static void run_until(unsigned messages)
 static void print_calls(const char *name, const struct kernel_calls *before,
 			const struct kernel_calls *after)
 {
-	printf(", \"%s\": {\"sends\": %lu, \"control\": %lu, \"reads\": %lu, \"sleeps\": %lu}",
-	       name, after->sends - before->sends, after->control - before->control,
-	       after->reads - before->reads, after->sleeps - before->sleeps);
+	printf(", \"%s\": {\"sends\": %lu, \"packets\": %lu, \"control\": %lu, \"reads\": %lu, \"sleeps\": %lu}",
+	       name, after->sends - before->sends, after->packets - before->packets,
+	       after->control - before->control, after->reads - before->reads,
+	       after->sleeps - before->sleeps);
 }
 
 static void run(const struct run_case *c)
 {
 	unsigned counted = c->pings ? PINGS : COUNTED;
 	struct kernel_calls before[2];
+	uint64_t began_ns;
 
 	running = c;
 	kernel_reset();
@@ -256,11 +258,12 @@ static void run(const struct run_case *c)
 		post_message(&ends[SENDER], true);
 	run_until(SETTLING);
 	memcpy(before, kernel_calls, sizeof(before));
+	began_ns = gw_now_ns(ends[RECEIVER].ctx);
 	run_until(SETTLING + counted);
 	printf("{\"case\": \"%s\", \"messages\": %u", c->name, counted);
 	print_calls("sender", &before[SENDER], &kernel_calls[SENDER]);
 	print_calls("receiver", &before[RECEIVER], &kernel_calls[RECEIVER]);
-	printf("}\n");
+	printf(", \"elapsed_ns\": %lu}\n", gw_now_ns(ends[RECEIVER].ctx) - began_ns);
 	for (int i = 0; i < 2; i++) {
 		gw_context_close(ends[i].ctx);
 		if (c->coded)

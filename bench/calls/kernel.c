@@ -216,8 +216,11 @@ static ssize_t deliver(unsigned end, const struct msghdr *message)
 	datagram->segment = segment;
 	*to->last = datagram;
 	to->last = &datagram->next;
-	kernel_calls[end].datagrams++;
-	kernel_calls[end].control += datagram->bytes[0] != OPCODE_DATA;
+	if (datagram->bytes[0] != OPCODE_DATA)
+		kernel_calls[end].control++;
+	else
+		kernel_calls[end].packets +=
+			segment ? (datagram->length + segment - 1) / segment : 1;
 	pass(datagram->length / BYTES_A_NS);
 	datagram->at_ns = lines[end].now_ns + WIRE_NS;
 	return (ssize_t)datagram->length;

@@ -13,9 +13,9 @@
 #include <stdint.h>
 
 struct kernel_calls {
-	/* System calls that sent something, and batches and datagrams that left by them. */
+	/* System calls that sent something, and packets with data that left by them. */
 	uint64_t sends;
-	uint64_t datagrams;
+	uint64_t packets;
 	/* Datagrams sent that carry control. */
 	uint64_t control;
 	/* System calls that read, and how many of them found nothing. */
