@@ -91,6 +91,14 @@ def calls(kept):
     return table(rows)
 
 
+def place(kept):
+    rows = [["bytes in a packet", "working set, MiB", "staging and a copy, CPU s/GB", "in place, CPU s/GB", "ratio"]]
+    for case in kept["result"]["cases"]:
+        rows.append([str(case["payload"]), str(case["working_set_mib"]), spread(case["staged_s_per_gb"]), spread(case["in_place_s_per_gb"]),
+                     spread(case["ratio"])])
+    return table(rows)
+
+
 def walk(kept):
     """The hops of a packet, each with the functions on the stack, outermost first."""
     result = kept["result"]
@@ -232,4 +240,4 @@ def rxe(kept):
     return table(rows) + "\n\n" + "\n".join(source)
 
 
-TABLES = {"scale": scale, "qps": qps, "instructions": instructions, "calls": calls, "walk": walk, "hostile": hostile, "hostile-sealed": hostile_sealed, "seal": seal, "veth": veth, "latency": latency, "many": many, "threads": threads, "lab": lab, "rxe": rxe}
+TABLES = {"scale": scale, "qps": qps, "instructions": instructions, "calls": calls, "place": place, "walk": walk, "hostile": hostile, "hostile-sealed": hostile_sealed, "seal": seal, "veth": veth, "latency": latency, "many": many, "threads": threads, "lab": lab, "rxe": rxe}
