@@ -27,7 +27,7 @@
 /* As a rate: no pacing. */
 #define CC_UNPACED UINT64_MAX
 /* Bytes of state that a controller may have. */
-#define CC_STATE_SIZE 544
+#define CC_STATE_SIZE 568
 /* Bytes that hold any text of cc_explain(). */
 #define CC_TEXT_SIZE 160
 
@@ -39,7 +39,7 @@ struct cc_attr {
 	uint64_t link_rate_bps;
 	/* largest window; default: no limit */
 	uint64_t max_window_bytes;
-	/* window before the first measurement; default: 32 packets */
+	/* window before the first measurement; default: 32 packets or 64 KiB, whichever is less, but at least 10 packets */
 	uint64_t initial_window_bytes;
 	/* queueing delay that the controller may cause; default: chosen by the controller */
 	uint64_t target_queue_ns;

@@ -31,8 +31,14 @@
 /* Bounds of the window, in packets and in bytes. */
 #define LEAST_PACKETS 4.0
 #define MOST_BYTES    1e15
-/* Bytes in flight are limited to this many windows: reports are old when they come, and the rate is what limits. */
+/* Bytes in flight are limited to this many windows: reports are old when they come, and the rate is what limits. Where reports are
+ * fewer than round trips, more is in flight as far as is known: what is sent from one report to the next, and a share of a
+ * window. */
 #define WINDOW_SLACK 1.5
+#define GAP_SLACK    1.2
+/* Weight of a new value in the smoothed time between reports, and its largest value in minimum round-trip times. */
+#define GAP_GAIN 0.125
+#define GAP_MOST 16.0
 
 /* START ends if the queue stays above this share of the minimum round-trip time for a quarter of that and two reports, or
  * if the delivery rate grows by less than this factor in two rounds. */
@@ -80,6 +86,9 @@ struct long_haul {
 	double sent, used;
 	/* smoothed share of marked packets */
 	double marks;
+	/* smoothed time between reports, in ns, and the time of the latest */
+	double gap_ns;
+	uint64_t report_at;
 	/* for long_haul_status() */
 	const char *doing;
 	enum phase phase;
@@ -300,6 +309,16 @@ static void see_use(struct long_haul *l, uint64_t began_ns, uint64_t now_ns)
 	l->sent = 0;
 }
 
+/* Where little is sent, reports are fewer than round trips. */
+static void see_gap(struct long_haul *l, const struct cc_report *report, uint64_t now_ns)
+{
+	double gap_ns = fmin((double)(now_ns - l->report_at), GAP_MOST * l->model.least_ns);
+
+	if (!report->app_limited && l->report_at)
+		l->gap_ns += (gap_ns - l->gap_ns) * GAP_GAIN;
+	l->report_at = now_ns;
+}
+
 static void long_haul_report(void *state, const struct cc_report *report, uint64_t now_ns)
 {
 	struct long_haul *l = state;
@@ -310,6 +329,7 @@ static void long_haul_report(void *state, const struct cc_report *report, uint64
 
 	if (l->model.least_ns <= 0)
 		return;
+	see_gap(l, report, now_ns);
 	if (l->phase == START) {
 		if (!report->app_limited && !l->testing)
 			l->window += (double)report->delivered_bytes;
@@ -369,8 +389,10 @@ static void long_haul_limits(const void *state, struct cc_limits *out)
 		rate *= 2;
 	out->rate_bps = rate < 1e13 ? (uint64_t)rate : CC_UNPACED;
 	out->window_bytes = (uint64_t)window;
-	if (m->least_ns > 0 && !m->probing)
-		out->window_bytes = (uint64_t)(window * WINDOW_SLACK);
+	if (m->least_ns > 0 && !m->probing && l->phase != START)
+		out->window_bytes = (uint64_t)fmax(
+			window * WINDOW_SLACK,
+			window * GAP_SLACK + fmin(model_peak(m), window / trip) * l->gap_ns);
 }
 
 static void long_haul_status(const void *state, struct cc_status *out)

@@ -138,7 +138,8 @@ void model_probe(struct model *m, bool crowded, uint64_t now_ns)
 			m->least_ns = m->probe_least_ns;
 			m->least_at = now_ns;
 		}
-	} else if (age > PROBE_EVERY_NS && now_ns - m->probe_at > PROBE_EVERY_NS) {
+	} else if (m->unsure || (age > PROBE_EVERY_NS && now_ns - m->probe_at > PROBE_EVERY_NS)) {
+		m->unsure = false;
 		m->probing = true;
 		m->probe_at = now_ns;
 		m->probe_least_ns = m->rtt_ns;
@@ -179,8 +180,10 @@ bool model_report(struct model *m, const struct cc_report *report, double window
 {
 	double passed = (double)(now_ns - m->round_at);
 
-	if (report->larger)
+	if (report->larger) {
 		m->least_ns = 0;
+		m->unsure = true;
+	}
 	if (report->rtt_ns)
 		see_rtt(m, (double)report->rtt_ns, now_ns);
 	m->bytes += report->delivered_bytes;

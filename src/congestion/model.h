@@ -65,6 +65,8 @@ struct model {
 	/* maximum rate of the last 15 to 30 s */
 	struct recent past;
 
+	/* the minimum round-trip time was measured anew, for larger packets, and may include a queue */
+	bool unsure;
 	/* The probe for the minimum round-trip time: under way, since when, and the minimum measured in it */
 	bool probing;
 	uint64_t probe_at;
@@ -95,8 +97,8 @@ double model_queue_now(const struct model *model);
 void model_cnp(struct model *model);
 
 /*
- * Called after a round. If the minimum round-trip time was not measured for five seconds, sets `probing` for two round
- * trips, in which the sender sends less so that the queue drains. Flows that share a queue see it drain together, so that
+ * Called after a round. If the minimum round-trip time was not measured for five seconds, or since packets became larger, sets
+ * `probing` for two round trips, in which the sender sends less so that the queue drains. Flows that share a queue see it drain together, so that
  * their probes fall together. If the minimum is older than 30 s, the path has become longer, and the time measured in the
  * probe replaces it; after 120 s while others fill the queue (`crowded`), when that time likely includes a queue.
  */
