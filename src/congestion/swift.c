@@ -11,6 +11,8 @@
  * Differences from the paper:
  * - The base target is the minimum round-trip time plus a margin. The paper's fabric knows its number of hops.
  * - The delay is the whole round trip, because there is no NIC clock that separates hosts from the network.
+ * - On a slow link a report comes once in many round trips. A window lasts from one report to the next, and the target is
+ *   higher, because what the sender does shows that much later.
  * - The delay is the minimum of the last one to two round trips, which is the standing queue. A single sample may have
  *   waited for a busy host or behind its own burst, and a smaller window would shorten neither.
  * - It starts by doubling the window until the delay or a mark stops it, because reports are too few for growth by single
@@ -46,10 +48,16 @@
 #define MARGIN	      0.75
 #define MARGIN_MIN_NS 50e3
 #define MARGIN_MAX_NS 1e6
+/* Window in packets up to which many flows may share the path, see is_small(). */
+#define SMALL_WIN 6.0
+/* Most that is added to the margin because reports are few. */
+#define MARGIN_AGE_MAX_NS 8e6
 /* Margins that the target of the smallest window is higher. */
 #define FLOW_RANGE   2.0
 #define LOSS_CEILING 0.05
 #define LOSS_CUT     0.3
+/* Packets of a round from which on its share of losses is no burst. */
+#define BURST_PACKETS 48.0
 /* Share of the window that is used to test whether loss is chance. Less than long-haul uses: several flows that start into a
  * queue take it for part of the path, and the queue drains only if they send much less. */
 #define TEST_DEPTH 0.125
@@ -59,6 +67,8 @@
 #define CNP_SHARE 0.25
 /* The rate, in windows in a round trip: above 1, so that the window is what limits. */
 #define PACE 1.1
+/* Longest time between reports that counts, in minimum round-trip times. */
+#define GAP_MOST 16.0
 /* The minimum round-trip time covers one to two of these. */
 #define LEAST_AFTER_NS 10e9
 #define MARK_GAIN      0.0625
@@ -151,17 +161,35 @@ static double delay_ns(const struct swift *s)
 	return recent_least(&s->standing_ns);
 }
 
-/* Time until a change of the window shows: a round trip, and the age of a report. */
+/* True if the window is so small that many flows may share the path: then a queue is theirs, and reports are few because each
+ * sends little. */
+static bool is_small(const struct swift *s)
+{
+	return s->window <= SMALL_WIN;
+}
+
+/* Returns the age of a report. On a slow path a report is paid for by several packets, so that reports are fewer than round trips;
+ * a window must last from one to the next. */
+static double age_ns(const struct swift *s)
+{
+	return fmin(s->gap_ns, s->rtt_ns * fmax(s->window - SMALL_WIN + 1, 1));
+}
+
+/* Time in which a window is sent: a round trip, and the age of a report. */
 static double turn_ns(const struct swift *s)
 {
-	return s->rtt_ns + s->gap_ns;
+	return s->rtt_ns + age_ns(s);
 }
 
 static double margin_ns(const struct swift *s)
 {
+	double base = fmin(fmax(least_ns(s) * MARGIN, MARGIN_MIN_NS), MARGIN_MAX_NS);
+
 	if (s->fixed_margin_ns > 0)
 		return s->fixed_margin_ns;
-	return fmin(fmax(least_ns(s) * MARGIN, MARGIN_MIN_NS), MARGIN_MAX_NS);
+	if (is_small(s))
+		return base;
+	return base + fmin(fmax(age_ns(s) - s->rtt_ns / 2, 0) * MARGIN, MARGIN_AGE_MAX_NS);
 }
 
 static double target_ns(const struct swift *s)
@@ -193,7 +221,7 @@ static void see_rtt(struct swift *s, double rtt_ns, uint64_t now_ns)
 static void cut(struct swift *s, double by, const char *why, uint64_t now_ns)
 {
 	s->starting = false;
-	if ((double)(now_ns - s->cut_at) < turn_ns(s))
+	if ((double)(now_ns - s->cut_at) < s->rtt_ns + fmin(s->gap_ns, s->rtt_ns))
 		return;
 	s->window *= 1 - fmin(by, MAX_CUT);
 	s->cut_at = now_ns;
@@ -203,7 +231,17 @@ static void cut(struct swift *s, double by, const char *why, uint64_t now_ns)
 /* Window while it is tested whether loss is chance, in packets. With less than a few, a single loss would be a timeout. */
 static double test_window(const struct swift *s)
 {
-	return fmin(s->window, fmax(s->window * TEST_DEPTH, TIMEOUT_WIN));
+	double depth = fmax(TEST_DEPTH, (age_ns(s) - s->rtt_ns) / turn_ns(s));
+
+	return fmin(s->window, fmax(s->window * depth, TIMEOUT_WIN));
+}
+
+/* True if so much was lost that the window is to be halved. In a round of a few dozen packets a burst of losses is a large share; of a
+ * small window nothing else is to be had. */
+static bool is_heavy(const struct swift *s, const struct chance_round *round)
+{
+	return round->lost > s->chance.ceiling * round->packets &&
+	       (s->starting || is_small(s) || round->packets >= BURST_PACKETS);
 }
 
 static void judge_loss(struct swift *s, uint64_t now_ns)
@@ -229,8 +267,8 @@ static void judge_loss(struct swift *s, uint64_t now_ns)
 	if (s->testing)
 		s->doing = "sending less: is the loss chance?";
 	else if (verdict == CHANCE_CONGESTION)
-		cut(s, loss > s->chance.ceiling ? MAX_CUT : LOSS_CUT,
-		    "backing off: packets were lost", now_ns);
+		cut(s, is_heavy(s, &round) ? MAX_CUT : LOSS_CUT, "backing off: packets were lost",
+		    now_ns);
 }
 
 static void end_round(struct swift *s, uint64_t now_ns)
@@ -273,7 +311,8 @@ static void grow(struct swift *s, const struct cc_report *report)
 static void swift_report(void *state, const struct cc_report *report, uint64_t now_ns)
 {
 	struct swift *s = state;
-	double gap_ns = fmin((double)(now_ns - s->report_at), s->rtt_ns);
+	double most_ns = is_small(s) ? s->rtt_ns : fmax(GAP_MOST * least_ns(s), s->rtt_ns);
+	double gap_ns = fmin((double)(now_ns - s->report_at), s->rtt_ns > 0 ? most_ns : 0);
 
 	if (!report->app_limited)
 		s->gap_ns += (gap_ns - s->gap_ns) * SMOOTH;
@@ -290,11 +329,14 @@ static void swift_report(void *state, const struct cc_report *report, uint64_t n
 		see_rtt(s, (double)report->rtt_ns, now_ns);
 	if (s->rtt_ns <= 0)
 		return;
-	if (delay_ns(s) > target_ns(s))
+	if (delay_ns(s) <= target_ns(s)) {
+		if (!report->marked_packets)
+			grow(s, report);
+	} else if (report->rtt_ns) {
+		/* A delay that was seen before is no reason to reduce the window again. */
 		cut(s, BETA * (delay_ns(s) - target_ns(s)) / delay_ns(s),
 		    "backing off: the queue is long", now_ns);
-	else if (!report->marked_packets)
-		grow(s, report);
+	}
 	if ((double)(now_ns - s->round_at) >= s->rtt_ns)
 		end_round(s, now_ns);
 	s->window = fmin(fmax(s->window, MIN_WIN), s->most);
@@ -337,6 +379,7 @@ static void swift_limits(const void *state, struct cc_limits *out)
 	/* While the window doubles, the pacer must let the next window out within this round trip. */
 	rate = window * 8 * NS_A_SECOND / turn_ns(s) * (s->window < 1 ? 1 : s->starting ? 2 : PACE);
 	out->rate_bps = rate < 1e13 ? (uint64_t)rate : CC_UNPACED;
+	window *= 1 + fmax(age_ns(s) - s->rtt_ns, 0) / turn_ns(s);
 	out->window_bytes = (uint64_t)fmax(window, s->packet);
 }
 

@@ -105,6 +105,52 @@ static void above_target_it_shrinks_once(void **state)
 	assert_in_range(left[2], 495, 505);
 }
 
+/* Reports about repeats have no round-trip time: what was measured before is not news. */
+static void a_delay_is_answered_once(void **state)
+{
+	struct feed feed;
+	uint64_t before;
+
+	(void)state;
+	open_settled(&feed);
+	feed.rtt_bytes = PACKET;
+	feed.rtt_ns = 3 * TARGET;
+	left_by_cut(&feed);
+	before = feed_window(&feed);
+	/* Too small to be compared. */
+	feed.rtt_bytes = PACKET / 10;
+	for (int i = 0; i < 40; i++)
+		feed_report(&feed);
+	assert_int_equal(feed_window(&feed), before);
+}
+
+/* Where packets pay for a report once in ten round trips, the window lasts from one report to the next, at the same rate. */
+static void rare_reports_widen_the_window(void **state)
+{
+	struct cc_attr attr = { .packet_bytes = PACKET };
+	uint64_t now = S, gap_ns = 10 * RTT;
+	struct cc_limits before, after;
+	struct cc cc;
+
+	(void)state;
+	cc_init(&cc, cc_find("swift"), &attr, now);
+	for (int i = 0; i < 100; i++) {
+		struct cc_report report = { .delivered_packets = 16,
+					    .delivered_bytes = 16 * PACKET,
+					    .counted_packets = 16,
+					    .rtt_ns = RTT,
+					    .in_flight_bytes = 16 * PACKET };
+
+		before = cc_limits(&cc);
+		cc_report(&cc, &report, now += gap_ns);
+	}
+	after = cc_limits(&cc);
+	assert_true(after.window_bytes > 16 * PACKET);
+	/* What the window holds is not sent in one round trip. */
+	assert_true(after.rate_bps < after.window_bytes * 8 * (S / RTT) / 5);
+	assert_true(after.window_bytes >= before.window_bytes);
+}
+
 /* The smaller the window, the more delay it is granted. */
 static void a_small_flow_is_granted_more_delay(void **state)
 {
@@ -294,6 +340,8 @@ int main(void)
 		cmocka_unit_test(a_late_sample_is_no_queue),
 		cmocka_unit_test(below_target_it_adds),
 		cmocka_unit_test(above_target_it_shrinks_once),
+		cmocka_unit_test(a_delay_is_answered_once),
+		cmocka_unit_test(rare_reports_widen_the_window),
 		cmocka_unit_test(a_small_flow_is_granted_more_delay),
 		cmocka_unit_test(windows_below_a_packet_are_rates),
 		cmocka_unit_test(chance_loss_changes_nothing),
