@@ -16,11 +16,13 @@
 
 #include "congestion/cc.h"
 
-#define DEFAULT_PACKET	       1500u
-#define DEFAULT_WINDOW_PACKETS 32u
-#define SHORT_NS	       UINT64_C(3000000)
-#define LEAVE_NS	       (2 * SHORT_NS)
-#define PERIOD_NS	       UINT64_C(10000000000)
+#define DEFAULT_PACKET	   1500u
+#define WINDOW_PACKETS	   32u
+#define WINDOW_PACKETS_FEW 10u
+#define WINDOW_BYTES	   (64u << 10)
+#define SHORT_NS	   UINT64_C(3000000)
+#define LEAVE_NS	   (2 * SHORT_NS)
+#define PERIOD_NS	   UINT64_C(10000000000)
 /* Samples of smaller packets in a row after which the larger ones count as no longer in use. */
 #define SMALLER_MOST 64u
 
@@ -44,6 +46,17 @@ const struct cc_ops *cc_find(const char *name)
 	return NULL;
 }
 
+/* Returns the window before the first measurement: 32 packets, but no more than a short queue holds unless that is less than 10. */
+static uint64_t initial_window(uint64_t packet_bytes)
+{
+	uint64_t bytes = WINDOW_PACKETS * packet_bytes;
+	uint64_t few = WINDOW_PACKETS_FEW * packet_bytes;
+
+	if (bytes < WINDOW_BYTES)
+		return bytes;
+	return few > WINDOW_BYTES ? few : WINDOW_BYTES;
+}
+
 void cc_init(struct cc *cc, const struct cc_ops *ops, const struct cc_attr *attr, uint64_t now_ns)
 {
 	*cc = (struct cc){ .ops = ops == &cc_default ? &cc_long_haul : ops,
@@ -60,8 +73,7 @@ void cc_init(struct cc *cc, const struct cc_ops *ops, const struct cc_attr *attr
 	if (!cc->attr.max_window_bytes)
 		cc->attr.max_window_bytes = UINT64_MAX;
 	if (!cc->attr.initial_window_bytes)
-		cc->attr.initial_window_bytes =
-			(uint64_t)DEFAULT_WINDOW_PACKETS * cc->attr.packet_bytes;
+		cc->attr.initial_window_bytes = initial_window(cc->attr.packet_bytes);
 	cc->ops->init(cc->state, &cc->attr, now_ns);
 }
 

@@ -273,6 +273,24 @@ static void the_line_is_for_a_person(void **state)
 	assert_explained(&feed, ", queue 0.08 ms over 0.200 ms");
 }
 
+/* A queue that holds ten large packets does not hold thirty-two. */
+static void a_first_window_has_few_large_packets(void **state)
+{
+	static const struct {
+		uint32_t packet;
+		uint64_t window;
+	} sizes[] = { { 1408, 32 * 1408 }, { 4096, 64 << 10 }, { 8936, 10 * 8936 } };
+
+	(void)state;
+	for (unsigned i = 0; i < 3; i++) {
+		struct cc_attr attr = { .packet_bytes = sizes[i].packet };
+		struct cc cc;
+
+		cc_init(&cc, cc_find("default"), &attr, S);
+		assert_int_equal(cc_limits(&cc).window_bytes, sizes[i].window);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -286,6 +304,7 @@ int main(void)
 		cmocka_unit_test(a_short_packet_makes_no_queue_of_long_ones),
 		cmocka_unit_test(larger_packets_make_no_queue),
 		cmocka_unit_test(short_packets_alone_are_measured),
+		cmocka_unit_test(a_first_window_has_few_large_packets),
 		cmocka_unit_test(events_reach_a_controller),
 		cmocka_unit_test(the_line_is_for_a_person),
 	};
