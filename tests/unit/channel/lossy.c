@@ -13,7 +13,7 @@
 #define NS_A_SECOND UINT64_C(1000000000)
 #define WARM	    10u
 /* As on an MTU of 1500. */
-#define PAYLOAD 1408u
+#define PAYLOAD_USUAL 1408u
 /* Bytes that a simulated packet has beside its payload. */
 #define HEADERS 64u
 /* Longest run, in virtual time. */
@@ -62,8 +62,9 @@ static void post(struct stream *s, int end)
 	struct gw_op_attr attr = { .addr = s->memory,
 				   .length = s->path->size,
 				   .mr = s->mr[end],
-				   .scheme =
-					   s->path->scheme ? s->path->scheme : &gw_selective_repeat,
+				   .scheme = s->path->scheme || s->path->automatic
+						     ? s->path->scheme
+						     : &gw_selective_repeat,
 				   .done = op_ended,
 				   .arg = s };
 	struct gw_op *op;
@@ -92,11 +93,18 @@ static enum lossy_idle why_idle(const struct stream *s)
 		       : IDLE_PACER;
 }
 
+static uint32_t payload_of(const struct lossy_path *path)
+{
+	return path->payload ? path->payload : PAYLOAD_USUAL;
+}
+
 static struct link_attr link_of(const struct lossy_path *path, double loss)
 {
 	struct link_attr link = { .rate_bps = path->rate_bps,
 				  .delay_ns = path->rtt_ns / 2,
 				  .jitter_ns = path->jitter_ns,
+				  .reorder = path->reorder,
+				  .reorder_ns = path->reorder_ns,
 				  .queue_bytes = path->rate_bps / 8 * path->rtt_ns / NS_A_SECOND };
 
 	if (link.queue_bytes < 64u << 10)
@@ -115,7 +123,7 @@ static void open_stream(struct stream *s)
 {
 	const struct lossy_path *path = s->path;
 	struct sim_attr sim = { .seed = path->seed + 1,
-				.payload = PAYLOAD,
+				.payload = payload_of(path),
 				.rungs = { 1024 },
 				.start_ns = NS_A_SECOND };
 	struct sim_shape_attr shape = { .shape = SIM_PAIR,
@@ -130,7 +138,8 @@ static void open_stream(struct stream *s)
 	sim_link(s->world.sim, 1)->attr = back;
 	s->memory = malloc(path->size);
 	for (int end = 0; end < 2 && !error; end++) {
-		struct gw_channel_attr attr = { .peer_timeout_ns = 600 * NS_A_SECOND };
+		struct gw_channel_attr attr = { .peer_timeout_ns = 600 * NS_A_SECOND,
+						.congestion = path->congestion };
 
 		error = gw_channel_create(s->world.hosts[end].ctx, &attr, &s->channel[end]);
 		if (!error)
@@ -197,7 +206,7 @@ static void sum_up(struct stream *s, struct lossy_result *out)
 	out->goodput_bps = s->ended[1] > WARM
 				   ? (double)(s->ended[1] - WARM) * (double)path->size * 8 / seconds
 				   : 0;
-	out->share = out->goodput_bps / (left * PAYLOAD / (PAYLOAD + HEADERS));
+	out->share = out->goodput_bps / (left * payload_of(path) / (payload_of(path) + HEADERS));
 	out->busy = 1;
 	for (int i = 0; i < IDLE_REASONS; i++) {
 		out->idle[i] = (double)s->idle_ns[i] / (double)out->counted_ns;

@@ -34,8 +34,16 @@ struct lossy_path {
 	/* Longest random delay of a packet, each way. */
 	uint64_t jitter_ns;
 	uint64_t seed;
-	/* Null: Selective Repeat. */
+	/* Bytes of data in the largest packet that the path carries; 0: as on an MTU of 1500. */
+	uint32_t payload;
+	/* Share of packets held back, and the longest time for which they are. */
+	double reorder;
+	uint64_t reorder_ns;
+	/* Null: Selective Repeat, unless `automatic`: what operations get that name none. */
 	const struct gw_scheme *scheme;
+	bool automatic;
+	/* Name of the congestion controller; null: the default. */
+	const char *congestion;
 };
 
 /* Why the link to the receiver had nothing to send. */

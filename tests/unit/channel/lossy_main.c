@@ -3,12 +3,14 @@
  * lossy: goodput over a path that loses packets, and where the link's time went.
  *
  *	lossy [--rtt MS] [--rate MBIT] [--loss SHARE] [--back SHARE] [--burst PACKETS] [--size KIB] [--depth N]
- *	      [--messages N] [--stall MS] [--run MS] [--jitter MS] [--seed N] [--explain] [--quiet]
+ *	      [--messages N] [--stall MS] [--run MS] [--jitter MS] [--reorder SHARE --held MS] [--payload BYTES] [--auto]
+ *	      [--congestion NAME] [--seed N] [--explain] [--quiet]
  *	lossy --check
  *
  * Without --check it runs one path: 10 ms, 300 Mbit/s, 16 messages of 1 MiB under way and no loss unless told otherwise. The
  * way back loses as much as the way there. --stall stops both hosts again and again for up to so long, with up to --run in
- * between. --explain adds what the channel says about itself, --quiet leaves the heading out.
+ * between. --reorder holds that share of the packets back, each for up to --held. --auto leaves the choice of the scheme to
+ * the channel. --explain adds what the channel says about itself, --quiet leaves the heading out.
  *
  * --check runs the paths below and fails where goodput is less than the share of what the path leaves that it must have.
  */
@@ -43,16 +45,30 @@ static const struct kept kept[] = {
 	  0.55 },
 	{ { 10 * MS, 300 * MB, 0.1, 0.1, 0, 1024 * KIB, 16, .stall_ns = 4 * MS, .run_ns = MS },
 	  0.5 },
-	{ { 10 * MS, 300 * MB, 0, 0, 0, 1024 * KIB, 16, .stall_ns = 10 * MS, .run_ns = MS }, 0.4 },
+	{ { 10 * MS, 300 * MB, 0, 0, 0, 1024 * KIB, 16, .stall_ns = 10 * MS, .run_ns = MS }, 0.5 },
 	{ { 10 * MS, 300 * MB, 0.3, 0.3, 0, 1024 * KIB, 16, .stall_ns = 8 * MS, .run_ns = 2 * MS },
 	  0.3 },
 	/* a link that needs longer for a packet than the round trip takes, and messages whose last packet is short */
 	{ { 100 * US, 5 * MB, 0.01, 0.01, 0, 128 * KIB, 16, .messages = 60 }, 0.85 },
 	/* windows of a few packets, all of which may be lost, and the report about them */
 	{ { 100 * US, 2 * MB, 0.3, 0.3, 0, 64 * KIB, 16, .messages = 60 }, 0.65 },
-	{ { 100 * US, 300 * MB, 0.3, 0.3, 0, 256 * KIB, 16, .messages = 200 }, 0.55 },
-	{ { 100 * US, 300 * MB, 0.5, 0.5, 0, 256 * KIB, 16, .messages = 100 }, 0.3 },
+	{ { 100 * US, 300 * MB, 0.3, 0.3, 0, 256 * KIB, 16, .messages = 200 }, 0.8 },
+	{ { 100 * US, 300 * MB, 0.5, 0.5, 0, 256 * KIB, 16, .messages = 100 }, 0.7 },
 	{ { 100 * US, 5 * MB, 0.3, 0.3, 0, 256 * KIB, 4, .messages = 40 }, 0.6 },
+	/* slow links: a report for every ten packets takes longer than the round trip, and their jitter is a few packets' time */
+	{ { 1240 * US, 11 * MB, 0.012, 0, 0, 83 * KIB, 16, .messages = 80, .payload = 1200 }, 0.9 },
+	{ { 90 * US, 74 * MB, 0, 0, 0, 540 * KIB, 16, .messages = 80 }, 0.95 },
+	{ { 8440 * US, 16 * MB, 0.0012, 0.0012, 3, 117 * KIB, 16, .messages = 80,
+	    .jitter_ns = 2400 * US },
+	  0.9 },
+	{ { 2010 * US, 13 * MB, 0, 0, 0, 90 * KIB, 16, .messages = 80, .jitter_ns = 2100 * US },
+	  0.85 },
+	{ { 1550 * US, 24 * MB, 0.0022, 0.0022, 0, 170 * KIB, 16, .messages = 80,
+	    .jitter_ns = 2700 * US },
+	  0.75 },
+	/* the start: how much more the first windows hold than the path decides how much is sent again */
+	{ { 10 * MS, 1000 * MB, 0, 0, 0, 1024 * KIB, 16, .messages = 30 }, 0.97 },
+	{ { 57 * MS, 228 * MB, 0, 0, 0, 1024 * KIB, 16, .messages = 30 }, 0.96 },
 	/* a short path on which the start meets much loss */
 	{ { MS, 1000 * MB, 0.4, 0.4, 0, 256 * KIB, 16, .messages = 200 }, 0.65 },
 	/* long paths */
@@ -123,6 +139,11 @@ int main(int argc, char **argv)
 		{ "stall", required_argument, NULL, 't' },
 		{ "run", required_argument, NULL, 'n' },
 		{ "jitter", required_argument, NULL, 'j' },
+		{ "payload", required_argument, NULL, 'p' },
+		{ "reorder", required_argument, NULL, 'o' },
+		{ "held", required_argument, NULL, 'h' },
+		{ "auto", no_argument, NULL, 'y' },
+		{ "congestion", required_argument, NULL, 'g' },
 		{ "seed", required_argument, NULL, 'e' },
 		{ "explain", no_argument, NULL, 'x' },
 		{ "quiet", no_argument, NULL, 'q' },
@@ -175,6 +196,21 @@ int main(int argc, char **argv)
 			break;
 		case 'j':
 			path.jitter_ns = (uint64_t)(value * 1e6);
+			break;
+		case 'p':
+			path.payload = (uint32_t)value;
+			break;
+		case 'o':
+			path.reorder = value;
+			break;
+		case 'h':
+			path.reorder_ns = (uint64_t)(value * 1e6);
+			break;
+		case 'y':
+			path.automatic = true;
+			break;
+		case 'g':
+			path.congestion = optarg;
 			break;
 		case 'e':
 			path.seed = (uint64_t)value;
