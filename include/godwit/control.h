@@ -123,6 +123,8 @@ struct gw_estimate {
 	uint32_t payload_settled;
 	/* Most packets in a message: what the immediate can count. */
 	uint32_t packets_most;
+	/* Sends that were posted and whose results are not known. */
+	uint32_t sends;
 };
 GW_API int gw_qp_estimate(const struct gw_qp *qp, struct gw_estimate *out);
 

@@ -22,13 +22,41 @@
 
 #include "message/state.h"
 
-#define LOSS_STEP	128 /* packets from one point of the loss to the next, at least */
-#define LOSSES_KEPT	32.0f
+#define LOSS_STEP   128 /* packets from one point of the loss to the next, at least */
+#define LOSSES_KEPT 32.0f
+/* The mean begins anew when losses, or those that it lets expect, are this many, times the mean run, and one is this many times
+ * the other. */
+#define CHANGE_LOSSES	8.0f
+#define CHANGE_FACTOR	4.0f
 #define SPAN_KEPT	131072.0f /* packets; half a gigabyte */
 #define RUNS_KEPT	64.0f
 #define RUN_PACKETS_MAX (1 << 20) /* in one report: no more is believed */
 #define FLOW_LEAST	64.0	  /* packets: from fewer no rate is told */
 #define FLOW_KEPT	8192.0
+
+/* Returns the mean number of packets lost in a row. As if there had been one more, of one packet: little is known from few. */
+static float mean_run(const struct path_estimate *path)
+{
+	return (path->run_packets + 1) / (path->runs + 1);
+}
+
+/* Begins the mean anew if it cannot be true any more. */
+static void see_change(struct path_estimate *path, float sent, float lost)
+{
+	float expected, enough = CHANGE_LOSSES * mean_run(path);
+
+	path->late_sent += sent;
+	path->late_lost += lost;
+	expected = path->span > 0 ? path->late_sent * path->lost / path->span : 0;
+	if (expected < enough && path->late_lost < enough)
+		return;
+	if (path->late_lost * CHANGE_FACTOR < expected ||
+	    path->late_lost > expected * CHANGE_FACTOR) {
+		path->span = path->late_sent;
+		path->lost = path->late_lost > 0 ? path->late_lost : 0;
+	}
+	path->late_sent = path->late_lost = 0;
+}
 
 /* Moves the latest point on, and the estimates with it. */
 static void add_point(struct path_estimate *path)
@@ -52,6 +80,7 @@ static void add_point(struct path_estimate *path)
 		path->lost /= 2;
 		path->span /= 2;
 	}
+	see_change(path, (float)sent, (float)lost);
 }
 
 /* Leaves packets out: of these nothing is concluded. */
@@ -201,8 +230,7 @@ int gw_qp_estimate(const struct gw_qp *qp, struct gw_estimate *out)
 		.marked = f->peer_ce,
 		.cnps = f->cnps,
 		.loss_mean = f->path.span > 0 ? (double)(f->path.lost / f->path.span) : 0,
-		/* As if there had been one more, of one packet: little is known from few. */
-		.burst = (double)((f->path.run_packets + 1) / (f->path.runs + 1)),
+		.burst = (double)mean_run(&f->path),
 		.rate_bps = (uint64_t)rate_bps(qp),
 		.payload_send = qp->tx.payload ? qp->tx.payload : qp->size.floor,
 		.payload_recv = qp->size.named,
@@ -210,6 +238,7 @@ int gw_qp_estimate(const struct gw_qp *qp, struct gw_estimate *out)
 		.payload_most = qp->size.ceiling,
 		.payload_settled = qp->size.peer_settled,
 		.packets_most = UINT32_C(1) << qp->split.packet_bits,
+		.sends = qp->tx.posted - qp->tx.results_seen,
 	};
 	return 0;
 }

@@ -45,6 +45,8 @@ struct path_estimate {
 	float loss;
 	/* packets sent and lost, behind the mean loss */
 	float span, lost;
+	/* the same since it was last compared with them */
+	float late_sent, late_lost;
 	/* runs of lost packets, and packets in them */
 	float runs, run_packets;
 	/* runs of holes and packets in them, as last reported */

@@ -149,6 +149,16 @@ static bool may_renew(struct erasure_choice *choice, uint64_t now)
 	return true;
 }
 
+/* Learns how many messages are open. Falls at once: parts of one message are posted together, and who waits for its end before the
+ * next begins has one open. Data and parity are two sends. */
+static void see_open(struct erasure_shared *shared, uint32_t sends)
+{
+	double open = 1 + (double)sends / 2;
+
+	shared->open =
+		open < shared->open ? open : shared->open + (open - shared->open) / OPEN_SHARE;
+}
+
 void erasure_pick(struct gw_erasure *e, struct gw_qp *qp, uint64_t length, bool repeat,
 		  struct plan_params *params)
 {
@@ -164,9 +174,7 @@ void erasure_pick(struct gw_erasure *e, struct gw_qp *qp, uint64_t length, bool 
 	if (!length || gw_qp_estimate(qp, &estimate) || !estimate.rtt_min_ns ||
 	    estimate.loss_mean <= 0)
 		return;
-	shared->open += (1 + (double)estimate.in_flight * estimate.payload_send / (double)length -
-			 shared->open) /
-			OPEN_SHARE;
+	see_open(shared, estimate.sends);
 	if (stale(choice, &estimate, shared->open, repeat) && may_renew(choice, gw_qp_now_ns(qp))) {
 		choice->repeat = repeat;
 		ask(e, qp, length, &estimate, choice);

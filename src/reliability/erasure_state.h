@@ -120,7 +120,7 @@ struct erasure_shared {
 	size_t scratch_bytes;
 	uint8_t *next_row;
 	struct erasure_choice choices[ERASURE_CHOICES];
-	/* Messages of the same length that the packets in flight amount to, this one included; smoothed over eight. */
+	/* Messages that are open, this one included; smoothed over eight. */
 	double open;
 	/* Index of the latest choice. */
 	uint32_t latest;

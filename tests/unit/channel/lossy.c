@@ -16,6 +16,8 @@
 #define PAYLOAD_USUAL 1408u
 /* Bytes that a simulated packet has beside its payload. */
 #define HEADERS 64u
+/* Longest time of a burst, in times that its packets take on the link. */
+#define BURST_TIMES 4
 /* Longest run, in virtual time. */
 #define LIMIT_NS (3600 * NS_A_SECOND)
 /* How exactly the stops of hosts are timed, in ns. */
@@ -115,6 +117,10 @@ static struct link_attr link_of(const struct lossy_path *path, double loss)
 		link.burst_loss = 1;
 		link.burst_leave = 1 / path->burst;
 		link.burst_enter = link.burst_leave * loss / (1 - loss);
+		/* As in the lab: whoever waits is out of it. */
+		link.burst_max_ns =
+			(uint64_t)(BURST_TIMES * path->burst * 8 * (payload_of(path) + HEADERS) *
+				   1e9 / (double)path->rate_bps);
 	}
 	return link;
 }
