@@ -45,6 +45,8 @@
 #define START_QUEUE  0.125
 #define START_GROWTH 1.25
 #define DRAIN_ROUNDS 4
+/* Share of the window that counts as all of it. */
+#define FILLED 0.9
 
 /* Target of the queueing delay, as a share of the minimum round-trip time, and its least value. */
 #define TARGET	      0.05
@@ -319,6 +321,13 @@ static void see_gap(struct long_haul *l, const struct cc_report *report, uint64_
 	l->report_at = now_ns;
 }
 
+/* True if the packets that this report is about, and those sent since, were a window: a sender that waits for each answer has
+ * nothing to send in between, and earns a larger window all the same. */
+static bool fills_window(const struct long_haul *l, const struct cc_report *report)
+{
+	return (double)(report->delivered_bytes + report->in_flight_bytes) > l->window * FILLED;
+}
+
 static void long_haul_report(void *state, const struct cc_report *report, uint64_t now_ns)
 {
 	struct long_haul *l = state;
@@ -331,7 +340,7 @@ static void long_haul_report(void *state, const struct cc_report *report, uint64
 		return;
 	see_gap(l, report, now_ns);
 	if (l->phase == START) {
-		if (!report->app_limited && !l->testing)
+		if ((!report->app_limited || fills_window(l, report)) && !l->testing)
 			l->window += (double)report->delivered_bytes;
 		l->high++;
 		if (queue_ns < fmax(l->model.least_ns * START_QUEUE, target_ns(l))) {

@@ -69,6 +69,18 @@ static const struct kept kept[] = {
 	/* the start: how much more the first windows hold than the path decides how much is sent again */
 	{ { 10 * MS, 1000 * MB, 0, 0, 0, 1024 * KIB, 16, .messages = 30 }, 0.97 },
 	{ { 57 * MS, 228 * MB, 0, 0, 0, 1024 * KIB, 16, .messages = 30 }, 0.96 },
+	/* one message at a time, each of which waits for the last: 8 ms on the link and 25 ms until the answer */
+	{ { 25 * MS, 1000 * MB, 0, 0, 0, 1024 * KIB, 1, .messages = 30 }, 0.24 },
+	{ { 25 * MS, 1000 * MB, 0, 0, 0, 1024 * KIB, 1, .messages = 30, .payload = 8936 }, 0.24 },
+	/* auto: streams that fill the link get no parity to speak of */
+	{ { 10 * MS, 300 * MB, 0.3, 0.3, 8, 1024 * KIB, 16, .messages = 80, .automatic = true },
+	  0.85 },
+	{ { 31500 * US, 6 * MB, 0.0015, 0.0015, 0, 45 * KIB, 16, .messages = 80, .payload = 8936,
+	    .automatic = true },
+	  0.92 },
+	{ { 10300 * US, 2 * MB, 0, 0, 0, 15 * KIB, 16, .messages = 80, .jitter_ns = 12 * MS,
+	    .payload = 7200, .reorder = 0.15, .reorder_ns = 16 * MS, .automatic = true },
+	  0.7 },
 	/* a short path on which the start meets much loss */
 	{ { MS, 1000 * MB, 0.4, 0.4, 0, 256 * KIB, 16, .messages = 200 }, 0.65 },
 	/* long paths */

@@ -121,8 +121,9 @@ static void a_step_is_followed(void **state)
 	check_seed("step", &none, 1, &r);
 	/* What was in flight is five times too much, and nine round trips of queue; it takes that and a round. */
 	for (unsigned i = slot_at(one, 4400 * MS); i < slot_at(one, 8 * S); i++) {
-		assert_true(r.slot_queue_ns[i] < 8e6);
-		assert_true(i < slot_at(one, 4500 * MS) || r.delivered_bps[i] > 0.95 * 200e6);
+		/* It may look for more bandwidth once, and back off. */
+		assert_true(r.slot_queue_ns[i] < 20e6);
+		assert_true(i < slot_at(one, 4500 * MS) || r.delivered_bps[i] > 0.9 * 200e6);
 	}
 	for (unsigned i = slot_at(one, 8 * S + 300 * MS); i < slot_at(one, 12 * S); i++)
 		assert_true(r.delivered_bps[i] > 0.85 * 1e9);
