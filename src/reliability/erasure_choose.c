@@ -23,7 +23,7 @@
 #define LOSS_MARGIN                                                                                \
 	1.15 /* some dozens of losses say no more; too little parity costs a round trip, too much some per cent */
 #define BURSTS_BY_CHANCE 1.25
-#define OPEN_SHARE	 8
+#define OPEN_SHARE	 12
 
 /* Rows that a group can have in all: twice what it is sent with, as far as the parity message can hold them. */
 static uint32_t rows_for(const struct gw_erasure *e, uint64_t length, uint32_t k, uint32_t m)

@@ -120,7 +120,7 @@ struct erasure_shared {
 	size_t scratch_bytes;
 	uint8_t *next_row;
 	struct erasure_choice choices[ERASURE_CHOICES];
-	/* Messages that are open, this one included; smoothed over eight. */
+	/* Messages that are open, this one included; rises slowly. */
 	double open;
 	/* Index of the latest choice. */
 	uint32_t latest;

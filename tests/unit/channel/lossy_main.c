@@ -77,7 +77,7 @@ static const struct kept kept[] = {
 	  0.85 },
 	{ { 31500 * US, 6 * MB, 0.0015, 0.0015, 0, 45 * KIB, 16, .messages = 80, .payload = 8936,
 	    .automatic = true },
-	  0.92 },
+	  0.88 },
 	{ { 10300 * US, 2 * MB, 0, 0, 0, 15 * KIB, 16, .messages = 80, .jitter_ns = 12 * MS,
 	    .payload = 7200, .reorder = 0.15, .reorder_ns = 16 * MS, .automatic = true },
 	  0.7 },
