@@ -1,0 +1,225 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Runs the checks: finds what each concerns, and gives findings the check's words. */
+#include "exam.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <string.h>
+
+static const struct check_group *const groups[] = {
+	&checks_devices,   &checks_ports,      &checks_gids, &checks_addresses, &checks_limits,
+	&checks_qos,	   &checks_congestion, &checks_loss, &checks_physical,	&checks_pcie,
+	&checks_gpudirect, &checks_plugins,    &checks_nccl, &checks_routes,	&checks_buffers,
+	&checks_log,	   &checks_tuning,
+};
+
+const struct check *check_at(size_t index)
+{
+	for (size_t i = 0; i < sizeof(groups) / sizeof(groups[0]); i++) {
+		if (index < groups[i]->count)
+			return &groups[i]->checks[index];
+		index -= groups[i]->count;
+	}
+	return NULL;
+}
+
+const struct check *check_find(const char *id, size_t length)
+{
+	const struct check *check;
+
+	for (size_t i = 0; (check = check_at(i)); i++) {
+		if (strlen(check->id) == length && memcmp(check->id, id, length) == 0)
+			return check;
+	}
+	return NULL;
+}
+
+const char *say(struct exam *exam, const char *format, ...)
+{
+	va_list args;
+	char *text;
+
+	va_start(args, format);
+	text = scratch_vprint(&exam->diagnosis->scratch, format, args);
+	va_end(args);
+	return text;
+}
+
+const char *netdev_name(const struct port *port)
+{
+	return port->netdev ? port->netdev->name : "";
+}
+
+static const char *object_of(struct exam *exam, const struct subject *subject)
+{
+	if (subject->port)
+		return say(exam, "%s", subject->port->name);
+	return subject->device ? say(exam, "%s", subject->device->name) : "";
+}
+
+struct finding *found(struct exam *exam, const struct subject *subject, const char *where,
+		      const char *value, ...)
+{
+	struct finding *finding = diagnosis_finding(exam->diagnosis);
+	const struct check *check = exam->check;
+	va_list args;
+
+	va_start(args, value);
+	finding->value = scratch_vprint(&exam->diagnosis->scratch, value, args);
+	va_end(args);
+	finding->check = check->id;
+	finding->severity = check->severity;
+	finding->impact = check->impact;
+	finding->title = check->title;
+	finding->healthy = check->healthy;
+	finding->why = check->why;
+	finding->fix = check->fix;
+	finding->where = say(exam, "%s", where);
+	finding->object = object_of(exam, subject);
+	return finding;
+}
+
+void unseen_why(struct exam *exam, const struct subject *subject, const char *where,
+		const char *why)
+{
+	struct unknown *unknown = diagnosis_unknown(exam->diagnosis);
+
+	unknown->check = exam->check->id;
+	unknown->object = object_of(exam, subject);
+	unknown->where = say(exam, "%s", where);
+	unknown->why = say(exam, "%s", why);
+}
+
+void unseen(struct exam *exam, const struct subject *subject, const struct fact *fact)
+{
+	unseen_why(exam, subject, fact->path, fact_why(fact->state, fact->error));
+}
+
+bool seen(struct exam *exam, const struct subject *subject, const struct fact *fact,
+	  bool absent_matters)
+{
+	if (fact->state == FACT_KNOWN)
+		return true;
+	if (fact->state != FACT_ABSENT || absent_matters)
+		unseen(exam, subject, fact);
+	return false;
+}
+
+static bool any_nccl_variable(const struct nccl *nccl)
+{
+	for (size_t i = 0; i < nccl->count; i++) {
+		if (strncmp(nccl->variables[i].name, "NCCL_", 5) == 0)
+			return true;
+	}
+	return false;
+}
+
+static bool host_gates_open(const struct exam *exam, unsigned gates)
+{
+	const struct model *model = exam->model;
+
+	if ((gates & GATE_RDMA) && !model->device_count)
+		return false;
+	if ((gates & GATE_GPU) && !model->gpu_count)
+		return false;
+	if ((gates & GATE_JOB) &&
+	    reader_read(model->reader, "/.godwit/job/devices")->state != FACT_KNOWN)
+		return false;
+	return !(gates & GATE_NCCL) || model->device_count || any_nccl_variable(&exam->nccl);
+}
+
+static bool device_gates_open(const struct device *device, unsigned gates)
+{
+	if ((gates & GATE_MLX5) && device->driver != DRIVER_MLX5)
+		return false;
+	if ((gates & GATE_HARDWARE) && device->soft)
+		return false;
+	return !(gates & GATE_PHYSICAL) || !device->vf;
+}
+
+static bool port_gates_open(const struct exam *exam, const struct port *port, unsigned gates)
+{
+	if ((gates & GATE_ROCE) && port->link_layer != LINK_ETHERNET)
+		return false;
+	if ((gates & GATE_INFINIBAND) && port->link_layer != LINK_INFINIBAND)
+		return false;
+	if ((gates & GATE_ACTIVE) && !port->active)
+		return false;
+	return !(gates & GATE_USED) || nccl_takes_port(&exam->nccl, port);
+}
+
+/* Calls a check for all that it concerns. Returns whether it concerned anything. */
+static bool run_check(struct exam *exam)
+{
+	const struct check *check = exam->check;
+	const struct model *model = exam->model;
+	bool ran = false;
+
+	if (!host_gates_open(exam, check->gates))
+		return false;
+	if (check->scope == SCOPE_HOST) {
+		check->run(exam, &(struct subject){ 0 });
+		return true;
+	}
+	for (size_t i = 0; i < model->device_count; i++) {
+		const struct device *device = &model->devices[i];
+
+		if (!device_gates_open(device, check->gates))
+			continue;
+		if (check->scope == SCOPE_DEVICE) {
+			check->run(exam, &(struct subject){ .device = device });
+			ran = true;
+			continue;
+		}
+		for (size_t j = 0; j < device->port_count; j++) {
+			if (!port_gates_open(exam, &device->ports[j], check->gates))
+				continue;
+			check->run(exam, &(struct subject){ device, &device->ports[j] });
+			ran = true;
+		}
+	}
+	return ran;
+}
+
+/* Returns whether a list names a check; -EINVAL if a name in it is none. */
+static int listed(const char *list, const struct check *check)
+{
+	bool is = false;
+
+	for (const char *at = list; at && *at;) {
+		size_t length = strcspn(at, ",");
+		const struct check *named = check_find(at, length);
+
+		if (length && !named)
+			return -EINVAL;
+		is |= named == check;
+		at += length + (at[length] == ',');
+	}
+	return is;
+}
+
+int exam_run(struct reader *reader, const struct exam_attr *attr, struct diagnosis *diagnosis)
+{
+	struct exam exam = { .diagnosis = diagnosis, .intent = attr->intent };
+	const struct check *check;
+
+	if (listed(attr->only, NULL) < 0 || listed(attr->skip, NULL) < 0)
+		return -EINVAL;
+	exam.model = model_load(reader);
+	nccl_load(exam.model, &exam.nccl);
+	if (attr->interval_ms || !reader_live(reader))
+		model_sample(exam.model, attr->interval_ms);
+	diagnosis->host = say(&exam, "%s", exam.model->host);
+	diagnosis->interval_ms = exam.model->interval_ms;
+	for (size_t i = 0; (check = check_at(i)); i++) {
+		if ((attr->only && !listed(attr->only, check)) || listed(attr->skip, check))
+			continue;
+		exam.check = check;
+		if (run_check(&exam))
+			diagnosis->checks_run++;
+		else
+			diagnosis->checks_skipped++;
+	}
+	diagnosis_sort(diagnosis);
+	return 0;
+}
