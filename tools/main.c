@@ -14,9 +14,9 @@
 
 #include "command.h"
 
-static const struct command *const commands[] = { &command_lab,	    &command_perf, &command_plan,
-						  &command_qualify, &command_recv, &command_secret,
-						  &command_send };
+static const struct command *const commands[] = { &command_doctor, &command_lab,     &command_perf,
+						  &command_plan,   &command_qualify, &command_recv,
+						  &command_secret, &command_send };
 
 #define COMMAND_COUNT (sizeof(commands) / sizeof(commands[0]))
 

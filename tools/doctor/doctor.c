@@ -1,0 +1,259 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* `godwit doctor`: examines a host, or a copy of one, and says what is wrong and what to do. Reads only. */
+#include <errno.h>
+#include <getopt.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "doctor/exam.h"
+#include "lab/units.h"
+#include "tools/command.h"
+
+#define NS_PER_MS	    UINT64_C(1000000)
+#define INTERVAL_DEFAULT_MS 1000u
+#define INTERVAL_MAX_NS	    (UINT64_C(3600) * 1000 * NS_PER_MS)
+
+struct job {
+	struct reader_attr reader;
+	struct exam_attr exam;
+	const char *capture;
+	bool json;
+	bool verbose;
+};
+
+static const struct option long_options[] = {
+	{ "all", no_argument, NULL, 'v' },
+	{ "capture", required_argument, NULL, 'c' },
+	{ "explain", required_argument, NULL, 'e' },
+	{ "intent", required_argument, NULL, 'i' },
+	{ "interval", required_argument, NULL, 't' },
+	{ "json", no_argument, NULL, 'J' },
+	{ "list", no_argument, NULL, 'l' },
+	{ "only", required_argument, NULL, 'o' },
+	{ "pid", required_argument, NULL, 'p' },
+	{ "root", required_argument, NULL, 'r' },
+	{ "skip", required_argument, NULL, 's' },
+	{ "verbose", no_argument, NULL, 'v' },
+	{ 0 },
+};
+
+static int usage(const char *what, const char *value)
+{
+	fprintf(stderr, "godwit doctor: %s%s%s\n", what, value ? ": " : "", value ? value : "");
+	return DIAGNOSIS_NOT_EXAMINED;
+}
+
+static int finish(void)
+{
+	if (fflush(stdout) == 0 && !ferror(stdout))
+		return 0;
+	perror("godwit doctor: cannot write to standard output");
+	return DIAGNOSIS_NOT_EXAMINED;
+}
+
+static int list_checks(void)
+{
+	const struct check *check;
+
+	for (size_t i = 0; (check = check_at(i)); i++)
+		printf("%-20s %-8s %s\n", check->id, severity_name(check->severity), check->title);
+	return finish();
+}
+
+static void explain_part(const char *name, const char *text)
+{
+	printf("\n%s\n  ", name);
+	print_wrapped(stdout, 2, 80, text);
+}
+
+static int explain(const char *id)
+{
+	const struct check *check = check_find(id, strlen(id));
+
+	if (!check)
+		return usage("no such check (--list shows them)", id);
+	printf("%s (%s)\n  ", check->id, severity_name(check->severity));
+	print_wrapped(stdout, 2, 80, check->title);
+	explain_part("healthy", check->healthy);
+	explain_part("why it matters", check->why);
+	explain_part("how it goes wrong", check->explain);
+	explain_part("how to fix it", check->fix);
+	return finish();
+}
+
+static int read_option(int id, struct job *job)
+{
+	uint64_t value;
+
+	switch (id) {
+	case 'c':
+		job->capture = optarg;
+		return 0;
+	case 'i':
+		job->exam.intent = strcmp(optarg, "lossless") == 0 ? INTENT_LOSSLESS
+				   : strcmp(optarg, "lossy") == 0  ? INTENT_LOSSY
+								   : INTENT_UNKNOWN;
+		return job->exam.intent ? 0 : usage("--intent is lossless or lossy, not", optarg);
+	case 't':
+		if (units_read(UNITS_SECONDS, optarg, 0, INTERVAL_MAX_NS, &value) != 0)
+			return usage("--interval is a time from 0 to 1h, not", optarg);
+		job->exam.interval_ms = (unsigned)(value / NS_PER_MS);
+		return 0;
+	case 'J':
+		job->json = true;
+		return 0;
+	case 'o':
+		job->exam.only = optarg;
+		return 0;
+	case 'p':
+		if (units_count(optarg, 1, INT32_MAX, &value) != 0)
+			return usage("--pid is the number of a process, not", optarg);
+		job->reader.pid = (long)value;
+		return 0;
+	case 'r':
+		job->reader.root = optarg;
+		return 0;
+	case 's':
+		job->exam.skip = optarg;
+		return 0;
+	case 'v':
+		job->verbose = true;
+		return 0;
+	default:
+		return usage("unknown option, or one without its value; see godwit doctor --help",
+			     NULL);
+	}
+}
+
+/* What to do next, from what was found. */
+static const char *next_command(const struct job *job, const struct diagnosis *diagnosis)
+{
+	const struct finding *worst = diagnosis->finding_count ? &diagnosis->findings[0] : NULL;
+
+	if (!worst || worst->severity == SEVERITY_INFO)
+		return worst && strcmp(worst->check, "rdma-device") == 0
+			       ? "godwit perf (here) and godwit perf THIS_HOST (elsewhere) measure the path over UDP"
+			       : "godwit qualify proves the NICs between two hosts; --pid PID examines a running job";
+	if (!job->verbose && diagnosis->finding_count > 1)
+		return scratch_print((struct scratch *)&diagnosis->scratch,
+				     "godwit doctor --explain %s; --verbose shows everything",
+				     worst->check);
+	return scratch_print((struct scratch *)&diagnosis->scratch, "godwit doctor --explain %s",
+			     worst->check);
+}
+
+/* A host without RDMA gets an answer, not an error. */
+static void say_without_rdma(struct diagnosis *diagnosis)
+{
+	for (size_t i = 0; i < diagnosis->finding_count; i++) {
+		if (strcmp(diagnosis->findings[i].check, "rdma-device") != 0 ||
+		    diagnosis->findings[i].severity != SEVERITY_INFO)
+			continue;
+		diagnosis->summary = "no RDMA device";
+		diagnosis_note(
+			diagnosis, "here", "",
+			"Godwit moves data over UDP sockets on this host, in RoCEv2 packets, as any user: godwit send, recv, perf.");
+		diagnosis_note(
+			diagnosis, "expected", "",
+			"If this host should have an RDMA NIC: lspci | grep -iE 'mellanox|infiniband|ethernet'; modprobe mlx5_ib (or bnxt_re, irdma); in a container: --device=/dev/infiniband; a virtual machine needs a virtual function.");
+		return;
+	}
+}
+
+static int show(const struct job *job, struct diagnosis *diagnosis)
+{
+	const struct diagnosis_style style = {
+		.verbose = job->verbose, .colour = isatty(STDOUT_FILENO) && !getenv("NO_COLOR")
+	};
+	json_t *object;
+	int status = diagnosis_status(diagnosis), rc;
+
+	if (job->json) {
+		object = diagnosis_json(diagnosis);
+		if (!object)
+			return usage("out of memory", NULL);
+		json_dumpf(object, stdout, JSON_INDENT(2));
+		fputc('\n', stdout);
+		json_decref(object);
+	} else {
+		diagnosis_print(diagnosis, &style, stdout);
+	}
+	rc = finish();
+	return rc ? rc : status;
+}
+
+static int examine(const struct job *job)
+{
+	struct diagnosis diagnosis = { 0 };
+	struct reader *reader;
+	int rc = reader_open(&job->reader, &reader), status;
+
+	if (rc)
+		return usage(rc == -EINVAL ? "neither a directory nor a capture" : strerror(-rc),
+			     job->reader.root);
+	rc = exam_run(reader, &job->exam, &diagnosis);
+	if (rc) {
+		status = usage("no such check in --only or --skip (--list shows them)", NULL);
+	} else {
+		say_without_rdma(&diagnosis);
+		diagnosis.next = next_command(job, &diagnosis);
+		status = show(job, &diagnosis);
+		rc = job->capture ? reader_capture(reader, job->capture) : 0;
+		if (rc)
+			status = usage(strerror(-rc), job->capture);
+	}
+	diagnosis_free(&diagnosis);
+	reader_close(reader);
+	return status;
+}
+
+static int doctor_main(int argc, char **argv)
+{
+	struct job job = { .exam.interval_ms = INTERVAL_DEFAULT_MS };
+	int id, rc;
+
+	opterr = 0;
+	while ((id = getopt_long(argc, argv, "", long_options, NULL)) != -1) {
+		if (id == 'l')
+			return list_checks();
+		if (id == 'e')
+			return explain(optarg);
+		rc = read_option(id, &job);
+		if (rc)
+			return rc;
+	}
+	if (optind < argc)
+		return usage("one argument too many", argv[optind]);
+	if (job.reader.root && job.reader.pid)
+		return usage("--pid is for this host, not for a copy", NULL);
+	return examine(&job);
+}
+
+const struct command command_doctor = {
+	.name = "doctor",
+	.summary = "say what is wrong with RDMA on this host, and what to do",
+	.usage =
+		"usage: godwit doctor [OPTION ...]\n"
+		"\n"
+		"Examines RDMA devices, ports, addresses, limits, PFC and ECN, loss counters, PCIe,\n"
+		"GPUDirect, NCCL's variables and plugins. Reads only, and needs no root.\n"
+		"\n"
+		"options:\n"
+		"  --verbose         show every finding, and each thing that was not visible\n"
+		"  --all             the same\n"
+		"  --pid PID         examine the environment, limits and files of this running job\n"
+		"  --intent I        lossless or lossy: what the fabric is meant to be\n"
+		"  --interval T      time between two samples of the counters (default 1s; 0: one sample)\n"
+		"  --only LIST       run these checks, separated by commas\n"
+		"  --skip LIST       leave these out\n"
+		"  --list            list the checks\n"
+		"  --explain CHECK   what it looks at, how it goes wrong, how to fix it\n"
+		"  --capture FILE    also write all that was read to a tar file\n"
+		"  --root PATH       examine a capture, or a directory with a copy of a host's files\n"
+		"  --json            print one JSON object\n"
+		"\n"
+		"exit status: 0 healthy, 1 warnings, 2 errors, 3 could not examine\n",
+	.run = doctor_main,
+};
