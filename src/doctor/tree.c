@@ -81,24 +81,37 @@ void tree_add(struct tree *tree, const char *path, enum tree_kind kind, const ch
 	tree->count++;
 }
 
-/* Undoes \n, \t and \\. Returns the length. */
-static size_t unescape(char *text, size_t length)
+#define ZEROS_MAX 4096ul
+
+/* Copies a value with \n, \t, \\, \xHH and \zN; (N zero bytes) undone. */
+static void unescape(const char *text, struct builder *out)
 {
-	size_t out = 0;
+	static const char zeros[ZEROS_MAX];
 
-	for (size_t i = 0; i < length; i++) {
-		char c = text[i];
+	for (; *text; text++) {
+		char c = *text, *end;
 
-		if (c == '\\' && i + 1 < length) {
-			c = text[++i];
-			if (c == 'n')
+		if (c == '\\' && text[1]) {
+			c = *++text;
+			if (c == 'n') {
 				c = '\n';
-			else if (c == 't')
+			} else if (c == 't') {
 				c = '\t';
+			} else if (c == 'x' && text[1] && text[2]) {
+				char digits[3] = { text[1], text[2] };
+
+				c = (char)strtoul(digits, NULL, 16);
+				text += 2;
+			} else if (c == 'z') {
+				unsigned long count = strtoul(text + 1, &end, 10);
+
+				builder_add(out, zeros, count < ZEROS_MAX ? count : ZEROS_MAX);
+				text = *end == ';' ? end : end - 1;
+				continue;
+			}
 		}
-		text[out++] = c;
+		builder_add(out, &c, 1);
 	}
-	return out;
 }
 
 /* Reads one line, which is the caller's to change and ends in a zero byte. Returns whether it is one. */
@@ -136,8 +149,11 @@ static bool manifest_line(struct tree *tree, char *line, const char *prefix)
 	} else if (!value && line[length - 1] == '/') {
 		tree_add(tree, path, TREE_DIRECTORY, "", 0, 0);
 	} else {
-		tree_add(tree, path, TREE_FILE, value ? value : "",
-			 value ? unescape(value, strlen(value)) : 0, 0);
+		struct builder text = { 0 };
+
+		unescape(value ? value : "", &text);
+		tree_add(tree, path, TREE_FILE, text.text ? text.text : "", text.length, 0);
+		builder_free(&text);
 	}
 	return true;
 }

@@ -5,7 +5,7 @@
  * A manifest is a text for people. Lines are:
  *
  *	[/sys/class/net/eth0]	paths below are relative to this
- *	mtu 4200		a file and its contents; \n and \\ are understood
+ *	mtu 4200		a file and its contents; \n, \xHH and \z8; (8 zero bytes) are understood
  *	device -> ../../x	a link
  *	queues/			a directory
  *	secret !EACCES		a file whose read fails
