@@ -33,7 +33,10 @@ static void dcqcn(struct exam *exam, const struct subject *subject)
 		if (fact->state == FACT_ABSENT) {
 			/* Inbox drivers show parameters to root only, and no switch: it is always on there. */
 			fact = cc_param(exam, subject, "rp_min_rate");
-			if (fact->state != FACT_KNOWN)
+			if (fact->state == FACT_ABSENT)
+				unseen_why(exam, subject, fact->path,
+					   "neither MLNX_OFED's sysfs nor debugfs shows it");
+			else if (fact->state != FACT_KNOWN)
 				unseen(exam, subject, fact);
 			return;
 		}
@@ -68,7 +71,7 @@ static void cnp_priority(struct exam *exam, const struct subject *subject)
 
 	if (dscp->state == FACT_ABSENT)
 		dscp = cc_param(exam, subject, "np_cnp_dscp");
-	if (!seen(exam, subject, dscp, true) || !parse_number(dscp->text, &value) || value > 63)
+	if (!seen(exam, subject, dscp, false) || !parse_number(dscp->text, &value) || value > 63)
 		return;
 	qos_read(exam, subject->port, &qos);
 	data = qos_priority(&qos, qos_traffic_class(exam, subject->port, &name));

@@ -57,6 +57,52 @@ static const char *object_of(struct exam *exam, const struct subject *subject)
 	return subject->device ? say(exam, "%s", subject->device->name) : "";
 }
 
+/* What a path under /.godwit stands for, in words of people: the call or the command that asks the same. */
+static const struct {
+	const char *prefix;
+	/* %s: what follows the prefix, up to the next slash */
+	const char *words;
+} questions[] = {
+	{ "/.godwit/addresses", "getifaddrs()" },
+	{ "/.godwit/clock", "adjtimex()" },
+	{ "/.godwit/environ", "environment" },
+	{ "/.godwit/ethtool/", "ethtool (-S, -a, -g) %s" },
+	{ "/.godwit/job/limits", "/proc/PID/limits" },
+	{ "/.godwit/job/", "/proc/PID: %s" },
+	{ "/.godwit/kmsg", "/dev/kmsg" },
+	{ "/.godwit/library/", "dlopen() of %s" },
+	{ "/.godwit/limits", "getrlimit() of this process" },
+	{ "/.godwit/netlink/dcb/", "netlink, as dcb pfc show dev %s" },
+	{ "/.godwit/netlink/rdma/", "netlink, as rdma %s" },
+	{ "/.godwit/netlink/route/", "netlink, as ip route get %s" },
+	{ "/.godwit/netlink/rules", "netlink, as ip rule" },
+	{ "/.godwit/space/", "statvfs(/%s)" },
+	{ "/.godwit/verbs/devices", "ibv_get_device_list()" },
+	{ "/.godwit/verbs/dmabuf/", "ibv_reg_dmabuf_mr() on %s" },
+	{ "/.godwit/verbs/port/", "ibv_query_port() of %s" },
+	{ "/.godwit/access/", "access(/%s)" },
+};
+
+static const char *place(struct exam *exam, const char *path)
+{
+	for (size_t i = 0; i < sizeof(questions) / sizeof(questions[0]); i++) {
+		size_t length = strlen(questions[i].prefix);
+		const char *hole = strstr(questions[i].words, "%s"), *rest = path + length;
+		size_t shown;
+
+		if (strncmp(path, questions[i].prefix, length) != 0)
+			continue;
+		if (!hole)
+			return questions[i].words;
+		/* A path is shown whole; of a name, what comes before the next slash. */
+		shown = hole > questions[i].words && hole[-1] == '/' ? strlen(rest)
+								     : strcspn(rest, "/");
+		return say(exam, "%.*s%.*s%s", (int)(hole - questions[i].words), questions[i].words,
+			   (int)shown, rest, hole + 2);
+	}
+	return say(exam, "%s", path);
+}
+
 struct finding *found(struct exam *exam, const struct subject *subject, const char *where,
 		      const char *value, ...)
 {
@@ -74,7 +120,7 @@ struct finding *found(struct exam *exam, const struct subject *subject, const ch
 	finding->healthy = check->healthy;
 	finding->why = check->why;
 	finding->fix = check->fix;
-	finding->where = say(exam, "%s", where);
+	finding->where = place(exam, where);
 	finding->object = object_of(exam, subject);
 	return finding;
 }
@@ -86,7 +132,7 @@ void unseen_why(struct exam *exam, const struct subject *subject, const char *wh
 
 	unknown->check = exam->check->id;
 	unknown->object = object_of(exam, subject);
-	unknown->where = say(exam, "%s", where);
+	unknown->where = place(exam, where);
 	unknown->why = say(exam, "%s", why);
 }
 

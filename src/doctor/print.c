@@ -9,8 +9,10 @@
 
 #define FINDINGS_SHOWN 5u
 #define OBJECTS_SHOWN  4u
-#define INDENT	       9u
-#define COLUMNS	       80u
+/* Remarks of one topic: the NICs of a host are alike most often. */
+#define NOTES_SHOWN 2u
+#define INDENT	    9u
+#define COLUMNS	    80u
 
 static const char *colour_of(const struct diagnosis_style *style, enum severity severity)
 {
@@ -193,6 +195,16 @@ static void print_unknowns(const struct diagnosis *diagnosis, const struct diagn
 	}
 }
 
+/* Returns how many notes before this one have its topic. */
+static size_t same_topic_before(const struct diagnosis *diagnosis, size_t at)
+{
+	size_t count = 0;
+
+	for (size_t i = 0; i < at; i++)
+		count += strcmp(diagnosis->notes[i].topic, diagnosis->notes[at].topic) == 0;
+	return count;
+}
+
 static void print_notes(const struct diagnosis *diagnosis, const struct diagnosis_style *style,
 			FILE *out)
 {
@@ -201,6 +213,9 @@ static void print_notes(const struct diagnosis *diagnosis, const struct diagnosi
 	for (size_t i = 0; i < diagnosis->note_count; i++) {
 		const struct note *note = &diagnosis->notes[i];
 		struct builder line = { 0 };
+
+		if (!style->verbose && same_topic_before(diagnosis, i) >= NOTES_SHOWN)
+			continue;
 
 		builder_print(&line, "%s%s%s", note->object, note->object[0] ? ": " : "",
 			      note->text);

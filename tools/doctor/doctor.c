@@ -57,8 +57,10 @@ static int list_checks(void)
 {
 	const struct check *check;
 
-	for (size_t i = 0; (check = check_at(i)); i++)
-		printf("%-20s %-8s %s\n", check->id, severity_name(check->severity), check->title);
+	for (size_t i = 0; (check = check_at(i)); i++) {
+		printf("%-20s %-8s ", check->id, severity_name(check->severity));
+		print_wrapped(stdout, 30, 80, check->title);
+	}
 	return finish();
 }
 
