@@ -204,7 +204,9 @@ const struct fact *reader_link(struct reader *reader, const char *format, ...)
 	slash = strrchr(key, '/');
 	rc = resolve(reader, scratch_copy(&reader->scratch, key + 1, (size_t)(slash - key - 1)),
 		     &kept->resolved);
-	kept->resolved = scratch_print(&reader->scratch, "%s%s", kept->resolved, slash);
+	kept->resolved =
+		scratch_print(&reader->scratch, "%s%s",
+			      strcmp(kept->resolved, "/") == 0 ? "" : kept->resolved, slash);
 	if (rc == 0)
 		rc = files_link(&reader->files, kept->resolved, target);
 	kept->fact.error = -rc;
