@@ -13,6 +13,7 @@
 #include <godwit/godwit.h>
 
 #include "command.h"
+#include "overview.h"
 
 static const struct command *const commands[] = { &command_doctor, &command_lab,     &command_perf,
 						  &command_plan,   &command_qualify, &command_recv,
@@ -31,7 +32,8 @@ static const struct command *find(const char *name)
 
 static void print_usage(FILE *out)
 {
-	fputs("usage: godwit COMMAND [ARGUMENT ...]\n"
+	fputs("usage: godwit\n"
+	      "       godwit COMMAND [ARGUMENT ...]\n"
 	      "       godwit help [COMMAND]\n"
 	      "       godwit --version\n"
 	      "\n"
@@ -95,10 +97,8 @@ int main(int argc, char **argv)
 	/* A closed pipe or connection is an error to report where it is met, not a way to die. */
 	signal(SIGPIPE, SIG_IGN);
 
-	if (argc < 2) {
-		print_usage(stderr);
-		return EXIT_USAGE;
-	}
+	if (argc < 2)
+		return overview_print(stdout) == 0 ? finish_output() : EXIT_FAILED;
 	if (strcmp(argv[1], "--version") == 0 || strcmp(argv[1], "-V") == 0) {
 		printf("godwit %s\n", gw_version());
 		return finish_output();

@@ -76,6 +76,9 @@ int reader_open(const struct reader_attr *attr, struct reader **out);
 /* A source of files that the caller has in memory: manifests (tree.h), in order; later lines replace earlier ones. */
 int reader_open_text(const char *const *manifests, unsigned count, struct reader **out);
 
+/* The same from the bytes of a capture, or of one manifest. -EINVAL: they are neither. */
+int reader_open_bytes(const char *bytes, size_t length, struct reader **out);
+
 void reader_close(struct reader *reader);
 
 /* Memory that lives as long as the source. */

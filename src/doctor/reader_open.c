@@ -10,6 +10,9 @@
 
 #include "reader_state.h"
 
+/* A capture has a few megabytes; a file beyond this is none. */
+#define CAPTURE_MAX (UINT64_C(1) << 30)
+
 /* The tree that a walk over what was kept fills; twalk() has no argument for it. */
 static struct tree *capturing;
 static struct builder *capture_errors;
@@ -73,23 +76,26 @@ int reader_capture(struct reader *reader, const char *file)
 	return rc;
 }
 
-/* Loads a file that stands for a host: a tar file, or a manifest if it begins like one. */
+/* Loads what stands for a host: a tar file, or a manifest if it begins like one. */
+static int load_bytes(struct reader *reader, const char *bytes, size_t length)
+{
+	unsigned line;
+
+	if (length && (bytes[0] == '#' || bytes[0] == '['))
+		return tree_add_manifest(&reader->tree, bytes, length, &line);
+	return tree_add_tar(&reader->tree, bytes, length);
+}
+
 static int load_file(struct reader *reader, int fd)
 {
 	struct builder bytes = { 0 };
 	char chunk[16384];
-	unsigned line;
 	ssize_t n;
 	int rc;
 
-	while ((n = read(fd, chunk, sizeof(chunk))) > 0)
+	while ((n = read(fd, chunk, sizeof(chunk))) > 0 && bytes.length < CAPTURE_MAX)
 		builder_add(&bytes, chunk, (size_t)n);
-	if (n < 0)
-		rc = -errno;
-	else if (bytes.length && (bytes.text[0] == '#' || bytes.text[0] == '['))
-		rc = tree_add_manifest(&reader->tree, bytes.text, bytes.length, &line);
-	else
-		rc = tree_add_tar(&reader->tree, bytes.text ? bytes.text : "", bytes.length);
+	rc = n < 0 ? -errno : load_bytes(reader, bytes.text ? bytes.text : "", bytes.length);
 	builder_free(&bytes);
 	return rc;
 }
@@ -153,6 +159,23 @@ int reader_open(const struct reader_attr *attr, struct reader **out)
 	}
 	if (!reader->live)
 		load_errors(reader);
+	*out = reader;
+	return 0;
+}
+
+int reader_open_bytes(const char *bytes, size_t length, struct reader **out)
+{
+	struct reader *reader = new_reader();
+	int rc;
+
+	if (!reader)
+		return -ENOMEM;
+	rc = load_bytes(reader, bytes, length);
+	if (rc) {
+		reader_close(reader);
+		return rc;
+	}
+	load_errors(reader);
 	*out = reader;
 	return 0;
 }
