@@ -81,16 +81,16 @@ static size_t group_length(const struct diagnosis *diagnosis, size_t from)
 }
 
 static void print_objects(FILE *out, const struct diagnosis *diagnosis, size_t from, size_t count,
-			  bool all)
+			  const struct diagnosis_style *style)
 {
-	for (size_t i = 0; i < count && (all || i < OBJECTS_SHOWN); i++) {
-		const char *object = diagnosis->findings[from + i].object;
+	struct builder line = { 0 };
 
-		if (object[0])
-			fprintf(out, "%s%s", i ? ", " : " ", object);
-	}
-	if (!all && count > OBJECTS_SHOWN)
-		fprintf(out, " and %zu more", count - OBJECTS_SHOWN);
+	for (size_t i = 0; i < count && (style->verbose || i < OBJECTS_SHOWN); i++)
+		builder_print(&line, "%s%s", i ? ", " : "", diagnosis->findings[from + i].object);
+	if (!style->verbose && count > OBJECTS_SHOWN)
+		builder_print(&line, " and %zu more", count - OBJECTS_SHOWN);
+	print_field(out, style, "on", line.text);
+	builder_free(&line);
 }
 
 static void print_finding(const struct diagnosis *diagnosis, size_t from, size_t count,
@@ -100,15 +100,12 @@ static void print_finding(const struct diagnosis *diagnosis, size_t from, size_t
 	const struct finding *finding = &diagnosis->findings[from];
 	char read[1024];
 
-	fprintf(out, "\n%s%s%s%*s%s [%s]\n", colour_of(style, finding->severity),
-		words[finding->severity], plain(style),
-		(int)(INDENT - 2 - strlen(words[finding->severity])), "", finding->title,
-		finding->check);
-	if (finding->object[0]) {
-		fprintf(out, "  %-*s", (int)INDENT - 3, "on");
-		print_objects(out, diagnosis, from, count, style->verbose);
-		fputc('\n', out);
-	}
+	fprintf(out, "\n%s%s%s%*s", colour_of(style, finding->severity), words[finding->severity],
+		plain(style), (int)(INDENT - 2 - strlen(words[finding->severity])), "");
+	snprintf(read, sizeof(read), "%s [%s]", finding->title, finding->check);
+	print_wrapped(out, INDENT - 2, style->columns ? style->columns : COLUMNS, read);
+	if (finding->object[0])
+		print_objects(out, diagnosis, from, count, style);
 	if (finding->healthy && finding->healthy[0])
 		snprintf(read, sizeof(read), "%s (healthy: %s)", finding->value, finding->healthy);
 	else

@@ -124,8 +124,7 @@ static int read_option(int id, struct job *job)
 		job->verbose = true;
 		return 0;
 	default:
-		return usage("unknown option, or one without its value; see godwit doctor --help",
-			     NULL);
+		return DIAGNOSIS_NOT_EXAMINED;
 	}
 }
 
@@ -195,6 +194,18 @@ static int examine(const struct job *job)
 	if (rc)
 		return usage(rc == -EINVAL ? "neither a directory nor a capture" : strerror(-rc),
 			     job->reader.root);
+	if (job->reader.pid) {
+		const struct fact *environment = reader_read(reader, "/.godwit/environ");
+
+		if (environment->state != FACT_KNOWN) {
+			reader_close(reader);
+			return usage(
+				environment->state == FACT_ABSENT
+					? "there is no process of that number"
+					: "the process belongs to another user: run as that user or as root",
+				NULL);
+		}
+	}
 	rc = exam_run(reader, &job->exam, &diagnosis);
 	if (rc) {
 		status = usage("no such check in --only or --skip (--list shows them)", NULL);
@@ -222,7 +233,8 @@ static int doctor_main(int argc, char **argv)
 			return list_checks();
 		if (id == 'e')
 			return explain(optarg);
-		rc = read_option(id, &job);
+		rc = id == '?' ? usage("unknown option, or one without its value", argv[optind - 1])
+			       : read_option(id, &job);
 		if (rc)
 			return rc;
 	}
