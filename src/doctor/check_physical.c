@@ -117,8 +117,7 @@ static void no_counters(struct exam *exam, const struct subject *subject)
 	if (known)
 		return;
 	unseen_why(exam, subject, say(exam, "%s/counters", subject->port->path),
-		   counters->count ? "the driver has no such value (N/A)"
-				   : "the driver has no counters");
+		   counters->count ? "the driver has no such value" : "the driver has no counters");
 }
 
 static const struct check checks[] = {

@@ -146,7 +146,7 @@ bool seen(struct exam *exam, const struct subject *subject, const struct fact *f
 {
 	if (fact->state == FACT_KNOWN)
 		return true;
-	if (fact->state != FACT_ABSENT || absent_matters)
+	if ((fact->state != FACT_ABSENT && fact->state != FACT_NOT_APPLICABLE) || absent_matters)
 		unseen(exam, subject, fact);
 	return false;
 }

@@ -107,7 +107,8 @@ void unseen(struct exam *exam, const struct subject *subject, const struct fact 
 void unseen_why(struct exam *exam, const struct subject *subject, const char *where,
 		const char *why);
 
-/* Returns whether the fact is known; if not, says so (a missing file only if `absent_matters`). */
+/* Returns whether the fact is known; if not, says so (of what is not there, or what a driver does not have, only if
+ * `absent_matters`). */
 bool seen(struct exam *exam, const struct subject *subject, const struct fact *fact,
 	  bool absent_matters);
 

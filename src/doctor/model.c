@@ -307,7 +307,7 @@ struct model *model_load(struct reader *reader)
 
 	model->reader = reader;
 	model->scratch = scratch;
-	model->host = name->state == FACT_KNOWN && name->text[0] ? name->text : "this host";
+	model->host = name->text[0] && name->text[0] != '(' ? name->text : "this host";
 	load_surroundings(model);
 	load_netdevs(model);
 	load_addresses(model);

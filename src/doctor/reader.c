@@ -52,6 +52,8 @@ static enum fact_state state_of(int error)
 	case EACCES:
 	case EPERM:
 		return FACT_DENIED;
+	case EOPNOTSUPP:
+		return FACT_NOT_APPLICABLE;
 	case ENODATA:
 		return FACT_UNRECORDED;
 	case ENOSYS:
@@ -336,7 +338,7 @@ const char *fact_why(enum fact_state state, int error)
 		return error == EINVAL ? "the kernel refuses the read (EINVAL)"
 				       : "the kernel refuses the read";
 	case FACT_NOT_APPLICABLE:
-		return "the driver has no such value (N/A)";
+		return "the driver has no such value";
 	case FACT_MALFORMED:
 		return "it does not hold what such a file holds";
 	case FACT_UNRECORDED:

@@ -25,9 +25,9 @@ enum fact_state {
 	FACT_ABSENT,
 	/* more rights are needed */
 	FACT_DENIED,
-	/* the kernel or the driver refused the read: EINVAL of an unused GID, EOPNOTSUPP, EIO */
+	/* the kernel or the driver refused the read: EINVAL of an unused GID, EIO */
 	FACT_REFUSED,
-	/* the driver says that it has no such value: "N/A (no PMA)" */
+	/* the driver says that it has no such value: "N/A (no PMA)", EOPNOTSUPP */
 	FACT_NOT_APPLICABLE,
 	/* not a plain file, or not what such a file contains */
 	FACT_MALFORMED,
