@@ -185,6 +185,35 @@ static void test_faults(void **state)
 	assert_int_equal(wrong + missing, 0);
 }
 
+/* What does not concern a host is not told as unknown, either. */
+static void test_gates(void **state)
+{
+	static const struct {
+		const char *tree;
+		const char *check;
+	} rows[] = {
+		{ "vf", "pcie-link" },
+		{ "vf", "pfc" },
+		{ "vf", "acs" },
+		{ "mlx5-ib", "pfc" },
+		{ "mlx5-ib", "gid-choice" },
+		{ "mlx5-ib", "mtu" },
+		{ "bnxt-re", "dcqcn" },
+		{ "irdma", "gpudirect" },
+		{ "irdma", "job-transport" },
+		{ "mlx5-roce", "subnet-manager" },
+	};
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		struct diagnosis diagnosis;
+
+		tree_examine(rows[i].tree, "", INTENT_UNKNOWN, &diagnosis);
+		if (unknown_of(&diagnosis, rows[i].check) || finding_of(&diagnosis, rows[i].check))
+			fail_msg("%s speaks on %s", rows[i].check, rows[i].tree);
+		diagnosis_free(&diagnosis);
+	}
+}
+
 /* Each check has all its words, and a name that is its own. */
 static void test_table(void **state)
 {
@@ -205,6 +234,7 @@ int main(void)
 		cmocka_unit_test(test_table),
 		cmocka_unit_test(test_healthy),
 		cmocka_unit_test(test_faults),
+		cmocka_unit_test(test_gates),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
