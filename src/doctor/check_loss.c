@@ -15,6 +15,7 @@
 /* Packets below which a share of an interval means nothing. */
 #define PACKETS_LEAST 1000u
 #define PAUSE_SHARE   0.01
+#define BUSY_SHARE    0.9
 /* What the planner is told of the path: within a datacenter, and a bucket of gradients. */
 #define ASSUMED_RTT_NS	 UINT64_C(20000)
 #define ASSUMED_BYTES	 (UINT64_C(4) << 20)
@@ -109,6 +110,55 @@ static void plan_for(struct exam *exam, const struct port *port, double loss)
 		    "at a loss of %.1e, for 4 MiB at 20 us round trip: %s; try godwit plan --rtt T --rate %.0fG --loss %.1e --size 4M",
 		    loss, plan_name(&choice.params, name),
 		    (double)(port->rate_bps ? port->rate_bps : ASSUMED_RATE_BPS) / 1e9, loss));
+}
+
+/* Bytes that the port sent or got between the samples; the InfiniBand counters count words of four. */
+static bool bytes_moved(const struct port *port, bool sent, uint64_t *out)
+{
+	static const struct {
+		const char *name[2];
+		unsigned unit;
+	} kinds[] = {
+		{ { "port_rcv_data", "port_xmit_data" }, 4 },
+		{ { "rx_bytes", "tx_bytes" }, 1 },
+	};
+
+	for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
+		uint64_t delta;
+
+		if (counter_delta(counters_find(&port->counters, kinds[i].name[sent]), &delta)) {
+			*out = delta * kinds[i].unit;
+			return true;
+		}
+	}
+	return false;
+}
+
+static void link_busy(struct exam *exam, const struct subject *subject)
+{
+	static const char *const ways[] = { "in", "out" };
+	const struct port *port = subject->port;
+	double share[2] = { 0 }, rate[2] = { 0 };
+
+	if (!exam->model->interval_ms || !port->rate_bps)
+		return;
+	for (unsigned way = 0; way < 2; way++) {
+		uint64_t bytes;
+
+		if (!bytes_moved(port, way, &bytes))
+			return;
+		rate[way] = (double)bytes * 8 * 1000 / exam->model->interval_ms;
+		share[way] = rate[way] / (double)port->rate_bps;
+	}
+	diagnosis_note(exam->diagnosis, "traffic", say(exam, "%s", port->name),
+		       say(exam, "%.1f Gbit/s out (%.0f %% of the line rate), %.1f in (%.0f %%)",
+			   rate[1] / 1e9, share[1] * 100, rate[0] / 1e9, share[0] * 100));
+	for (unsigned way = 0; way < 2; way++) {
+		if (share[way] >= BUSY_SHARE)
+			found(exam, subject, say(exam, "%s/counters", port->path),
+			      "%.0f Gbit/s %s, %.0f %% of the line rate", rate[way] / 1e9,
+			      ways[way], share[way] * 100);
+	}
 }
 
 static void retransmissions(struct exam *exam, const struct subject *subject)
@@ -277,6 +327,20 @@ static void pause_time(struct exam *exam, const struct subject *subject)
 }
 
 static const struct check checks[] = {
+	{
+		.id = "link-busy",
+		.severity = SEVERITY_INFO,
+		.impact = 38,
+		.scope = SCOPE_PORT,
+		.gates = GATE_RDMA | GATE_ACTIVE | GATE_HARDWARE,
+		.title = "the link is full",
+		.healthy = "below 90 % of the line rate, or a job that is meant to fill it",
+		.why = "More bandwidth here needs another rail, less data (compression, fewer bytes in each gradient) or another placement of ranks.",
+		.fix = "compare the ports of all hosts: a link that is full while others are idle is a matter of placement or of ECMP",
+		.explain =
+			"Bytes of port_xmit_data and port_rcv_data (or the driver's own) between the two samples. Without --verbose the first ports are told as remarks.",
+		.run = link_busy,
+	},
 	{
 		.id = "retransmissions",
 		.severity = SEVERITY_ERROR,

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* NCCL's variables: those that lead to sockets, those that mean something else than they seem to, those out of range. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -159,6 +160,48 @@ static void conf_overridden(struct exam *exam, const struct subject *subject)
 	}
 }
 
+/* Counts the queue pairs of the job on all devices. Returns false if some device does not tell. */
+static bool job_queue_pairs(struct exam *exam, unsigned *count)
+{
+	const struct model *model = exam->model;
+	char own[32];
+
+	*count = 0;
+	snprintf(own, sizeof(own), " pid %.20s",
+		 reader_read(model->reader, "/.godwit/job/pid")->text);
+	for (size_t i = 0; i < model->device_count; i++) {
+		const struct fact *fact = reader_read(model->reader, "/.godwit/netlink/rdma/qp/%s",
+						      model->devices[i].name);
+		const char *at = fact->text, *line;
+		size_t length, tail = strlen(own);
+
+		if (fact->state != FACT_KNOWN)
+			return false;
+		while (parse_line(&at, &line, &length))
+			*count += length > tail && memcmp(line + length - tail, own, tail) == 0;
+	}
+	return true;
+}
+
+static void job_queues(struct exam *exam, const struct subject *subject)
+{
+	const struct fact *devices = reader_read(exam->model->reader, "/.godwit/job/devices");
+	unsigned count;
+
+	if (!strstr(devices->text, "/dev/infiniband/uverbs"))
+		return;
+	if (!job_queue_pairs(exam, &count)) {
+		unseen_why(exam, subject, "/.godwit/netlink/rdma/qp",
+			   "the kernel does not list queue pairs");
+		return;
+	}
+	diagnosis_note(exam->diagnosis, "job", "",
+		       say(exam, "%u queue pairs on RDMA devices", count));
+	if (!count)
+		found(exam, subject, "netlink, as rdma resource show qp",
+		      "RDMA devices open, and no queue pair");
+}
+
 static void job_transport(struct exam *exam, const struct subject *subject)
 {
 	const struct fact *devices = reader_read(exam->model->reader, "/.godwit/job/devices");
@@ -171,7 +214,8 @@ static void job_transport(struct exam *exam, const struct subject *subject)
 			   "the process has not loaded NCCL (is it the right one?)");
 		return;
 	}
-	found(exam, subject, say(exam, "/proc/%ld/fd", reader_pid(exam->model->reader)),
+	found(exam, subject,
+	      say(exam, "/proc/%s/fd", reader_read(exam->model->reader, "/.godwit/job/pid")->text),
 	      "no RDMA device is open%s",
 	      strstr(libraries->text, "libnccl-net") ? ", although a network plugin is loaded"
 						     : "");
@@ -190,6 +234,19 @@ static const struct check checks[] = {
 		.explain =
 			"With --pid: the process has NCCL mapped, and none of its descriptors is an RDMA device. A job that has not communicated yet looks the same.",
 		.run = job_transport,
+	},
+	{
+		.id = "job-queues",
+		.severity = SEVERITY_WARNING,
+		.impact = 76,
+		.gates = GATE_RDMA | GATE_JOB,
+		.title = "the running job has RDMA devices open and uses none",
+		.healthy = "queue pairs of the process",
+		.why = "NCCL looked at the NICs and then chose sockets; or the job has not communicated yet.",
+		.fix = "run once with NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,NET and look for \"NET/\"",
+		.explain =
+			"With --pid: counts the queue pairs that the kernel attributes to the process (as rdma resource show qp does). A process in another pid namespace is not recognized.",
+		.run = job_queues,
 	},
 	{
 		.id = "ib-disabled",

@@ -42,16 +42,36 @@ static void judge_loaded(struct exam *exam, const struct subject *subject, const
 		       say(exam, "%s, newest interface %s", path, symbol));
 }
 
-/* The job's own search path comes first; this process's loader does not know it. */
+/* A job's search path comes first; the loader of this process does not know it. Returns the name to load. */
+static const char *in_search_path(const struct exam *exam, const char *name)
+{
+	const char *at = nccl_text(&exam->nccl, "LD_LIBRARY_PATH");
+
+	if (!reader_pid(exam->model->reader) || strchr(name, '/'))
+		return name;
+	while (at && *at) {
+		size_t length = strcspn(at, ":");
+		char *path =
+			scratch_print(&exam->diagnosis->scratch, "%.*s/%s", (int)length, at, name);
+
+		if (path[0] == '/' &&
+		    reader_read(exam->model->reader, "/.godwit/access%s", path)->state ==
+			    FACT_KNOWN)
+			return path;
+		at += length + (at[length] == ':');
+	}
+	return name;
+}
+
 static const struct fact *try_names(const struct exam *exam, const char *name, const char **tried)
 {
-	const struct fact *fact = load(exam, name);
+	const struct fact *fact = load(exam, in_search_path(exam, name));
 
 	*tried = name;
 	if (loaded(fact) || strchr(name, '/') || !no_such_file(fact))
 		return fact;
 	*tried = scratch_print(&exam->diagnosis->scratch, "libnccl-net-%s.so", name);
-	return load(exam, *tried);
+	return load(exam, in_search_path(exam, *tried));
 }
 
 static void plugin_load(struct exam *exam, const struct subject *subject)

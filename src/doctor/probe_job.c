@@ -105,6 +105,10 @@ int probe_job(const char *rest, long pid, struct builder *out)
 {
 	if (!pid)
 		return -ENOENT;
+	if (strcmp(rest, "pid") == 0) {
+		builder_print(out, "%ld\n", pid);
+		return 0;
+	}
 	if (strcmp(rest, "libraries") == 0)
 		return libraries(pid, out);
 	if (strcmp(rest, "devices") == 0)
