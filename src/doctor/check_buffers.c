@@ -57,7 +57,7 @@ static bool snmp_udp(const char *text, const char *name, uint64_t *out)
 static void udp_drops(struct exam *exam, const struct subject *subject)
 {
 	const struct fact *fact = reader_read(exam->model->reader, "/proc/net/snmp");
-	uint64_t in, dropped;
+	uint64_t in, dropped, all;
 
 	if (!seen(exam, subject, fact, true))
 		return;
@@ -66,11 +66,11 @@ static void udp_drops(struct exam *exam, const struct subject *subject)
 		unseen_why(exam, subject, fact->path, "it does not hold what such a file holds");
 		return;
 	}
-	if (in + dropped >= DATAGRAMS_LEAST &&
-	    (double)dropped / (double)(in + dropped) > DROPS_TO_TELL)
+	all = in + dropped;
+	if (all >= DATAGRAMS_LEAST && (double)dropped / (double)all > DROPS_TO_TELL)
 		found(exam, subject, fact->path,
 		      "%llu of %llu datagrams found a full socket buffer",
-		      (unsigned long long)dropped, (unsigned long long)(in + dropped));
+		      (unsigned long long)dropped, (unsigned long long)all);
 }
 
 static void multicast(struct exam *exam, const struct subject *subject)

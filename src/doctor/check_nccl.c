@@ -49,7 +49,9 @@ static void hca_prefix(struct exam *exam, const struct subject *subject)
 	const struct model *model = exam->model;
 	struct nccl_list list;
 
-	nccl_list_read(hca ? hca->value : NULL, &list);
+	if (!hca)
+		return;
+	nccl_list_read(hca->value, &list);
 	if (list.exact)
 		return;
 	for (unsigned i = 0; i < list.count; i++) {

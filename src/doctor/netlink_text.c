@@ -30,8 +30,7 @@ static void ieee_text(const struct nlattr *nest, struct builder *out)
 {
 	const struct nlattr *attr, *entry;
 
-	mnl_attr_for_each_nested(attr, nest)
-	{
+	mnl_attr_for_each_nested (attr, nest) {
 		unsigned type = mnl_attr_get_type(attr);
 
 		if (type == DCB_ATTR_IEEE_PFC && is_long(attr, sizeof(struct ieee_pfc))) {
@@ -48,8 +47,7 @@ static void ieee_text(const struct nlattr *nest, struct builder *out)
 				builder_print(out, " %u", ets.prio_tc[i]);
 			builder_print(out, "\n");
 		} else if (type == DCB_ATTR_IEEE_APP_TABLE) {
-			mnl_attr_for_each_nested(entry, attr)
-			{
+			mnl_attr_for_each_nested (entry, attr) {
 				struct dcb_app app;
 
 				if (!is_long(entry, sizeof(app)))
@@ -68,8 +66,7 @@ void netlink_dcb_text(const struct nlmsghdr *message, struct builder *out)
 
 	if (!has_header(message, sizeof(struct dcbmsg)))
 		return;
-	mnl_attr_for_each(attr, message, sizeof(struct dcbmsg))
-	{
+	mnl_attr_for_each (attr, message, sizeof(struct dcbmsg)) {
 		unsigned type = mnl_attr_get_type(attr);
 
 		if (type == DCB_ATTR_IEEE)
@@ -99,8 +96,7 @@ void netlink_route_text(const struct nlmsghdr *message, struct builder *out)
 	route = mnl_nlmsg_get_payload(message);
 	if (route->rtm_family != AF_INET && route->rtm_family != AF_INET6)
 		return;
-	mnl_attr_for_each(attr, message, sizeof(*route))
-	{
+	mnl_attr_for_each (attr, message, sizeof(*route)) {
 		unsigned type = mnl_attr_get_type(attr);
 		char name[IF_NAMESIZE];
 
@@ -127,8 +123,7 @@ void netlink_rule_text(const struct nlmsghdr *message, struct builder *out)
 	if (rule->family != AF_INET)
 		return;
 	table = rule->table;
-	mnl_attr_for_each(attr, message, sizeof(*rule))
-	{
+	mnl_attr_for_each (attr, message, sizeof(*rule)) {
 		if (mnl_attr_get_type(attr) == FRA_TABLE && is_long(attr, 4))
 			table = mnl_attr_get_u32(attr);
 		else if (mnl_attr_get_type(attr) == FRA_SRC && is_long(attr, 4))
@@ -141,8 +136,7 @@ void netlink_rdma_system_text(const struct nlmsghdr *message, struct builder *ou
 {
 	const struct nlattr *attr;
 
-	mnl_attr_for_each(attr, message, 0)
-	{
+	mnl_attr_for_each (attr, message, 0) {
 		if (mnl_attr_get_type(attr) == RDMA_NLDEV_SYS_ATTR_NETNS_MODE && is_long(attr, 1))
 			builder_print(out, "netns %s\n",
 				      mnl_attr_get_u8(attr) ? "shared" : "exclusive");
@@ -171,8 +165,7 @@ void netlink_rdma_device_text(const struct nlmsghdr *message, struct builder *ou
 	char name[64] = "";
 	uint32_t index = UINT32_MAX;
 
-	mnl_attr_for_each(attr, message, 0)
-	{
+	mnl_attr_for_each (attr, message, 0) {
 		if (mnl_attr_get_type(attr) == RDMA_NLDEV_ATTR_DEV_INDEX && is_long(attr, 4))
 			index = mnl_attr_get_u32(attr);
 		else if (mnl_attr_get_type(attr) == RDMA_NLDEV_ATTR_DEV_NAME)
@@ -188,8 +181,7 @@ static void qp_text(const struct nlattr *entry, struct builder *out)
 	uint8_t type = 0, state = 0;
 	const struct nlattr *attr;
 
-	mnl_attr_for_each_nested(attr, entry)
-	{
+	mnl_attr_for_each_nested (attr, entry) {
 		unsigned kind = mnl_attr_get_type(attr);
 
 		if (kind == RDMA_NLDEV_ATTR_RES_LQPN && is_long(attr, 4))
@@ -208,10 +200,11 @@ void netlink_rdma_qp_text(const struct nlmsghdr *message, struct builder *out)
 {
 	const struct nlattr *attr, *entry;
 
-	mnl_attr_for_each(attr, message, 0)
-	{
+	mnl_attr_for_each (attr, message, 0) {
 		if (mnl_attr_get_type(attr) != RDMA_NLDEV_ATTR_RES_QP)
 			continue;
-		mnl_attr_for_each_nested(entry, attr) qp_text(entry, out);
+		mnl_attr_for_each_nested (entry, attr) {
+			qp_text(entry, out);
+		}
 	}
 }

@@ -64,17 +64,22 @@ static int ring(int fd, const char *interface, struct builder *out)
 /* Asks how many counters there are. Returns the number, or -errno. */
 static int count_stats(int fd, const char *interface)
 {
-	struct {
-		struct ethtool_sset_info info;
-		uint32_t count;
-	} sets = { .info = { .cmd = ETHTOOL_GSSET_INFO, .sset_mask = 1u << ETH_SS_STATS } };
-	int rc = ethtool(fd, interface, &sets);
+	/* The number follows the header. */
+	_Alignas(struct ethtool_sset_info) char
+		bytes[sizeof(struct ethtool_sset_info) + sizeof(uint32_t)] = { 0 };
+	struct ethtool_sset_info *info = (struct ethtool_sset_info *)bytes;
+	uint32_t count;
+	int rc;
 
+	info->cmd = ETHTOOL_GSSET_INFO;
+	info->sset_mask = 1u << ETH_SS_STATS;
+	rc = ethtool(fd, interface, info);
 	if (rc)
 		return rc;
-	if (sets.info.sset_mask == 0 || sets.count == 0)
+	memcpy(&count, bytes + sizeof(*info), sizeof(count));
+	if (info->sset_mask == 0 || count == 0)
 		return -EOPNOTSUPP;
-	return sets.count > STATS_MAX ? -EOVERFLOW : (int)sets.count;
+	return count > STATS_MAX ? -EOVERFLOW : (int)count;
 }
 
 static int stats(int fd, const char *interface, struct builder *out)

@@ -56,7 +56,7 @@ def this_machine(directory):
 
 def read_environment(capture):
     """Variables of a capture that nobody asked for."""
-    os.environ["GODWIT_DOCTOR_TEST_TOKEN"] = "hidden"
+    os.environ["NCCL_DOCTOR_TEST_TOKEN"] = "hidden"
     doctor("--interval", "0", "--capture", capture)
     text = subprocess.run(["tar", "-xOf", capture, ".godwit/environ"], check=True, stdout=subprocess.PIPE,
                           text=True).stdout
