@@ -123,6 +123,14 @@ static void firmware_skew(struct exam *exam, const struct subject *subject)
 	}
 }
 
+static void virtual_function(struct exam *exam, const struct subject *subject)
+{
+	if (subject->device->vf)
+		unseen_why(
+			exam, subject, subject->device->path,
+			"the host of the physical function decides PFC, trust, pauses and the PCIe link");
+}
+
 static void unreliable_connected(struct exam *exam, const struct subject *subject)
 {
 	switch (subject->device->driver) {
@@ -215,6 +223,20 @@ static const struct check checks[] = {
 		.fix = "mlxfwmanager -u -d PCI_ADDRESS (then mlxfwreset -d PCI_ADDRESS reset)",
 		.explain = "Compares fw_ver of all devices with the same board_id.",
 		.run = firmware_skew,
+	},
+	{
+		.id = "virtual-function",
+		.severity = SEVERITY_INFO,
+		.impact = 12,
+		.scope = SCOPE_DEVICE,
+		.gates = GATE_RDMA,
+		.title = "the device is a virtual function",
+		.healthy = "as it may be",
+		.why = "What its physical function is set to holds for it, too, and cannot be seen here.",
+		.fix = "run the doctor on the host, too",
+		.explain =
+			"PFC, trust, DCQCN, global pause, the port's own counters and the PCIe link belong to the physical function. A guest or a container with a virtual function sees none of them.",
+		.run = virtual_function,
 	},
 	{
 		.id = "uc-support",

@@ -13,6 +13,29 @@
 /* What the InfiniBand specification calls acceptable. */
 #define ERRORS_AN_HOUR 10.0
 
+/* Says so if none of these counters has a value: a link whose errors nobody counts is not a clean one. */
+static void tell_if_blind(struct exam *exam, const struct subject *subject,
+			  const char *const *of_port, const char *const *of_netdev)
+{
+	const struct port *port = subject->port;
+	bool there = false;
+	uint64_t value;
+
+	for (; *of_port; of_port++) {
+		const struct counter *counter = counters_find(&port->counters, *of_port);
+
+		there |= counter != NULL;
+		if (counter_value(counter, &value))
+			return;
+	}
+	for (; port->netdev && *of_netdev; of_netdev++) {
+		if (counter_value(counters_find(&port->netdev->counters, *of_netdev), &value))
+			return;
+	}
+	unseen_why(exam, subject, say(exam, "%s/counters", port->path),
+		   there ? "the driver has no such value" : "the driver has no such counter");
+}
+
 static void flap_counter(struct exam *exam, const struct subject *subject,
 			 const struct counter *counter)
 {
@@ -33,16 +56,21 @@ static void flap_counter(struct exam *exam, const struct subject *subject,
 
 static void link_flaps(struct exam *exam, const struct subject *subject)
 {
+	static const char *const of_port[] = { "link_downed", NULL };
+	static const char *const of_netdev[] = { "link_down_events_phy", NULL };
 	const struct port *port = subject->port;
 	const struct fact *carrier;
 	uint64_t changes;
 
 	flap_counter(exam, subject, counters_find(&port->counters, "link_downed"));
+	carrier = reader_read(exam->model->reader, "/sys/class/net/%s/carrier_changes",
+			      netdev_name(port));
+	/* The carrier of the interface tells of the link, too. */
+	if (carrier->state != FACT_KNOWN)
+		tell_if_blind(exam, subject, of_port, of_netdev);
 	if (!port->netdev)
 		return;
 	flap_counter(exam, subject, counters_find(&port->netdev->counters, "link_down_events_phy"));
-	carrier = reader_read(exam->model->reader, "/sys/class/net/%s/carrier_changes",
-			      port->netdev->name);
 	if (carrier->state == FACT_KNOWN && parse_number(carrier->text, &changes) &&
 	    changes > CARRIER_CHANGES_USUAL)
 		found(exam, subject, carrier->path, "%llu changes of the carrier since boot",
@@ -79,16 +107,16 @@ static void bit_errors(struct exam *exam, const struct subject *subject)
 {
 	static const char *const of_port[] = { "symbol_error", "port_rcv_errors",
 					       "local_link_integrity_errors",
-					       "port_rcv_remote_physical_errors" };
+					       "port_rcv_remote_physical_errors", NULL };
 	static const char *const of_netdev[] = { "rx_crc_errors_phy", "rx_pcs_symbol_err_phy",
-						 "rx_symbol_err_phy", "rx_fcs_errors" };
+						 "rx_symbol_err_phy", "rx_fcs_errors", NULL };
 
-	for (size_t i = 0; i < sizeof(of_port) / sizeof(of_port[0]); i++)
-		error_counter(exam, subject, counters_find(&subject->port->counters, of_port[i]));
-	for (size_t i = 0; subject->port->netdev && i < sizeof(of_netdev) / sizeof(of_netdev[0]);
-	     i++)
+	tell_if_blind(exam, subject, of_port, of_netdev);
+	for (const char *const *name = of_port; *name; name++)
+		error_counter(exam, subject, counters_find(&subject->port->counters, *name));
+	for (const char *const *name = of_netdev; subject->port->netdev && *name; name++)
 		error_counter(exam, subject,
-			      counters_find(&subject->port->netdev->counters, of_netdev[i]));
+			      counters_find(&subject->port->netdev->counters, *name));
 }
 
 static void saturated(struct exam *exam, const struct subject *subject)

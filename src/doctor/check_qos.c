@@ -6,6 +6,9 @@
 #include "parse.h"
 #include "qos.h"
 
+/* Bit of the DCBX mode: the operating system decides. */
+#define DCBX_HOST 1u
+
 static unsigned lowest_bit(unsigned mask)
 {
 	return mask ? (unsigned)__builtin_ctz(mask) : 0;
@@ -143,6 +146,21 @@ static void fifo_tc(struct exam *exam, const struct subject *subject)
 		      variable->value, class >> 2, priority);
 }
 
+static void dcbx(struct exam *exam, const struct subject *subject)
+{
+	struct finding *finding;
+	struct qos qos;
+	uint64_t mode;
+
+	qos_read(exam, subject->port, &qos);
+	if (!parse_value_number(qos.fact->text, "dcbx", &mode) || (mode & DCBX_HOST))
+		return;
+	finding = found(exam, subject, qos.fact->path, "mode 0x%02x: the NIC's firmware",
+			(unsigned)mode);
+	finding->fix = say(exam, "mlnx_qos -i %s -d os (mainline: dcb dcbx set dev %s host ieee)",
+			   netdev_name(subject->port), netdev_name(subject->port));
+}
+
 static void tc_bits(struct exam *exam, const struct subject *subject)
 {
 	static const char *const names[] = { "NCCL_IB_TC", "NCCL_IB_FIFO_TC" };
@@ -249,6 +267,20 @@ static const struct check checks[] = {
 		.explain =
 			"NCCL_IB_FIFO_TC is the traffic class of the small messages by which a receiver says that it is ready.",
 		.run = fifo_tc,
+	},
+	{
+		.id = "dcbx",
+		.severity = SEVERITY_INFO,
+		.impact = 29,
+		.scope = SCOPE_PORT,
+		.gates = GATE_RDMA | GATE_ROCE | GATE_USED | GATE_HARDWARE | GATE_PHYSICAL,
+		.title = "the firmware negotiates PFC with the switch",
+		.healthy = "the operating system (bit 0 of the mode)",
+		.why = "What is set here may be overwritten by what the switch announces, at any time.",
+		.fix = "mlnx_qos -i INTERFACE -d os",
+		.explain =
+			"DCBX lets neighbours agree on PFC and priorities over LLDP. Either the firmware or the operating system speaks it; settings of dcb and mlnx_qos last only in the second case.",
+		.run = dcbx,
 	},
 	{
 		.id = "tc-bits",

@@ -19,8 +19,8 @@
 #include <unistd.h>
 
 #define CAP_IPC_LOCK_BIT 14
-/* The end of the kernel's log is what matters, and it may be long. */
-#define KMSG_RECORDS 4096
+/* Far more than a kernel keeps: a bound for a log that grows while it is read. */
+#define KMSG_RECORDS 262144
 
 static unsigned prefix_length(const struct sockaddr *mask)
 {
