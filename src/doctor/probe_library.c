@@ -73,10 +73,12 @@ static void run_child(const char *name, int fd)
 int probe_library(const char *rest, long pid, struct builder *out)
 {
 	int ends[2], status = 0, rc = 0;
-	char chunk[1024];
+	char chunk[1024], name[1024];
 	ssize_t n = 1;
 	pid_t child;
 
+	/* With a slash in it, it is a path from the root. */
+	snprintf(name, sizeof(name), "%s%s", strchr(rest, '/') ? "/" : "", rest);
 	if (pipe2(ends, O_CLOEXEC) != 0)
 		return -errno;
 	child = fork();
@@ -86,7 +88,7 @@ int probe_library(const char *rest, long pid, struct builder *out)
 		return -EAGAIN;
 	}
 	if (child == 0)
-		run_child(rest, ends[1]);
+		run_child(name, ends[1]);
 	close(ends[1]);
 	while (n > 0) {
 		struct pollfd wait_for = { .fd = ends[0], .events = POLLIN };

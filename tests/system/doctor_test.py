@@ -99,6 +99,30 @@ def a_job():
     check(command.status == 3, f"a process that is not there: {command}")
 
 
+def plugins(directory):
+    """Libraries that load, crash, hang or lack something: the doctor survives each, and says which."""
+    if not shutil.which("cc"):
+        return
+    for name, code, words in (
+            ("good", "int ncclNetPlugin_v9, ncclNetPlugin_v8;", "newest interface ncclNetPlugin_v9"),
+            ("foreign", "int something_else;", "exports no ncclNetPlugin"),
+            ("crash", "__attribute__((constructor)) static void f(void) { __builtin_trap(); }", "with signal"),
+            ("hang", "int sleep(unsigned); __attribute__((constructor)) static void f(void) { for (;;) sleep(9); }", "within 5 s"),
+            ("lacking", "int missing_function(void); int (*volatile p)(void) = missing_function; int ncclNetPlugin_v9;",
+             "undefined symbol: missing_function")):
+        library = os.path.join(directory, f"libnccl-net-{name}.so")
+        done = subprocess.run(["cc", "-shared", "-fPIC", "-x", "c", "-", "-o", library], input=code, text=True, check=False)
+        if done.returncode:
+            continue
+        environment = dict(os.environ, NCCL_NET_PLUGIN=library)
+        command = doctor("--only", "plugin-load", "--interval", "0", "--verbose", env=environment)
+        check(words in " ".join(command.stdout.split()), f"plugin {name}: {command}")
+        check(command.status == (0 if name == "good" else 2), f"plugin {name}: {command}")
+    environment = dict(os.environ, NCCL_NET_PLUGIN="good", LD_LIBRARY_PATH=directory)
+    command = doctor("--only", "plugin-load", "--interval", "0", env=environment)
+    check(command.status == 0 and "libnccl-net-good.so" in command.stdout, f"by its short name: {command}")
+
+
 def trees(directory):
     host = read(os.path.join(TREES, "host.tree"))
     path = os.path.join(directory, "x.tree")
@@ -156,6 +180,7 @@ def main():
         writes_nothing(directory)
         as_nobody()
         a_job()
+        plugins(directory)
         words(trees(directory))
         mistakes(directory)
     finish()
