@@ -262,7 +262,7 @@ static const struct check checks[] = {
 		.title = "the NIC's PCIe link came up slow or narrow",
 		.healthy = "the speed and width of card and slot",
 		.why = "The NIC cannot move what its port can: that rail is the slowest, and all wait for it.",
-		.fix = "reseat the card; check the riser and the firmware's bifurcation: lspci -vv -s ADDRESS | grep Lnk",
+		.fix = "reseat the card; check the riser and the firmware's bifurcation: lspci -vv -s PCI_ADDRESS | grep Lnk",
 		.explain = "Compares current_link_speed and _width with what card and slot can do.",
 		.run = pcie_link,
 	},
@@ -288,7 +288,7 @@ static const struct check checks[] = {
 		.title = "the NIC waits for PCIe",
 		.healthy = "0 %",
 		.why = "The host takes data slower than the link brings it.",
-		.fix = "setpci -s ADDRESS CAP_EXP+8.w=5000:7000 (reads of 4096 bytes); relaxed ordering on; check iommu and NUMA placement",
+		.fix = "setpci -s PCI_ADDRESS CAP_EXP+8.w=5000:7000 (reads of 4096 bytes); relaxed ordering on; check iommu and NUMA placement",
 		.explain =
 			"outbound_pci_stalled_wr and _rd of ethtool -S are percentages of the last second.",
 		.run = pcie_stall,

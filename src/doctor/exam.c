@@ -103,6 +103,41 @@ static const char *place(struct exam *exam, const char *path)
 	return say(exam, "%s", path);
 }
 
+/* Puts the subject's names in the place of INTERFACE, DEVICE and PCI_ADDRESS, so that a command can be copied. */
+static const char *fill_in(struct exam *exam, const struct subject *subject, const char *text)
+{
+	const struct {
+		const char *word;
+		const char *name;
+	} words[] = {
+		{ "INTERFACE", subject->port ? netdev_name(subject->port) : "" },
+		{ "PCI_ADDRESS",
+		  subject->device && subject->device->pci ? subject->device->pci : "" },
+		{ "DEVICE", subject->device ? subject->device->name : "" },
+	};
+
+	struct builder filled = { 0 };
+	const char *result;
+
+	/* Once through the text: a name may contain such a word itself. */
+	while (*text) {
+		size_t i = 0, count = sizeof(words) / sizeof(words[0]);
+
+		while (i < count && (!words[i].name[0] ||
+				     strncmp(text, words[i].word, strlen(words[i].word)) != 0))
+			i++;
+		if (i < count) {
+			builder_add(&filled, words[i].name, strlen(words[i].name));
+			text += strlen(words[i].word);
+		} else {
+			builder_add(&filled, text++, 1);
+		}
+	}
+	result = say(exam, "%s", filled.text ? filled.text : "");
+	builder_free(&filled);
+	return result;
+}
+
 struct finding *found(struct exam *exam, const struct subject *subject, const char *where,
 		      const char *value, ...)
 {
@@ -119,7 +154,7 @@ struct finding *found(struct exam *exam, const struct subject *subject, const ch
 	finding->title = check->title;
 	finding->healthy = check->healthy;
 	finding->why = check->why;
-	finding->fix = check->fix;
+	finding->fix = fill_in(exam, subject, check->fix);
 	finding->where = place(exam, where);
 	finding->object = object_of(exam, subject);
 	return finding;

@@ -65,7 +65,7 @@ struct check {
 	const char *title;
 	const char *healthy;
 	const char *why;
-	/* command, or what to do where none exists */
+	/* command, or what to do where none exists; INTERFACE, DEVICE and PCI_ADDRESS stand for the subject's */
 	const char *fix;
 	/* how it goes wrong and how to see it, for --explain */
 	const char *explain;

@@ -113,7 +113,9 @@ static void print_finding(const struct diagnosis *diagnosis, size_t from, size_t
 	print_field(out, style, "found", read);
 	print_field(out, style, "in", finding->where);
 	print_field(out, style, "why", finding->why);
-	print_field(out, style, "fix", finding->fix);
+	snprintf(read, sizeof(read), "%s%s", finding->fix ? finding->fix : "",
+		 count > 1 ? " (likewise for the others)" : "");
+	print_field(out, style, "fix", read);
 }
 
 static void print_findings(const struct diagnosis *diagnosis, const struct diagnosis_style *style,
