@@ -5,6 +5,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -185,14 +186,11 @@ int files_list(const struct files *files, const char *path, struct builder *out)
 static int put_before(char rest[FILES_PATH_MAX], const char *at, const char *target)
 {
 	char joined[FILES_PATH_MAX];
-	size_t target_length = strlen(target), left = strlen(at);
+	int length = snprintf(joined, sizeof(joined), "%s/%s", target, at);
 
-	if (target_length + 1 + left >= FILES_PATH_MAX)
+	if (length < 0 || (size_t)length >= sizeof(joined))
 		return -ENAMETOOLONG;
-	memcpy(joined, target, target_length);
-	joined[target_length] = '/';
-	memcpy(joined + target_length + 1, at, left + 1);
-	memcpy(rest, joined, target_length + left + 2);
+	memcpy(rest, joined, (size_t)length + 1);
 	return 0;
 }
 
@@ -213,9 +211,8 @@ int files_resolve(const struct files *files, const char *path, char out[FILES_PA
 	const char *at = rest;
 	unsigned links = 0;
 
-	if (strlen(path) >= sizeof(rest))
+	if ((size_t)snprintf(rest, sizeof(rest), "%s", path) >= sizeof(rest))
 		return -ENAMETOOLONG;
-	strcpy(rest, path);
 	out[0] = '\0';
 	while (*(at += strspn(at, "/"))) {
 		size_t step = strcspn(at, "/");
@@ -250,6 +247,6 @@ int files_resolve(const struct files *files, const char *path, char out[FILES_PA
 		out[length] = '\0';
 	}
 	if (length == 0)
-		strcpy(out, "/");
+		memcpy(out, "/", 2);
 	return 0;
 }

@@ -53,8 +53,8 @@ struct tree {
 void tree_add(struct tree *tree, const char *path, enum tree_kind kind, const char *text,
 	      size_t length, int error);
 
-/* Adds what a manifest says. Returns 0, or -EINVAL with *line set to the number of the line that is none. */
-int tree_add_manifest(struct tree *tree, const char *text, size_t length, unsigned *line);
+/* Adds what a manifest says. Returns 0, or -EINVAL with *line_number set to the number of the line that is none. */
+int tree_add_manifest(struct tree *tree, const char *text, size_t length, unsigned *line_number);
 
 /* Adds the members of a tar file. Returns 0, or -EINVAL: not a tar file, or cut short. */
 int tree_add_tar(struct tree *tree, const char *bytes, size_t length);
@@ -75,7 +75,7 @@ size_t tree_below(const struct tree *tree, const char *path, size_t *end);
 void tree_free(struct tree *tree);
 
 /* Writes a tar file. Returns 0 or -errno. */
-int tree_write_tar(const struct tree *tree, const char *file);
+int tree_write_tar(const struct tree *tree, const char *path);
 
 /* Returns the number of an errno by its name, or 0; and its name, or null. Only those that reads fail with. */
 int errno_number(const char *name, size_t length);
