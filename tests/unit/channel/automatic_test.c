@@ -111,17 +111,18 @@ static void repeated_where_none_are(void **state)
 	assert_int_equal(chosen.coders_left, CODERS_RECEIVING);
 }
 
-/* A long message is cut into parts that there is memory for. */
+/* A long message that is coded is cut into parts that there is memory for; one that is not has one part. How many are coded is the
+ * choice's business: repairs of one part overlap with the next, so that both cost about the same here. */
 static void long_messages(void **state)
 {
 	const struct use use = {
-		.loss = 0.03, .length = 5 * CODED_PART / 2, .messages = 16, .open = 1
+		.loss = 0.08, .length = 5 * CODED_PART / 2, .messages = 16, .open = 1
 	};
 	struct outcome out = move(&use);
 
 	(void)state;
 	assert_true(out.rebuilt > 0);
-	assert_true(out.parts > 2 * use.messages);
+	assert_true(out.parts > use.messages);
 }
 
 /* An end that names Selective Repeat, or keeps no memory, meets one that names nothing. */
