@@ -39,6 +39,9 @@ struct gw_channel_handler {
  * the flag a channel reserves some 130 MB of address space, of which it uses what parity was sent or received in; none where
  * registered memory is pinned (a NIC). */
 #define GW_CHANNEL_NO_PARITY 2u
+/* Flag, at both ends or connecting fails with -EMSGSIZE: packets hold whole lines of 128 bytes of a buffer, for receivers that
+ * poll the memory of a large receive before its end. */
+#define GW_CHANNEL_LINES 4u
 
 struct gw_channel_attr {
 	/* controller: "default", "long-haul", "swift" or "none"; null: "default" */

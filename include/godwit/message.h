@@ -59,7 +59,9 @@ struct gw_qp_attr {
 	uint8_t slot_bits;
 	uint8_t packet_bits;
 	uint8_t user_bits;
-	uint8_t reserved8;
+	/* Every packet size is a multiple of 2^payload_shift bytes, up to 10, at both ends; 0: of 4. So a line of that length which
+	 * somebody polls while data lands is never split between two packets. */
+	uint8_t payload_shift;
 	/* Every packet size divides this number of bytes; 0: any size will do. */
 	uint32_t payload_divides;
 	/* Silence after which the peer is given up while anything is open, in ns; default 10 s. */

@@ -12,6 +12,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/lines.h"
 #include "channel/state.h"
 
 void bounce_done(struct bounce *bounce)
@@ -52,7 +53,9 @@ static void take_data(struct gw_op *op, struct bounce *bounce, const struct earl
 	}
 	op->matched = true;
 	list_del(&op->link);
-	if (what->length)
+	if (what->length && op->ch->flags & GW_CHANNEL_LINES)
+		lines_copy(op->addr, what->data, what->length);
+	else if (what->length)
 		memcpy(op->addr, what->data, what->length);
 	op->total = op->moved = what->length;
 	if (bounce->waiting)

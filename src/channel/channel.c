@@ -23,6 +23,8 @@
 #define DEFAULT_EAGER	   (64u << 10)
 #define LIMIT_EAGER	   (16u << 20)
 #define RETRY_NS	   UINT64_C(1000000)
+#define LINE_SHIFT	   7 /* GW_CHANNEL_LINES: 128 bytes */
+#define FLAGS_KNOWN	   (GW_CHANNEL_CRC | GW_CHANNEL_NO_PARITY | GW_CHANNEL_LINES)
 
 static uint64_t earlier(uint64_t a, uint64_t b)
 {
@@ -214,11 +216,11 @@ static int configure(struct gw_channel *ch, const struct gw_channel_attr *attr)
 	ch->bounce_bytes = ch->pack_bytes;
 	ch->handler = attr->handler;
 	ch->arg = attr->arg;
-	if (!ch->controller || attr->flags & ~(GW_CHANNEL_CRC | GW_CHANNEL_NO_PARITY) ||
-	    operations > LIMIT_OPERATIONS || ch->pack_bytes < 8 * RECORD_HEADER ||
-	    ch->pack_bytes > 1u << 20 || ch->small_bytes > ch->pack_bytes - RECORD_HEADER ||
-	    ch->pack_count < 4 || ch->pack_count > SMALL_SLOTS || !power_of_two(ch->slots) ||
-	    ch->slots > 1024 || ch->eager_bytes > LIMIT_EAGER)
+	if (!ch->controller || attr->flags & ~FLAGS_KNOWN || operations > LIMIT_OPERATIONS ||
+	    ch->pack_bytes < 8 * RECORD_HEADER || ch->pack_bytes > 1u << 20 ||
+	    ch->small_bytes > ch->pack_bytes - RECORD_HEADER || ch->pack_count < 4 ||
+	    ch->pack_count > SMALL_SLOTS || !power_of_two(ch->slots) || ch->slots > 1024 ||
+	    ch->eager_bytes > LIMIT_EAGER)
 		return -EINVAL;
 	for (ch->mask = 1; ch->mask < operations; ch->mask *= 2)
 		;
@@ -266,6 +268,7 @@ static int make_qps(struct gw_channel *ch, const struct gw_channel_attr *from)
 				   .arg = ch };
 	int error;
 
+	attr.payload_shift = ch->flags & GW_CHANNEL_LINES ? LINE_SHIFT : 0;
 	attr.slots = ch->slots;
 	attr.first_bytes = ch->eager_bytes;
 	error = gw_qp_create(ch->ctx, &attr, &ch->qp[BULK]);

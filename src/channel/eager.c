@@ -13,6 +13,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/lines.h"
 #include "channel/state.h"
 
 static struct gw_op *first_receive(const struct gw_channel *ch)
@@ -32,7 +33,10 @@ static void take(struct gw_op *op)
 		bounce_refuse(op, &ch->eager, -EMSGSIZE);
 		return;
 	}
-	memcpy(op->addr, ch->eager.addr, ch->eager_length);
+	if (ch->flags & GW_CHANNEL_LINES)
+		lines_copy(op->addr, ch->eager.addr, ch->eager_length);
+	else
+		memcpy(op->addr, ch->eager.addr, ch->eager_length);
 	op->moved += ch->eager_length;
 	if (last) {
 		/* A sender that gave up meanwhile learns no result of the message, and this receive may be over

@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "base/bitmap.h"
+#include "base/lines.h"
 #include "base/serial.h"
 #include "message/trace.h"
 
@@ -171,8 +172,8 @@ bool recv_land_inline(struct gw_qp *qp, const struct control_data *data)
 	}
 	feedback_landed(qp, recv->msn, data->packet, data->length, false);
 	if (set_bit(qp, recv, data->packet))
-		memcpy(recv->addr + (uint64_t)data->packet * recv->payload, data->bytes,
-		       data->length);
+		lines_copy(recv->addr + (uint64_t)data->packet * recv->payload, data->bytes,
+			   data->length);
 	return true;
 }
 

@@ -19,6 +19,7 @@
 #define DEFAULT_PEER_TIMEOUT_NS UINT64_C(10000000000)
 #define MIN_PEER_TIMEOUT_NS	UINT64_C(1000000)
 #define MAX_SLOT_BITS		16 /* a grant's slot is 16 bits */
+#define MAX_PAYLOAD_SHIFT	10
 
 static const struct fabric_split published_split = { 10, 18, 4 };
 
@@ -44,7 +45,8 @@ static bool power_of_two(uint32_t value)
 static int check_attr(const struct gw_qp_attr *attr, const struct fabric *fabric,
 		      struct fabric_split *split)
 {
-	if (!array_is_zero(attr->reserved) || attr->reserved8 || attr->payload_divides % 4 ||
+	if (!array_is_zero(attr->reserved) || attr->payload_shift > MAX_PAYLOAD_SHIFT ||
+	    attr->payload_divides % 4 || attr->payload % (1u << attr->payload_shift) ||
 	    (attr->payload && attr->payload_divides % attr->payload))
 		return -EINVAL;
 	*split = (struct fabric_split){ attr->slot_bits, attr->packet_bits, attr->user_bits };
@@ -246,7 +248,7 @@ int gw_qp_connect(struct gw_qp *qp, const struct gw_qp_info *peer)
 	if (!size_connect(qp, &info))
 		return explain(
 			ctx, -EMSGSIZE,
-			"the peer's packets are smaller than 256 bytes, or do not divide what this end's have to");
+			"the peer's packets are smaller than 256 bytes, or not of a size that this end asks for");
 	ctx->fabric->error[0] = '\0';
 	error = order_open(qp, info.lanes);
 	if (!error)

@@ -47,14 +47,16 @@ static uint32_t least(uint32_t a, uint32_t b)
 /* The largest size up to `payload` that is allowed. */
 static uint32_t round_down(const struct size *s, uint32_t payload)
 {
+	payload -= payload % s->multiple;
 	while (s->divides && s->divides % payload)
-		payload -= 4;
+		payload -= s->multiple;
 	return payload;
 }
 
 void size_init(struct size *s, const struct fabric_caps *caps, const struct gw_qp_attr *attr)
 {
 	s->divides = attr->payload_divides;
+	s->multiple = attr->payload_shift > 2 ? 1u << attr->payload_shift : 4;
 	s->extra = attr->seal ? caps->seal_extra : 0;
 	s->ceiling = round_down(s, attr->payload ? attr->payload : caps->max_payload - s->extra);
 	s->floor = s->ceiling;
@@ -81,6 +83,8 @@ bool size_connect(struct gw_qp *qp, const struct peer_info *info)
 	s->state = s->floor == s->ceiling ? SIZE_SETTLED : SIZE_IDLE;
 	s->peer_settled = s->floor == s->ceiling;
 	s->at = NEVER;
+	if (s->ceiling % s->multiple || s->floor % s->multiple)
+		return false;
 	return !s->divides || (s->divides % s->ceiling == 0 && s->divides % s->floor == 0);
 }
 

@@ -42,6 +42,8 @@ struct size {
 	uint32_t extra;
 	/* A number that every size divides; 0: any. */
 	uint32_t divides;
+	/* Bytes that every size is a multiple of. */
+	uint32_t multiple;
 
 	/* As the sender of data. */
 	uint8_t state;

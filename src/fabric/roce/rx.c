@@ -9,6 +9,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/lines.h"
 #include "fabric/roce/endpoint.h"
 
 /* Polls between two reads of the socket at which other processes hand packets on. */
@@ -88,7 +89,11 @@ static bool take_data(struct roce_qp *qp, const struct roce_packet *packet,
 		drop(endpoint, FABRIC_DROP_OFFSET);
 		return false;
 	}
-	memcpy(window->addr + packet->reth.va, packet->payload, packet->payload_length);
+	/* Packets are cut at lines where somebody may poll them. */
+	if (window->payload % LINE_BYTES == 0)
+		lines_copy(window->addr + packet->reth.va, packet->payload, packet->payload_length);
+	else
+		memcpy(window->addr + packet->reth.va, packet->payload, packet->payload_length);
 	endpoint->fabric.counters[FABRIC_RX_DATA]++;
 	event->type = FABRIC_DATA;
 	event->slot = slot;

@@ -172,7 +172,7 @@ static void bad_queue_pairs(void **state)
 		{ .slot_bits = 16, .packet_bits = 0, .user_bits = 16 },
 		{ .slot_bits = 4, .packet_bits = 10, .user_bits = 18 },
 		{ .slot_bits = 2, .packet_bits = 26, .user_bits = 4, .slots = 8 },
-		{ .reserved8 = 1 },
+		{ .payload_shift = 11 },
 		{ .payload_divides = 6 },
 		{ .payload = 1024, .payload_divides = 1000 },
 		{ .reserved = { 1 } },

@@ -441,6 +441,25 @@ static void sizes_divide(void **state)
 	duo_close(&duo);
 }
 
+/* Sizes are multiples of what they are asked to be. */
+static void sizes_are_multiples(void **state)
+{
+	struct duo_attr attr = path(2000);
+	struct duo duo;
+
+	(void)state;
+	attr.rungs[0] = 1436;
+	attr.rungs[1] = 700;
+	attr.qp.payload_shift = 7;
+	duo_open(&duo, &attr);
+	carry(&duo, LENGTH);
+	assert_int_equal(duo_estimate(&duo, 0).payload_send, 640);
+	duo_run(&duo, 10 * S);
+	carry(&duo, LENGTH);
+	assert_int_equal(duo_estimate(&duo, 0).payload_send, 1408);
+	duo_close(&duo);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -455,6 +474,7 @@ int main(void)
 		cmocka_unit_test(stream_without_recut_ends),
 		cmocka_unit_test(floor_does_not_arrive),
 		cmocka_unit_test(sizes_divide),
+		cmocka_unit_test(sizes_are_multiples),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
