@@ -16,6 +16,7 @@ struct command {
 
 extern const struct command command_doctor;
 extern const struct command command_lab;
+extern const struct command command_ncclcheck;
 extern const struct command command_perf;
 extern const struct command command_plan;
 extern const struct command command_qualify;

@@ -15,9 +15,10 @@
 #include "command.h"
 #include "overview.h"
 
-static const struct command *const commands[] = { &command_doctor, &command_lab,     &command_perf,
-						  &command_plan,   &command_qualify, &command_recv,
-						  &command_secret, &command_send };
+static const struct command *const commands[] = {
+	&command_doctor,  &command_lab,	 &command_ncclcheck, &command_perf, &command_plan,
+	&command_qualify, &command_recv, &command_secret,    &command_send,
+};
 
 #define COMMAND_COUNT (sizeof(commands) / sizeof(commands[0]))
 
@@ -42,7 +43,7 @@ static void print_usage(FILE *out)
 	      "commands:\n",
 	      out);
 	for (size_t i = 0; i < COMMAND_COUNT; i++)
-		fprintf(out, "  %-7s %s\n", commands[i]->name, commands[i]->summary);
+		fprintf(out, "  %-9s %s\n", commands[i]->name, commands[i]->summary);
 }
 
 /* What was asked for on stdout may have met a full disk or a closed pipe. */
