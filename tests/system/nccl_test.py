@@ -1,0 +1,153 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""libnccl-net-godwit.so under `godwit ncclcheck`: every version, losses and reordering, other settings, wrong settings, a hang."""
+import json
+import os
+import re
+import subprocess
+import sys
+import time
+
+from harness import GODWIT, Command, Directory, check, finish, wait_until
+from labs import probe
+
+PLUGIN = os.environ["NCCL_PLUGIN"]
+# What depends on the version of the interface.
+VERSIONED = "load,init-twice,listen,connect-first,bulk,zero-bytes,outstanding,stale-request,dereg-recv,abort"
+FAULTY = {"GODWIT_DROP": "0.02", "GODWIT_REORDER": "0.05"}
+
+
+def ncclcheck(*arguments, env=None, limit=300):
+    return Command("ncclcheck", PLUGIN, "--timeout", 60, *arguments, env=env).wait(limit)
+
+
+def passes(name, *arguments, env=None):
+    command = ncclcheck(*arguments, env=env)
+    check(command.status == 0, f"{name}: {command}")
+
+
+def exported():
+    """Nothing but the five tables."""
+    lines = subprocess.run(["nm", "-D", "--defined-only", PLUGIN], check=True, capture_output=True, text=True).stdout
+    names = {line.split()[-1] for line in lines.splitlines()}
+    check(names == {f"ncclNetPlugin_v{version}" for version in range(8, 13)}, f"exported: {names}")
+    dynamic = subprocess.run(["readelf", "-d", PLUGIN], check=True, capture_output=True, text=True).stdout
+    check("NODELETE" in dynamic, "the plugin has threads and can be unloaded")
+    needed = set(re.findall(r"\(NEEDED\).*\[(.*)\]", dynamic))
+    check(not any(re.match("libgodwit|libnccl|libcuda|libibverbs|libisal", name) for name in needed), f"needed: {needed}")
+
+
+def versions():
+    passes("version 12", "--version-only", 12)
+    for version in (11, 10, 9, 8):
+        passes(f"version {version}", "--version-only", version, "--case", VERSIONED)
+
+
+def faults():
+    passes("losses", "--version-only", 12, "--case", "bulk,order,ll,ll128,close-recv,dereg-recv,dereg-send,abort,no-test", env=FAULTY)
+    # All copies of what a receiver says at its end are lost now and then.
+    passes("heavy losses", "--version-only", 12, "--case", "close-recv", env={"GODWIT_DROP": "0.4"})
+
+
+def settings():
+    with Directory() as directory:
+        secret = os.path.join(directory, "secret")
+        check(Command("secret", secret).wait(10).status == 0, "a secret")
+        several = {"GODWIT_THREADS": "3", "GODWIT_LANES": "2", "GODWIT_CONGESTION": "swift", "GODWIT_RATE": "5G", "GODWIT_SPIN": "20us",
+                   "GODWIT_ICRC": "off", "GODWIT_IFNAME": "=lo", "GODWIT_FABRIC": "roce"}
+        passes("several settings", "--version-only", 12, "--case", "load,bulk,order,threads", env=several)
+        passes("a secret", "--version-only", 11, "--case", "bulk", env={"GODWIT_SECRET_FILE": secret})
+        passes("sealed", "--version-only", 11, "--case", "bulk,ll", env={"GODWIT_SECRET_FILE": secret, "GODWIT_SEAL": "on"})
+        passes("auto", "--version-only", 11, "--case", "bulk", env={"GODWIT_SCHEME": "auto", **FAULTY})
+
+
+def wrong_settings():
+    """init succeeds, listen fails, and one sentence says why."""
+    for name, value, words in (
+            ("GODWIT_SCHEME", "bounded", "sr or auto"), ("GODWIT_CONGESTION", "vegas", "long-haul"),
+            ("GODWIT_RATE", "fast", "bits a second"), ("GODWIT_LANES", "9", "1 to 8"), ("GODWIT_THREADS", "0", "1 to 16"),
+            ("GODWIT_TIMEOUT", "-1", "a time"), ("GODWIT_LOG", "loud", "debug"), ("GODWIT_SECRET_FILE", "/nonexistent", "godwit secret"),
+            ("GODWIT_SEAL", "on", "GODWIT_SECRET_FILE"), ("GODWIT_FABRIC", "token-ring", "roce"), ("GODWIT_ICRC", "maybe", "on or off"),
+            ("GODWIT_IFNAME", "=nosuch0", "nosuch0"), ("NCCL_PROTO", "LL128", "LL128"), ("GODWIT_DROP", "2", "share")):
+        command = ncclcheck("--version-only", 12, "--verbose", "--case", "load,listen", env={name: value})
+        check("pass  v12  load" in command.stdout, f"{name}={value}: init must succeed: {command}")
+        check("FAIL  v12  listen" in command.stdout and "invalid usage" in command.stdout, f"{name}={value}: {command}")
+        check(words in command.stderr, f"{name}={value}: {command}")
+
+
+def one_line_of_information():
+    command = ncclcheck("--version-only", 9, "--verbose", "--case", "listen", env={"GODWIT_IFNAME": "lo"})
+    lines = [line for line in command.stderr.splitlines() if "NET/Godwit" in line]
+    check(len(lines) == 1 and all(word in lines[0] for word in ("v9", "roce on lo (127.0.0.1)", "Selective Repeat")),
+          f"one line: {command}")
+
+
+def statistics():
+    with Directory() as directory:
+        for end in ("json", "prom"):
+            passes("statistics", "--version-only", 12, "--case", "communicators",
+                   env={"GODWIT_STATISTICS": os.path.join(directory, f"%p.{end}")})
+        for name in os.listdir(directory):
+            with open(os.path.join(directory, name), encoding="ascii") as file:
+                text = file.read()
+            if name.endswith(".prom"):
+                check("godwit_nccl_sent_bytes_total{" in text, text[:200])
+            elif name.endswith(".json"):
+                entries = json.loads(text)["communicators"]
+                check(len(entries) >= 60 and any(entry["received_bytes"] > 0 for entry in entries), text[:200])
+        check(len(os.listdir(directory)) == 4, f"files: {os.listdir(directory)}")
+
+
+def workers():
+    """Processes that run a case, by their command lines."""
+    found = []
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            with open(f"/proc/{pid}/cmdline", "rb") as file:
+                words = file.read().split(b"\0")
+        except OSError:
+            continue
+        if b"worker" in words and PLUGIN.encode() in words and b"peer-stopped" in words:
+            found.append((words[words.index(b"peer-stopped") + 2], int(pid)))
+    return [pid for _, pid in sorted(found)]
+
+
+def asked():
+    """One rank is stopped; the other says for whom it waits."""
+    command = Command("ncclcheck", PLUGIN, "--timeout", 60, "--version-only", 12, "--case", "peer-stopped", env={"RANK": "7"})
+
+    def answer():
+        for pid in workers():
+            said = Command("ncclcheck", "--ask", pid).wait(10)
+            if "bytes, open for" in said.stdout:
+                return said.stdout
+        return None
+
+    texts = []
+    wait_until(lambda: texts.append(answer()) or texts[-1] or not command.alive(), 30)
+    check(texts and texts[-1] and "rank 7" in texts[-1], f"an answer: {texts[-1:]}")
+    check(command.wait(100).status == 0, f"stopped and gone on: {command}")
+
+
+def killed():
+    passes("a peer that dies", "--version-only", 12, "--case", "peer-killed", "--silence", 30, env={"GODWIT_TIMEOUT": "5s"})
+
+
+def lab():
+    script = (f'if [ $RANK = 1 ]; then exec {GODWIT} ncclcheck --wait {PLUGIN}; fi; '
+              f'exec {GODWIT} ncclcheck --peer host1 --timeout 90 --version-only 12 --case "$CASES" {PLUGIN}')
+    for path, cases in ((["--rtt", "1ms", "--loss", "1%", "--reorder", "5%"], "bulk,order,ll,ll128,close-recv,long-send"),
+                        (["--rtt", "100ms", "--rate", "100M", "--loss", "1%", "--burst", "8"], "order,ll,close-recv")):
+        command = Command("lab", *path, "--no-summary", "--", "sh", "-c", script, env={"CASES": cases}).wait(300)
+        check(command.status == 0 and "0 failed" in command.stdout, f"lab {path}: {command}")
+
+
+PARTS = [exported, one_line_of_information, wrong_settings, versions, faults, settings, statistics, killed, asked]
+if sys.argv[1:] == ["lab"]:
+    probe()
+    PARTS = [lab]
+for part in PARTS:
+    began = time.monotonic()
+    part()
+    print(f"{part.__name__}: {time.monotonic() - began:.1f} s", flush=True)
+finish()
