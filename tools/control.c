@@ -16,8 +16,8 @@
 #define LAST_WORD_NS UINT64_C(300000000)
 /* limit of a wait while the fabric hears the peer, in units of --timeout */
 #define HEARD_LIMIT 6
-/* the same before that: after the loss of a SYN, TCP waits 3 s before it first repeats a segment */
-#define SETUP_LIMIT 3
+/* the same while the fabric does not watch: after the loss of a SYN, TCP waits 3 s before it first repeats a segment */
+#define UNHEARD_LIMIT 3
 
 static int explain(struct control *control, int error)
 {
@@ -49,7 +49,35 @@ static int keep(struct control *control, const struct gw_rendezvous_message *mes
 
 uint64_t control_patience_ns(const struct control *control)
 {
-	return control->options->timeout_ns * (control->gone ? HEARD_LIMIT : SETUP_LIMIT);
+	return control->options->timeout_ns * (control->gone ? HEARD_LIMIT : UNHEARD_LIMIT);
+}
+
+static int explain_silence(struct control *control, uint64_t limit_ns)
+{
+	control->lost = true;
+	return report_fail(control->report, -ETIMEDOUT, "%s was silent for %g s",
+			   control->report->peer, session_seconds(limit_ns));
+}
+
+/* Waits for a message for UNHEARD_LIMIT times --timeout, or less if TCP itself gives up. Explains nothing. */
+static int wait_long(struct control *control, struct gw_rendezvous_message *message)
+{
+	int rc = -ETIMEDOUT;
+
+	for (int turn = 0; rc == -ETIMEDOUT && turn < UNHEARD_LIMIT; turn++)
+		rc = gw_rendezvous_recv(control->rendezvous, message);
+	return rc;
+}
+
+/* Waits for a message while there is no context. */
+static int wait_idle(struct control *control, struct gw_rendezvous_message *message)
+{
+	uint64_t limit_ns = control_patience_ns(control), deadline = session_now() + limit_ns;
+	int rc = wait_long(control, message);
+
+	if (rc == -ETIMEDOUT && session_now() >= deadline)
+		return explain_silence(control, limit_ns);
+	return rc ? explain(control, rc) : 0;
 }
 
 /* Waits for a message while the fabric goes on: what was sent last may still have to be repeated. */
@@ -63,11 +91,8 @@ static int wait_busy(struct control *control, struct gw_rendezvous_message *mess
 			return -EINTR;
 		if (control->gone && *control->gone == -ETIMEDOUT)
 			deadline = 0, limit_ns = control->options->timeout_ns;
-		if (session_now() >= deadline) {
-			control->lost = true;
-			return report_fail(control->report, -ETIMEDOUT, "%s was silent for %g s",
-					   control->report->peer, session_seconds(limit_ns));
-		}
+		if (session_now() >= deadline)
+			return explain_silence(control, limit_ns);
 		gw_wait(control->ctx, NAP_NS);
 	}
 	return rc ? explain(control, rc) : 0;
@@ -78,12 +103,8 @@ int control_recv(struct control *control)
 	struct gw_rendezvous_message message;
 	int rc = 0;
 
-	if (!control->pending && control->ctx) {
-		rc = wait_busy(control, &message);
-	} else if (!control->pending) {
-		rc = gw_rendezvous_recv(control->rendezvous, &message);
-		rc = rc ? explain(control, rc) : 0;
-	}
+	if (!control->pending)
+		rc = control->ctx ? wait_busy(control, &message) : wait_idle(control, &message);
 	if (rc == 0 && !control->pending)
 		keep(control, &message);
 	control->pending = false;
@@ -110,6 +131,13 @@ int control_poll(struct control *control)
 	if (rc == 0)
 		return keep(control, &message);
 	return rc == -EAGAIN ? 0 : explain(control, rc);
+}
+
+void control_part(struct control *control)
+{
+	struct gw_rendezvous_message message;
+
+	wait_long(control, &message);
 }
 
 int control_explain_loss(struct control *control, int error)

@@ -40,7 +40,7 @@ struct control {
 	uint8_t body[GW_RENDEZVOUS_MESSAGE_MAX];
 };
 
-/* Returns how long to wait for a message: --timeout, and while the fabric hears the peer several times that, for TCP makes long
+/* Returns how long to wait for a message: several times --timeout, and more while the fabric hears the peer, for TCP makes long
  * pauses where many packets are lost. */
 uint64_t control_patience_ns(const struct control *control);
 
@@ -54,6 +54,10 @@ int control_expect(struct control *control, uint32_t kind);
 
 /* Reads a message if one has come (`pending`), and fails if the peer is gone. Does not wait. */
 int control_poll(struct control *control);
+
+/* After the last message: waits until the peer has it and closes the connection, as long as for a message. While a connection
+ * is open, TCP repeats a lost segment at a steady pace; once this end has closed it, the pauses double. */
+void control_part(struct control *control);
 
 /* The queue pair is gone: waits a moment for the peer's own reason, then reports ours. Returns `error`. */
 int control_explain_loss(struct control *control, int error);

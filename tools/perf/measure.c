@@ -407,12 +407,13 @@ int perf_measure(struct perf_team *team, struct control *control, struct progres
 		rc = run_phase(team, control, progress, intervals, true, &mark);
 	if (rc == 0 && perf_result_take(team, &mark, &out->here))
 		rc = report_fail(control->report, -ENOMEM, "no memory for samples");
+	/* An end that has both results closes its context, and its result may still be on its way by TCP. */
+	control->gone = NULL;
 	if (rc == 0) {
 		out->icrc = session_icrc(team->ctx);
 		rc = trade_results(control, out);
 	}
 	control->ctx = NULL;
-	control->gone = NULL;
 	progress_clear(progress);
 	return rc;
 }

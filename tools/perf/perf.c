@@ -155,6 +155,8 @@ static int run_client(struct perf *perf)
 		rc = run_size(perf, perf->options.sizes[i]);
 	if (rc == 0)
 		rc = control_send(&perf->control, PERF_KIND_END, "", 0);
+	if (rc == 0)
+		control_part(&perf->control);
 	return rc;
 }
 
