@@ -33,17 +33,30 @@ int socket_resolve(const char *name, uint16_t port, bool passive, int family, st
 			 rc == EAI_SYSTEM ? strerror(errno) : gai_strerror(rc));
 }
 
+/* since Linux 6.15: longest pause between repeated segments, in milliseconds */
+#ifndef TCP_RTO_MAX_MS
+#define TCP_RTO_MAX_MS 44
+#endif
+/* the least that the kernel takes */
+#define PAUSE_MAX_MS 1000
+/* what the kernel's own 15 repeats take, which with short pauses would end after 15 s */
+#define GIVE_UP_MS 900000
+
 /* Messages are small, and what follows waits for them. Where many packets are lost, the kernel's pauses between repeated
  * segments must not double: that is allowed for connections with few packets in flight whose slow start is over, which bbr
- * never says. */
+ * never says. Nor must they be long from the start: they are 3 s after the loss of a SYN, and a sample of the round-trip time
+ * that includes repeats makes them longer. */
 static void send_at_once(int fd)
 {
 	static const char reno[] = "reno";
-	int on = 1;
+	int on = 1, pause_ms = PAUSE_MAX_MS;
+	unsigned give_up_ms = GIVE_UP_MS;
 
 	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
 	setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, reno, sizeof(reno) - 1);
 	setsockopt(fd, IPPROTO_TCP, TCP_THIN_LINEAR_TIMEOUTS, &on, sizeof(on));
+	if (setsockopt(fd, IPPROTO_TCP, TCP_RTO_MAX_MS, &pause_ms, sizeof(pause_ms)) == 0)
+		setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &give_up_ms, sizeof(give_up_ms));
 }
 
 int socket_connect(const struct addrinfo *to, const struct addrinfo *from, int *out)
