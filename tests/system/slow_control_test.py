@@ -66,12 +66,20 @@ class Pair:
 def go_is_late():
     pair = Pair(by_server=KIND_GO)
     pair.wait()
-    check(pair.client.status == 0 and pair.server.status == 0, f"the data was late, not stuck:\n  {pair.client}\n  {pair.server}")
+    check(pair.client.status == 0 and pair.server.status == 0,
+          f"the data was late, not stuck:\n  {pair.client}\n  {pair.server}")
 
 
 def end_is_late():
-    pair = Pair(by_client=KIND_END)
+    """The client stays until the server has it: TCP doubles its pauses when a connection was closed."""
+    stays = []
+
+    def look():
+        threading.Timer(HELD_S / 2, lambda: stays.append(pair.client.alive())).start()
+
+    pair = Pair(by_client=KIND_END, before=look)
     pair.wait()
+    check(stays == [True], "the client keeps its connection until the server has the end")
     check(pair.client.status == 0 and pair.server.status == 0, f"the end was late:\n  {pair.client}\n  {pair.server}")
 
 
