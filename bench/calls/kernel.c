@@ -130,13 +130,12 @@ void kernel_yield(uint64_t ns)
 	sleep_until(0);
 }
 
-int ppoll(struct pollfd *fds, nfds_t count, const struct timespec *timeout, const sigset_t *signals)
+static int play_poll(struct pollfd *fds, nfds_t count, const struct timespec *timeout)
 {
 	struct line *line = &lines[running];
 	uint64_t until_ns = UINT64_MAX;
 	bool readable;
 
-	(void)signals;
 	kernel_calls[running].sleeps++;
 	pass(CALL_NS);
 	if (timeout)
@@ -147,6 +146,24 @@ int ppoll(struct pollfd *fds, nfds_t count, const struct timespec *timeout, cons
 	for (nfds_t i = 0; i < count; i++)
 		fds[i].revents = fds[i].fd == line->fd && readable ? POLLIN : 0;
 	return readable;
+}
+
+int ppoll(struct pollfd *fds, nfds_t count, const struct timespec *timeout, const sigset_t *signals)
+{
+	(void)signals;
+	return play_poll(fds, count, timeout);
+}
+
+/* What ppoll() is in code compiled with _FORTIFY_SOURCE, as some distributions do by default. */
+int __ppoll_chk(struct pollfd *fds, nfds_t count, const struct timespec *timeout,
+		const sigset_t *signals, size_t room);
+
+int __ppoll_chk(struct pollfd *fds, nfds_t count, const struct timespec *timeout,
+		const sigset_t *signals, size_t room)
+{
+	(void)signals;
+	(void)room;
+	return play_poll(fds, count, timeout);
 }
 
 static void stop(const char *what)

@@ -61,7 +61,8 @@ int sendmmsg(int fd, struct mmsghdr *messages, unsigned count, int flags)
 		       : -1;
 }
 
-int ppoll(struct pollfd *fds, nfds_t count, const struct timespec *timeout, const sigset_t *mask)
+static int spied_poll(struct pollfd *fds, nfds_t count, const struct timespec *timeout,
+		      const sigset_t *mask)
 {
 	struct timespec left = { 0 };
 
@@ -69,4 +70,20 @@ int ppoll(struct pollfd *fds, nfds_t count, const struct timespec *timeout, cons
 	if (timeout)
 		left = *timeout; /* the kernel writes to it */
 	return (int)syscall(SYS_ppoll, fds, count, timeout ? &left : NULL, mask, _NSIG / 8);
+}
+
+int ppoll(struct pollfd *fds, nfds_t count, const struct timespec *timeout, const sigset_t *mask)
+{
+	return spied_poll(fds, count, timeout, mask);
+}
+
+/* What ppoll() is in code compiled with _FORTIFY_SOURCE, as some distributions do by default. */
+int __ppoll_chk(struct pollfd *fds, nfds_t count, const struct timespec *timeout,
+		const sigset_t *mask, size_t room);
+
+int __ppoll_chk(struct pollfd *fds, nfds_t count, const struct timespec *timeout,
+		const sigset_t *mask, size_t room)
+{
+	(void)room;
+	return spied_poll(fds, count, timeout, mask);
 }
