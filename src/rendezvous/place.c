@@ -53,7 +53,7 @@ struct place *place_next(struct place places[PLACES])
 		if (!place->r || place->state != READY)
 			continue;
 		count = count_of(places, &place->origin);
-		if (count < least || (count == least && place->came_at < next->came_at)) {
+		if (!next || count < least || (count == least && place->came_at < next->came_at)) {
 			least = count;
 			next = place;
 		}
