@@ -327,8 +327,8 @@ def beside_a_transfer(directory, channel, rng):
         return
     check(reached[0] > 0.9 * HOSTILE, f"{reached[0]} of {HOSTILE} were heard")
     after = resources(receiver.pid)
-    # The first stranger with a whole description makes it touch the memory of a transfer, once: with that it stays under 80 MiB.
-    check(after[0] <= before[0] + 64 and after[1] < 80 << 10, f"files and KiB before {before}, after {after}")
+    # Strangers with a whole description make it touch the memory of a transfer, 56 MiB, and that of another while the last one ends.
+    check(after[0] <= before[0] + 64 and after[1] < 160 << 10, f"files and KiB before {before}, after {after}")
     again = Command("perf", "127.0.0.1", "--udp-port", 0, "--port", perf_port, "--count", 20).wait(20)
     check(again.status == 0, f"the next test: {again}")
     trickle = threading.Thread(target=flood, args=(port, HOSTILE // 4, rng, channel, "127.0.0.3"))
