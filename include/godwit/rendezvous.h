@@ -81,7 +81,11 @@ struct gw_rendezvous_attr {
 	void *arg;
 	/* listener: who may connect, "ADDRESS[/LENGTH]" or several of these with commas between; null: everybody */
 	const char *from;
-	uint64_t reserved[3];
+	/* silence of the other host after which a connection fails with -ETIMEDOUT; 0: as the system has it, hours where nothing is
+	 * being sent. The kernels ask and answer each other (TCP keepalive, at intervals of whole seconds), so that a process that is
+	 * busy or stopped is not taken for dead; unless what it has not read fills its socket, for then it cannot be told. */
+	uint64_t silence_ns;
+	uint64_t reserved[2];
 };
 
 /*

@@ -125,8 +125,10 @@ int attempt_step(struct gw_rendezvous *r)
 			return 0;
 		if (rc == 0)
 			rc = socket_name(r->fd, r->local, r->remote);
-		if (rc == 0)
+		if (rc == 0) {
+			socket_set_silence(r->fd, r->identity.silence_ns);
 			return 1;
+		}
 		rc = give_up_address(r, rc);
 	}
 	return rc;

@@ -143,6 +143,9 @@ int connection_flush(struct gw_rendezvous *r)
 			 MSG_NOSIGNAL | MSG_DONTWAIT);
 		if (n < 0 && errno == EINTR)
 			continue;
+		/* The system tells it once, to whoever asks first. */
+		if (n < 0 && errno == ETIMEDOUT && r->identity.silence_ns)
+			r->silent = true;
 		if (n < 0)
 			return errno == EAGAIN ? 0 : -errno;
 		r->out_sent += (size_t)n;
@@ -252,6 +255,8 @@ static int receive(struct gw_rendezvous *r)
 			r->eof = true;
 		} else if (errno == EAGAIN) {
 			break;
+		} else if (errno == ETIMEDOUT && r->identity.silence_ns) {
+			r->silent = r->eof = true;
 		} else if (errno != EINTR) {
 			rc = connection_fail(r, -errno, "lost %s: %s", r->peer, strerror(errno));
 		}

@@ -36,6 +36,7 @@ struct identity {
 	char peer_service[FRAME_SERVICE];
 	uint32_t service_version;
 	uint64_t timeout_ns;
+	uint64_t silence_ns;
 	int interrupt_fd;
 };
 
@@ -83,6 +84,8 @@ struct gw_rendezvous {
 
 	bool greeted;
 	bool eof;
+	/* the other host was silent for too long */
+	bool silent;
 	/* bytes read from the socket so far */
 	uint64_t received;
 	int status;

@@ -57,6 +57,9 @@ int greeting_fail_eof(struct gw_rendezvous *r)
 
 	if (r->server && !r->greeted)
 		return connection_fail(r, -ECONNRESET, "it hung up");
+	if (r->silent)
+		return connection_fail(r, -ETIMEDOUT, "%s was silent for %g s", r->peer,
+				       (double)r->identity.silence_ns / 1e9);
 	if (r->greeted)
 		return connection_fail(r, -ECONNRESET, "%s closed the connection", r->peer);
 	return connection_fail(

@@ -40,6 +40,7 @@ int identity_read(const struct gw_rendezvous_attr *attr, struct identity *out)
 	*out = (struct identity){
 		.service_version = attr->service_version,
 		.timeout_ns = attr->timeout_ns ? attr->timeout_ns : TIMEOUT_DEFAULT_NS,
+		.silence_ns = attr->silence_ns,
 		.interrupt_fd = attr->interrupt_fd,
 	};
 	rc = copy_service(service, out->service);

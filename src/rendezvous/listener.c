@@ -350,6 +350,7 @@ int gw_rendezvous_listen(const struct gw_rendezvous_attr *attr, struct gw_rendez
 		rc = socket_listen(attr->bind, port, &listener->fd, &listener->port);
 	if (rc)
 		goto close_listener;
+	socket_set_silence(listener->fd, identity.silence_ns);
 	rc = watch_open(&listener->watch);
 	if (rc == 0)
 		rc = watch_change(&listener->watch, listener->fd, 0, EPOLLIN);

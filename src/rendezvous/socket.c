@@ -3,6 +3,7 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
+#include <limits.h>
 #include <netinet/tcp.h>
 #include <stdio.h>
 #include <string.h>
@@ -11,8 +12,11 @@
 
 #include "error.h"
 
-/* Connections that the kernel completes before they are accepted. */
-#define BACKLOG 64
+/* Connections that the kernel completes before they are accepted; it takes fewer where its own limit is lower. All processes of
+ * a job may come at once, and one that finds no room tries again a second later. */
+#define BACKLOG 4096
+
+#define NS_PER_MS UINT64_C(1000000)
 
 int socket_resolve(const char *name, uint16_t port, bool passive, int family, struct addrinfo **out)
 {
@@ -57,6 +61,22 @@ static void send_at_once(int fd)
 	setsockopt(fd, IPPROTO_TCP, TCP_THIN_LINEAR_TIMEOUTS, &on, sizeof(on));
 	if (setsockopt(fd, IPPROTO_TCP, TCP_RTO_MAX_MS, &pause_ms, sizeof(pause_ms)) == 0)
 		setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &give_up_ms, sizeof(give_up_ms));
+}
+
+void socket_set_silence(int fd, uint64_t silence_ns)
+{
+	/* Four questions fit into the time, and none is asked more often than once a second. */
+	uint64_t ms = silence_ns / NS_PER_MS, quarter_s = ms / 4000;
+	int on = 1, pause_s = quarter_s < 1 ? 1 : quarter_s > SHRT_MAX ? SHRT_MAX : (int)quarter_s;
+	unsigned give_up_ms = ms < 1 ? 1 : ms > INT_MAX ? INT_MAX : (unsigned)ms;
+
+	if (!silence_ns)
+		return;
+	setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof(on));
+	setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &pause_s, sizeof(pause_s));
+	setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &pause_s, sizeof(pause_s));
+	/* Questions are not asked while something is being sent; this counts then, and replaces the number of questions. */
+	setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &give_up_ms, sizeof(give_up_ms));
 }
 
 int socket_connect(const struct addrinfo *to, const struct addrinfo *from, int *out)

@@ -15,6 +15,10 @@
 int socket_resolve(const char *name, uint16_t port, bool passive, int family,
 		   struct addrinfo **out);
 
+/* Has the connection fail when the other host is silent for so long; 0 changes nothing. Connections that are accepted inherit it
+ * from the socket that listens. */
+void socket_set_silence(int fd, uint64_t silence_ns);
+
 /* Begins to connect: the socket is writable when that has ended. `from` may be null. */
 int socket_connect(const struct addrinfo *to, const struct addrinfo *from, int *out);
 

@@ -308,7 +308,7 @@ static void bad_attributes(void **state)
 	assert_int_equal(gw_rendezvous_start(&duo.listening, &r), -EINVAL);
 	assert_int_equal(gw_rendezvous_listen(&duo.connecting, &listener), -EINVAL);
 	attr = duo.connecting;
-	attr.reserved[2] = 1;
+	attr.reserved[1] = 1;
 	assert_int_equal(gw_rendezvous_start(&attr, &r), -EINVAL);
 	attr = duo.connecting;
 	attr.reserved16 = 1;
