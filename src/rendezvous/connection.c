@@ -127,6 +127,13 @@ int connection_queue(struct gw_rendezvous *r, uint32_t kind, const void *body, s
 	return 0;
 }
 
+/* Whether the kernel gave up on the other host; what routers said last stands for the reason. */
+static bool is_silence(const struct gw_rendezvous *r, int error)
+{
+	return r->identity.silence_ns &&
+	       (error == ETIMEDOUT || error == EHOSTUNREACH || error == ENETUNREACH);
+}
+
 int connection_flush(struct gw_rendezvous *r)
 {
 	for (;;) {
@@ -144,7 +151,7 @@ int connection_flush(struct gw_rendezvous *r)
 		if (n < 0 && errno == EINTR)
 			continue;
 		/* The system tells it once, to whoever asks first. */
-		if (n < 0 && errno == ETIMEDOUT && r->identity.silence_ns)
+		if (n < 0 && is_silence(r, errno))
 			r->silent = true;
 		if (n < 0)
 			return errno == EAGAIN ? 0 : -errno;
@@ -255,7 +262,7 @@ static int receive(struct gw_rendezvous *r)
 			r->eof = true;
 		} else if (errno == EAGAIN) {
 			break;
-		} else if (errno == ETIMEDOUT && r->identity.silence_ns) {
+		} else if (is_silence(r, errno)) {
 			r->silent = r->eof = true;
 		} else if (errno != EINTR) {
 			rc = connection_fail(r, -errno, "lost %s: %s", r->peer, strerror(errno));
