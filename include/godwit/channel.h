@@ -31,6 +31,10 @@ struct gw_channel_handler {
 	/* The channel has failed: the peer closed it (-ECONNRESET), was silent (-ETIMEDOUT) or broke the protocol (-EPROTO).
 	 * Every operation has ended with the same status before. Called once; may close the channel. */
 	void (*gone)(struct gw_channel *channel, void *arg, int status, uint64_t now);
+	/* The peer has been silent for peer_timeout_ns and would be given up. Non-zero: it is not, and this is asked again if it
+	 * stays silent for a quarter of that time. For programs that know by other means that it lives. May be null. Must not
+	 * close the channel. */
+	int (*silent)(struct gw_channel *channel, void *arg, uint64_t now);
 };
 
 /* Flag: sends of this end carry a CRC-32 of the whole buffer, which the receiver checks. */

@@ -38,6 +38,10 @@ struct gw_qp_handler {
 	void (*timer)(struct gw_qp *qp, void *arg, uint64_t now);
 	/* The context is being closed, and the queue pair with it unless this call does so itself. */
 	void (*closed)(struct gw_qp *qp, void *arg);
+	/* The peer has been silent for peer_timeout_ns and would be given up. Non-zero: it is not, and this is asked again if it
+	 * stays silent for a quarter of that time. For owners who know by other means that it lives. Must not close the queue
+	 * pair. */
+	int (*silent)(struct gw_qp *qp, void *arg, uint64_t now);
 };
 
 /* Keys that seal packets: each packet is encrypted and authenticated under keys derived from these. Both ends of a queue pair

@@ -101,11 +101,20 @@ static void closed(struct gw_qp *qp, void *arg)
 	gw_channel_close(arg);
 }
 
+static int silent(struct gw_qp *qp, void *arg, uint64_t now)
+{
+	struct gw_channel *ch = arg;
+
+	(void)qp;
+	return ch->handler && ch->handler->silent && ch->handler->silent(ch, ch->arg, now);
+}
+
 static const struct gw_qp_handler qp_handler = {
 	.gone = gone,
 	.granted = granted,
 	.timer = timer,
 	.closed = closed,
+	.silent = silent,
 };
 
 /* Nothing moves any more, and no callback of a request follows. */

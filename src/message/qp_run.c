@@ -111,14 +111,20 @@ void qp_arm(struct gw_qp *qp)
 }
 
 /* A peer that is silent for `peer_timeout_ns` is taken for dead. If this process itself was not scheduled for that long, it
- * sends a probe first and waits for one more part of the time. */
+ * sends a probe first and waits for one more part of the time; so it does if the owner knows better. */
 static bool fell_silent(struct gw_qp *qp, uint64_t now)
 {
+	uint64_t grace;
+
 	if (!qp_waits(qp) || now < qp->control.heard_at + qp->peer_timeout_ns)
 		return false;
-	if (qp->feedback.probes_unanswered >= PROBES_BEFORE_GONE)
+	if (qp->feedback.probes_unanswered < PROBES_BEFORE_GONE)
+		grace = qp->peer_timeout_ns / 8;
+	else if (qp->handler && qp->handler->silent && qp->handler->silent(qp, qp->arg, now))
+		grace = qp->peer_timeout_ns / 4;
+	else
 		return true;
-	qp->control.heard_at = now - qp->peer_timeout_ns + qp->peer_timeout_ns / 8;
+	qp->control.heard_at = now - qp->peer_timeout_ns + grace;
 	qp_owe(qp, OWE_PROBE);
 	return false;
 }
