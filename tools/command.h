@@ -14,6 +14,7 @@ struct command {
 	int (*run)(int argc, char **argv);
 };
 
+extern const struct command command_coll;
 extern const struct command command_doctor;
 extern const struct command command_lab;
 extern const struct command command_ncclcheck;

@@ -1,0 +1,192 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Which algorithm, with which layout and slots. */
+#include <stddef.h>
+
+#include "collective/algorithm.h"
+
+/* Bytes of a segment unless told. Shorter ones overlap reducing with sending better, and cost more messages. */
+#define SEGMENT_BYTES (UINT32_C(256) << 10)
+#define SEGMENTS_MAX  64
+/* An allreduce up to this moves all of the data in every round. */
+#define WHOLE_BYTES (UINT32_C(8) << 10)
+
+static const char *const operation_names[OPERATION_COUNT] = {
+	"barrier", "broadcast", "allgather", "reduce_scatter", "allreduce", "alltoall",
+};
+
+static const char *const algorithm_names[] = {
+	"auto", "ring", "doubling", "tree", "direct", "multicast",
+};
+
+#define BIT(algorithm) (1u << (algorithm))
+
+/* For each operation a bit for each algorithm that it has. */
+static const unsigned fits[OPERATION_COUNT] = {
+	[OPERATION_BARRIER] = BIT(GW_ALGORITHM_DOUBLING),
+	[OPERATION_BROADCAST] =
+		BIT(GW_ALGORITHM_RING) | BIT(GW_ALGORITHM_TREE) | BIT(GW_ALGORITHM_DIRECT),
+	[OPERATION_ALLGATHER] =
+		BIT(GW_ALGORITHM_RING) | BIT(GW_ALGORITHM_DOUBLING) | BIT(GW_ALGORITHM_DIRECT),
+	[OPERATION_REDUCE_SCATTER] =
+		BIT(GW_ALGORITHM_RING) | BIT(GW_ALGORITHM_DOUBLING) | BIT(GW_ALGORITHM_DIRECT),
+	[OPERATION_ALLREDUCE] =
+		BIT(GW_ALGORITHM_RING) | BIT(GW_ALGORITHM_DOUBLING) | BIT(GW_ALGORITHM_DIRECT),
+	[OPERATION_ALLTOALL] = BIT(GW_ALGORITHM_DIRECT),
+};
+
+bool algorithm_fits(enum operation operation, enum gw_algorithm algorithm)
+{
+	return (unsigned)algorithm <= GW_ALGORITHM_MULTICAST && fits[operation] & BIT(algorithm);
+}
+
+const char *algorithm_name(enum gw_algorithm algorithm)
+{
+	return algorithm_names[algorithm];
+}
+
+const char *operation_name(enum operation operation)
+{
+	return operation_names[operation];
+}
+
+/* `bytes` are those of all chunks together. */
+enum gw_algorithm algorithm_choose(enum operation operation, uint64_t bytes, uint32_t size,
+				   bool fixed_order)
+{
+	switch (operation) {
+	case OPERATION_BARRIER:
+		return GW_ALGORITHM_DOUBLING;
+	case OPERATION_ALLTOALL:
+		return GW_ALGORITHM_DIRECT;
+	case OPERATION_BROADCAST:
+		if (bytes < (UINT64_C(64) << 10))
+			return GW_ALGORITHM_TREE;
+		return size <= 16 ? GW_ALGORITHM_DIRECT : GW_ALGORITHM_RING;
+	case OPERATION_REDUCE_SCATTER:
+	case OPERATION_ALLREDUCE:
+		if (fixed_order)
+			return GW_ALGORITHM_DIRECT;
+		break;
+	default:
+		break;
+	}
+	if (bytes / size < (UINT64_C(8) << 10))
+		return GW_ALGORITHM_DOUBLING;
+	return size <= 16 ? GW_ALGORITHM_DIRECT : GW_ALGORITHM_RING;
+}
+
+static uint32_t segments_for(const struct task *task, uint32_t chunks)
+{
+	uint64_t target = task->segment_bytes ? task->segment_bytes : SEGMENT_BYTES;
+	uint64_t segments = (task->elements / chunks * task->unit + target - 1) / target;
+
+	return segments < 1 ? 1 : segments > SEGMENTS_MAX ? SEGMENTS_MAX : (uint32_t)segments;
+}
+
+/* All of the data in every round, or a reduce-scatter and an allgather. */
+static bool moves_all(const struct task *task)
+{
+	return task->elements * task->unit <= WHOLE_BYTES;
+}
+
+static struct layout layout_for(const struct task *task)
+{
+	struct layout layout = { task->elements, task->unit, task->size, 1 };
+
+	switch (task->algorithm) {
+	case GW_ALGORITHM_DOUBLING:
+		if (task->operation == OPERATION_BARRIER)
+			layout = (struct layout){ doublings(task->size) + 1, 1,
+						  doublings(task->size) + 1, 1 };
+		else if (task->operation == OPERATION_ALLREDUCE && moves_all(task))
+			layout.chunks = 1;
+		break;
+	case GW_ALGORITHM_RING:
+		if (task->operation == OPERATION_BROADCAST)
+			layout.chunks = 1;
+		layout.segments = segments_for(task, layout.chunks);
+		break;
+	case GW_ALGORITHM_TREE:
+		layout.chunks = 1;
+		layout.segments = segments_for(task, 1);
+		break;
+	default:
+		layout.segments = segments_for(task, layout.chunks);
+		break;
+	}
+	return layout;
+}
+
+static uint32_t slots_for(const struct task *task, const struct layout *layout)
+{
+	if (task->operation != OPERATION_ALLREDUCE && task->operation != OPERATION_REDUCE_SCATTER)
+		return 0;
+	if (task->algorithm == GW_ALGORITHM_DOUBLING)
+		return layout->chunks == 1 ? doublings(task->size) + 1 : task->size;
+	if (task->algorithm == GW_ALGORITHM_DIRECT)
+		return 2 * task->size;
+	return 2 * layout->segments;
+}
+
+static void write_steps(struct program *program, const struct task *task)
+{
+	static void (*const reduce_scatter[])(struct program *, const struct task *) = {
+		[GW_ALGORITHM_RING] = ring_reduce_scatter,
+		[GW_ALGORITHM_DOUBLING] = doubling_reduce_scatter,
+		[GW_ALGORITHM_DIRECT] = direct_reduce_scatter,
+	};
+	static void (*const allgather[])(struct program *, const struct task *, enum place) = {
+		[GW_ALGORITHM_RING] = ring_allgather,
+		[GW_ALGORITHM_DOUBLING] = doubling_allgather,
+		[GW_ALGORITHM_DIRECT] = direct_allgather,
+	};
+	static void (*const broadcast[])(struct program *, const struct task *) = {
+		[GW_ALGORITHM_RING] = ring_broadcast,
+		[GW_ALGORITHM_TREE] = tree_broadcast,
+		[GW_ALGORITHM_DIRECT] = direct_broadcast,
+	};
+	struct spot all = spot(PLACE_RECV, 0, layout_cells(&program->layout)), given = all;
+
+	switch (task->operation) {
+	case OPERATION_BARRIER:
+		doubling_barrier(program, task);
+		break;
+	case OPERATION_BROADCAST:
+		broadcast[task->algorithm](program, task);
+		given.place = PLACE_SEND;
+		if (task->rank == task->root)
+			program_copy(program, all, given);
+		break;
+	case OPERATION_ALLGATHER:
+		allgather[task->algorithm](program, task, PLACE_SEND);
+		break;
+	case OPERATION_REDUCE_SCATTER:
+		reduce_scatter[task->algorithm](program, task);
+		break;
+	case OPERATION_ALLREDUCE:
+		if (task->algorithm == GW_ALGORITHM_DOUBLING && moves_all(task)) {
+			doubling_allreduce(program, task);
+			break;
+		}
+		reduce_scatter[task->algorithm](program, task);
+		allgather[task->algorithm](program, task, PLACE_RECV);
+		break;
+	default:
+		direct_alltoall(program, task);
+		break;
+	}
+}
+
+int algorithm_build(const struct task *task, struct program *out)
+{
+	struct layout layout = layout_for(task);
+	int error = program_init(out, &layout, slots_for(task, &layout), task->in_place);
+
+	if (error)
+		return error;
+	write_steps(out, task);
+	error = program_seal(out);
+	if (error)
+		program_free(out);
+	return error;
+}

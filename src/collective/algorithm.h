@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * algorithm.h: from an operation to the list of steps of one rank. Pure functions.
+ *
+ * Every rank builds its own list from the same task, apart from `rank`; the lists fit together because each algorithm names the
+ * messages between two ranks in the same order on both sides. tests/unit/collective runs all lists of an operation against each
+ * other, with messages that end in any order.
+ */
+#ifndef COLLECTIVE_ALGORITHM_H
+#define COLLECTIVE_ALGORITHM_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <godwit/collective.h>
+
+#include "collective/program.h"
+
+enum operation {
+	OPERATION_BARRIER,
+	OPERATION_BROADCAST,
+	OPERATION_ALLGATHER,
+	OPERATION_REDUCE_SCATTER,
+	OPERATION_ALLREDUCE,
+	OPERATION_ALLTOALL,
+	OPERATION_COUNT,
+};
+
+/* One operation, as one rank sees it. */
+struct task {
+	enum operation operation;
+	/* one that the operation has: algorithm_fits() */
+	enum gw_algorithm algorithm;
+	uint32_t rank;
+	uint32_t size;
+	uint32_t root;
+	/* bytes of an element */
+	uint32_t unit;
+	/* elements of the whole data: of a broadcast or an allreduce its count, otherwise size times its count */
+	uint64_t elements;
+	/* bytes that a segment should have; 0: by size and ranks */
+	uint32_t segment_bytes;
+	/* the result is divided by the number of ranks */
+	bool mean;
+	/* `send` and `recv` share memory */
+	bool in_place;
+};
+
+/* Whether an operation can be done by an algorithm that is a list of steps. */
+bool algorithm_fits(enum operation operation, enum gw_algorithm algorithm);
+
+/* What is best for so many bytes, ranks and a round trip of so many ns (0: not known), if the path carries so many bits a
+ * second (0: not known). `fixed_order`: reductions in the order of ranks only. */
+enum gw_algorithm algorithm_choose(enum operation operation, uint64_t bytes, uint32_t size,
+				   bool fixed_order);
+
+/* "ring", "doubling" and so on. */
+const char *algorithm_name(enum gw_algorithm algorithm);
+const char *operation_name(enum operation operation);
+
+/* Builds the list. -ENOMEM */
+int algorithm_build(const struct task *task, struct program *out);
+
+/* The parts, each in a file of its own. */
+void ring_reduce_scatter(struct program *program, const struct task *task);
+void ring_allgather(struct program *program, const struct task *task, enum place own);
+void ring_broadcast(struct program *program, const struct task *task);
+
+void doubling_reduce_scatter(struct program *program, const struct task *task);
+void doubling_allgather(struct program *program, const struct task *task, enum place own);
+void doubling_allreduce(struct program *program, const struct task *task);
+void doubling_barrier(struct program *program, const struct task *task);
+
+void tree_broadcast(struct program *program, const struct task *task);
+
+void direct_reduce_scatter(struct program *program, const struct task *task);
+void direct_allgather(struct program *program, const struct task *task, enum place own);
+void direct_broadcast(struct program *program, const struct task *task);
+void direct_alltoall(struct program *program, const struct task *task);
+
+/* Distances 1, 2, 4 below the number of ranks. */
+static inline uint32_t doublings(uint32_t size)
+{
+	uint32_t count = 0;
+
+	while ((UINT32_C(1) << count) < size)
+		count++;
+	return count;
+}
+
+/* The cell of a chunk's segment, in a place; whole: all segments of a chunk. */
+static inline struct spot at(const struct program *program, enum place place, uint32_t chunk,
+			     uint32_t segment)
+{
+	return spot(place, chunk * program->layout.segments + segment, 1);
+}
+
+static inline struct spot whole(const struct program *program, enum place place, uint32_t chunk,
+				uint32_t chunks)
+{
+	return spot(place, chunk * program->layout.segments, chunks * program->layout.segments);
+}
+
+#endif

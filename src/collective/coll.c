@@ -1,0 +1,253 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Operations under way: steps become messages on channels and arithmetic, until the last one ends. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "collective/comm.h"
+#include "collective/reduce.h"
+
+static uint8_t *address(const struct gw_coll *coll, struct spot where)
+{
+	uint64_t offset = where.place == PLACE_SLOT
+				  ? where.first * coll->slot_stride
+				  : layout_offset(&coll->program.layout, where.first);
+
+	return coll->base[where.place] + offset;
+}
+
+static const struct step *step_at(const struct gw_coll *coll, uint32_t index)
+{
+	return &program_steps(&coll->program)[index];
+}
+
+static void advance(struct gw_coll *coll, int result)
+{
+	if (result == 1)
+		coll_end(coll, 0);
+	else if (result < 0)
+		comm_fail(coll->comm, true, result, "rank %u could not go on with %s number %u: %s",
+			  coll->comm->rank, operation_name(coll->task.operation), coll->number,
+			  strerror(-result));
+}
+
+/* What ranks that do not call the same look like. */
+static void disagree(struct gw_coll *coll, const struct step *step, uint64_t length)
+{
+	comm_fail(coll->comm, true, -EPROTO,
+		  "rank %u sent %llu bytes where rank %u expected %llu in %s number %u: "
+		  "do all ranks call the same operations?",
+		  step->peer, (unsigned long long)length, coll->comm->rank,
+		  (unsigned long long)step->bytes, operation_name(coll->task.operation),
+		  coll->number);
+}
+
+static void moved(struct gw_op *op, void *arg, const struct gw_op_result *result)
+{
+	struct move *move = arg;
+	struct gw_coll *coll = move->coll;
+	struct gw_comm *comm = coll->comm;
+	uint32_t index = (uint32_t)(move - coll->moves);
+	const struct step *step = step_at(coll, index);
+
+	gw_op_close(op);
+	if (result->status == -EMSGSIZE ||
+	    (!result->status && step->kind == STEP_RECV && result->length != step->bytes))
+		disagree(coll, step, result->length);
+	/* Of other failures the channel's `gone` tells. */
+	if (result->status || comm->status)
+		return;
+	move->ended = true;
+	advance(coll, engine_ended(&coll->engine, index));
+	if (comm->starved)
+		coll_feed(comm);
+}
+
+static int post(void *arg, uint32_t index)
+{
+	struct gw_coll *coll = arg;
+	const struct step *step = step_at(coll, index);
+	struct spot where = step->kind == STEP_SEND ? step->from : step->to;
+	struct gw_op_attr attr = { .addr = address(coll, where),
+				   .length = step->bytes,
+				   .mr = coll->mr[where.place],
+				   .done = moved,
+				   .arg = &coll->moves[index] };
+	struct gw_channel *channel;
+	struct gw_op *op;
+	int error = link_channel(coll->comm, coll_track(coll), step->peer, &channel);
+
+	if (error)
+		return error;
+	if (step->kind == STEP_SEND)
+		error = gw_channel_send(channel, &attr, &op);
+	else
+		error = gw_channel_recv(channel, &attr, &op);
+	if (error == -ENOBUFS)
+		coll->comm->starved = true;
+	return error == -ENOBUFS ? -EAGAIN : error;
+}
+
+static void compute(void *arg, uint32_t index)
+{
+	struct gw_coll *coll = arg;
+	const struct step *step = step_at(coll, index);
+	size_t count = step->bytes / coll->task.unit;
+
+	switch (step->kind) {
+	case STEP_REDUCE:
+		reduce_apply(coll->type, coll->reduction, address(coll, step->to),
+			     address(coll, step->from), address(coll, step->with), count);
+		break;
+	case STEP_SCALE:
+		reduce_scale(coll->type, address(coll, step->to), count, coll->task.size);
+		break;
+	default:
+		memmove(address(coll, step->to), address(coll, step->from), step->bytes);
+		break;
+	}
+}
+
+const struct engine_ops coll_engine_ops = { .post = post, .compute = compute };
+
+/* Has the track's memory be large enough, and gives it to the operation. */
+static int take_memory(struct gw_coll *coll)
+{
+	struct track *track = &coll->comm->tracks[coll_track(coll)];
+	uint64_t bytes = coll->work_bytes + coll->program.slots * coll->slot_stride;
+	int error;
+
+	if (bytes > track->bytes) {
+		track_free_memory(track);
+		track->memory = aligned_alloc(MEMORY_ALIGN, bytes);
+		if (!track->memory)
+			return -ENOMEM;
+		/* A barrier sends what is here, and nobody looks at it. */
+		memset(track->memory, 0, coll->work_bytes);
+		error = gw_mr_register(coll->comm->office->ctx, track->memory, bytes, &track->mr);
+		if (error) {
+			track_free_memory(track);
+			return error;
+		}
+		track->bytes = bytes;
+	}
+	coll->base[PLACE_WORK] = track->memory;
+	coll->base[PLACE_SLOT] = track->memory + coll->work_bytes;
+	coll->mr[PLACE_WORK] = coll->mr[PLACE_SLOT] = track->mr;
+	return 0;
+}
+
+void track_free_memory(struct track *track)
+{
+	if (track->mr)
+		gw_mr_deregister(track->mr);
+	free(track->memory);
+	track->memory = NULL;
+	track->mr = NULL;
+	track->bytes = 0;
+}
+
+void coll_start(struct gw_comm *comm, uint32_t track)
+{
+	struct gw_coll *coll;
+	int error;
+
+	if (list_empty(&comm->tracks[track].colls) || comm->status)
+		return;
+	coll = container_of(comm->tracks[track].colls.next, struct gw_coll, node);
+	if (coll->started)
+		return;
+	coll->started = true;
+	error = take_memory(coll);
+	advance(coll, error ? error : engine_start(&coll->engine));
+}
+
+void coll_kick(struct gw_comm *comm, uint32_t track, uint32_t peer)
+{
+	struct gw_coll *coll;
+
+	if (list_empty(&comm->tracks[track].colls) || comm->status)
+		return;
+	coll = container_of(comm->tracks[track].colls.next, struct gw_coll, node);
+	if (coll->started)
+		advance(coll, engine_kick(&coll->engine, peer));
+}
+
+void coll_feed(struct gw_comm *comm)
+{
+	comm->starved = false;
+	for (uint32_t t = 0; t < comm->track_count; t++)
+		for (uint32_t r = 0; r < comm->size; r++)
+			if (comm->tracks[t].links[r] && comm->tracks[t].links[r]->connected)
+				coll_kick(comm, t, r);
+}
+
+bool coll_closing_over(const struct gw_comm *comm)
+{
+	const struct gw_coll *coll = comm->closing;
+
+	for (uint32_t i = 0; !coll->ended && i < coll->program.steps.count; i++)
+		if (!coll->moves[i].ended && !comm->left[step_at(coll, i)->peer])
+			return false;
+	return true;
+}
+
+static void give_memory_back(struct gw_coll *coll)
+{
+	for (int place = 0; place < PLACE_COUNT; place++)
+		if (coll->registered & 1u << place)
+			gw_mr_deregister(coll->mr[place]);
+	coll->registered = 0;
+	free(coll->moves);
+	coll->moves = NULL;
+	engine_free(&coll->engine);
+	program_free(&coll->program);
+}
+
+void coll_free(struct gw_coll *coll)
+{
+	give_memory_back(coll);
+	list_del(&coll->node);
+	list_del(&coll->handle);
+	free(coll);
+}
+
+void coll_end(struct gw_coll *coll, int status)
+{
+	struct gw_comm *comm = coll->comm;
+	uint32_t track = coll_track(coll);
+
+	coll->ended = true;
+	coll->result.status = status;
+	list_del(&coll->node);
+	give_memory_back(coll);
+	if (coll->done) {
+		coll->telling = true;
+		coll->done(coll, coll->arg, &coll->result);
+		coll->telling = false;
+	}
+	if (coll->closed)
+		coll_free(coll);
+	coll_start(comm, track);
+}
+
+int gw_coll_test(const struct gw_coll *coll, struct gw_coll_result *out)
+{
+	if (!coll)
+		return -EINVAL;
+	if (coll->ended && out)
+		*out = coll->result;
+	return coll->ended;
+}
+
+int gw_coll_close(struct gw_coll *coll)
+{
+	if (!coll)
+		return -EINVAL;
+	if (!coll->ended)
+		return -EBUSY;
+	coll->closed = true;
+	if (!coll->telling)
+		coll_free(coll);
+	return 0;
+}

@@ -1,0 +1,229 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * comm.h: what a communicator consists of. Private to collective/.
+ *
+ * An *office* is what a communicator and those split off it share: a context, and mail between its ranks. Operation number n of
+ * a communicator runs on *track* n modulo the number of tracks, after the one before it on that track has ended. Each track
+ * has channels of its own, made when a rank is first needed (links.c), so that messages of one operation are never matched
+ * with those of another.
+ *
+ * Nothing here does I/O or reads a clock but through the context and the mail. Bad news (a rank is lost, an abort) is noted at once
+ * and acted on in comm_turn(), outside of every callback: operations end, channels close.
+ */
+#ifndef COLLECTIVE_COMM_H
+#define COLLECTIVE_COMM_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <godwit/channel.h>
+#include <godwit/collective.h>
+
+#include "base/list.h"
+#include "collective/algorithm.h"
+#include "collective/engine.h"
+#include "collective/mail.h"
+
+#define TRACKS_MAX     16
+#define TRACKS_DEFAULT 4
+/* Slots, and the memory of tracks, begin at multiples of this. */
+#define MEMORY_ALIGN 64
+#define SENTENCE_MAX 256
+
+struct office {
+	struct gw_context *ctx;
+	struct mail *mail;
+	/* its communicators */
+	struct list comms;
+	/* letters for communicators that are not split off here yet */
+	struct list early;
+	uint32_t early_count;
+	/* when the mail was last looked at, in ns of the context's clock */
+	uint64_t mail_seen_ns;
+};
+
+/* Number of the communicator that gw_comm_open() made; those split off it have others. */
+#define COMM_FIRST 0
+
+/* A channel to one rank. */
+struct comm_link {
+	struct gw_comm *comm;
+	struct gw_channel *channel;
+	uint32_t track;
+	/* rank in the communicator */
+	uint32_t peer;
+	bool connected;
+	/* when the rank was asked by mail whether it lives, and when it answered; 0: not since it was last heard of */
+	uint64_t asked_ns;
+	uint64_t answered_ns;
+};
+
+struct track {
+	/* a pointer for each rank; null until it is needed */
+	struct comm_link **links;
+	/* operations in order; the first one runs */
+	struct list colls;
+	/* memory of the operation that runs: partial results and slots. It grows, and stays. */
+	uint8_t *memory;
+	uint64_t bytes;
+	struct gw_mr *mr;
+};
+
+struct gw_comm {
+	struct office *office;
+	/* link in office->comms */
+	struct list node;
+	uint64_t id;
+	uint32_t rank;
+	uint32_t size;
+	/* rank in the office of each rank; null: the same */
+	uint32_t *members;
+	uint32_t flags;
+	uint32_t segment_bytes;
+	uint32_t track_count;
+	struct gw_channel_attr channel;
+	struct track tracks[TRACKS_MAX];
+	/* operations posted, and communicators split off */
+	uint32_t posted;
+	uint32_t splits;
+	/* 0, or what its operations end with, and why */
+	int status;
+	char error[SENTENCE_MAX];
+	/* operations and channels were ended because of `status` */
+	bool over;
+	/* when a rank closed a channel of its own accord, and which; 0: none has. It has heard of a failure, of which the mail tells
+	 * here too, or it is lost. */
+	uint64_t reset_ns;
+	uint32_t reset_by;
+	/* a message could not begin because the context had no room for it */
+	bool starved;
+	/* handles of operations, open or ended, that were not closed */
+	struct list handles;
+	/* the barrier of gw_comm_close(); null until then */
+	struct gw_coll *closing;
+	/* for each rank whether it has closed the communicator */
+	bool *left;
+};
+
+/* A step of an operation that is a message. */
+struct move {
+	struct gw_coll *coll;
+	bool ended;
+};
+
+struct gw_coll {
+	struct gw_comm *comm;
+	/* link in its track's list, until it has ended */
+	struct list node;
+	/* link in comm->handles */
+	struct list handle;
+	uint32_t number;
+	struct task task;
+	enum gw_type type;
+	enum gw_reduction reduction;
+	struct program program;
+	struct engine engine;
+	/* one for each step */
+	struct move *moves;
+	/* address of cell 0 of each place, and registration of what is there */
+	uint8_t *base[PLACE_COUNT];
+	struct gw_mr *mr[PLACE_COUNT];
+	/* the registrations that were made for this operation, a bit for each place */
+	unsigned registered;
+	/* bytes of partial results, with those from one slot to the next, that it needs of its track */
+	uint64_t work_bytes;
+	uint64_t slot_stride;
+	bool started;
+	bool ended;
+	/* `done` is being called: gw_coll_close() leaves the handle to its caller */
+	bool telling;
+	bool closed;
+	struct gw_coll_result result;
+	gw_coll_fn *done;
+	void *arg;
+};
+
+/* ---- comm.c ---- */
+
+/* Closes mail and context. */
+void office_close(struct office *office);
+
+/* Makes a communicator whose ranks have mail. `members` may be null. The members become the communicator's on success. */
+int comm_create(struct office *office, const struct gw_comm_attr *attr, uint64_t id,
+		uint32_t *members, struct gw_comm **out);
+/* Frees it; operations that are open end without a call. */
+void comm_destroy(struct gw_comm *comm);
+
+/* Notes a failure, the first one only; `blame` is its rank. Tells all ranks if `tell`. */
+void comm_fail(struct gw_comm *comm, bool tell, int status, const char *format, ...)
+	__attribute__((format(printf, 4, 5)));
+/* Does what a failure asks for. Returns how many things that was. */
+int comm_turn(struct gw_comm *comm);
+/* When comm_turn() is to be called even if nothing happens; UINT64_MAX: never. */
+uint64_t comm_deadline_ns(const struct gw_comm *comm);
+
+uint32_t comm_office_rank(const struct gw_comm *comm, uint32_t rank);
+/* "rank 3 (10.0.0.4)" */
+const char *comm_rank_name(const struct gw_comm *comm, uint32_t rank, char *text, size_t size);
+
+/* ---- office.c ---- */
+
+extern const struct mail_handler office_mail;
+
+void office_init(struct office *office, struct gw_context *ctx);
+void office_free(struct office *office);
+
+/* Kinds of letters. */
+enum letter {
+	/* the description of a channel's end */
+	LETTER_CONNECT = 1,
+	/* the communicator has failed: a status, and a sentence */
+	LETTER_FAILED,
+	/* the sender has closed: what it was sent has arrived */
+	LETTER_CLOSED,
+	/* is the process at work? and that it is; the detail is the track whose channel is silent */
+	LETTER_ASK,
+	LETTER_ANSWER,
+};
+
+/* Sends a letter of a communicator, with bytes of its own. `to` is a rank of the communicator or MAIL_ALL. */
+int office_write(struct gw_comm *comm, uint32_t to, enum letter kind, uint32_t detail,
+		 const void *data, size_t length);
+/* Hands a new communicator the letters that came before it. */
+void office_adopt(struct gw_comm *comm);
+
+/* ---- links.c ---- */
+
+/* Returns the channel to a rank if it can be used. -EAGAIN: it is being made, and coll_kick() follows; -errno. */
+int link_channel(struct gw_comm *comm, uint32_t track, uint32_t peer, struct gw_channel **out);
+/* A rank's end of a channel. */
+void link_described(struct gw_comm *comm, uint32_t track, uint32_t peer,
+		    const struct gw_channel_info *info);
+/* A rank whose channel is silent has answered by mail. */
+void link_answered(struct gw_comm *comm, uint32_t track, uint32_t peer);
+void links_close(struct gw_comm *comm);
+
+/* ---- coll.c ---- */
+
+static inline uint32_t coll_track(const struct gw_coll *coll)
+{
+	return coll->number % coll->comm->track_count;
+}
+
+extern const struct engine_ops coll_engine_ops;
+
+/* Starts the first operation of a track. */
+void coll_start(struct gw_comm *comm, uint32_t track);
+/* Ends an operation with a status: its memory is the caller's. */
+void coll_end(struct gw_coll *coll, int status);
+/* A channel of a track can be used. */
+void coll_kick(struct gw_comm *comm, uint32_t track, uint32_t peer);
+/* Lets operations go on that found no room. */
+void coll_feed(struct gw_comm *comm);
+/* Whether the barrier of gw_comm_close() has ended, or all that it still waits for have closed: those have had every message of
+ * this rank, and sent every one. */
+bool coll_closing_over(const struct gw_comm *comm);
+void coll_free(struct gw_coll *coll);
+void track_free_memory(struct track *track);
+
+#endif

@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Channels between ranks, made when they are first needed: each end mails the other its description. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "collective/comm.h"
+
+/* Ranks above which channels are made small, since there may be many. */
+#define MANY_RANKS 64
+
+static void gone(struct gw_channel *channel, void *arg, int status, uint64_t now)
+{
+	struct comm_link *link = arg;
+	struct gw_comm *comm = link->comm;
+	char name[80];
+
+	(void)channel;
+	link->connected = false;
+	if (status == -ECONNRESET) {
+		comm->left[link->peer] = true;
+		if (!comm->reset_ns && !comm->closing) {
+			comm->reset_ns = now;
+			comm->reset_by = link->peer;
+		}
+		return;
+	}
+	comm_fail(comm, true, status, "%s %s", comm_rank_name(comm, link->peer, name, sizeof(name)),
+		  status == -ETIMEDOUT ? "is at work, but no packet of it arrives any more"
+				       : "broke the protocol");
+}
+
+/*
+ * A rank makes progress, and answers, while it is in a call of the library. So silence means that it computes, or that the path is
+ * broken. The mail tells which: a rank that answers there is at work, and its packets would come if the path let them. Whether
+ * its process or its host has died is the mail's business.
+ */
+static int silent(struct gw_channel *channel, void *arg, uint64_t now)
+{
+	struct comm_link *link = arg;
+	uint64_t timeout = link->comm->channel.peer_timeout_ns;
+
+	(void)channel;
+	if (!link->asked_ns || now - link->asked_ns > 2 * timeout) {
+		link->asked_ns = now;
+		link->answered_ns = 0;
+		office_write(link->comm, link->peer, LETTER_ASK, link->track, NULL, 0);
+		return 1;
+	}
+	return !link->answered_ns || now - link->answered_ns < timeout / 8;
+}
+
+static const struct gw_channel_handler channel_handler = { .gone = gone, .silent = silent };
+
+void link_answered(struct gw_comm *comm, uint32_t track, uint32_t peer)
+{
+	struct comm_link *link = comm->tracks[track].links[peer];
+
+	if (link && link->asked_ns && !link->answered_ns)
+		link->answered_ns = gw_now_ns(comm->office->ctx);
+}
+
+static int link_make(struct gw_comm *comm, uint32_t track, uint32_t peer, struct comm_link **out)
+{
+	struct gw_channel_attr attr = comm->channel;
+	struct comm_link *link = calloc(1, sizeof(*link));
+	struct gw_channel_info info;
+	const char *host;
+	int error;
+
+	if (!link)
+		return -ENOMEM;
+	*link = (struct comm_link){ .comm = comm, .track = track, .peer = peer };
+	attr.handler = &channel_handler;
+	attr.arg = link;
+	if (comm->size > MANY_RANKS) {
+		attr.flags |= GW_CHANNEL_NO_PARITY;
+		attr.packs = 4;
+		attr.pack_bytes = 4096;
+		attr.slots = 32;
+		attr.operations = 256;
+	}
+	host = comm->office->mail->ops->address(comm->office->mail, comm_office_rank(comm, peer));
+	attr.peer_host = host[0] ? host : NULL;
+	error = gw_channel_create(comm->office->ctx, &attr, &link->channel);
+	if (!error) {
+		gw_channel_info(link->channel, &info);
+		error = office_write(comm, peer, LETTER_CONNECT, track, &info, sizeof(info));
+		if (error)
+			gw_channel_close(link->channel);
+	}
+	if (error) {
+		free(link);
+		return error;
+	}
+	comm->tracks[track].links[peer] = link;
+	*out = link;
+	return 0;
+}
+
+int link_channel(struct gw_comm *comm, uint32_t track, uint32_t peer, struct gw_channel **out)
+{
+	struct comm_link *link = comm->tracks[track].links[peer];
+	int error;
+
+	if (!link) {
+		error = link_make(comm, track, peer, &link);
+		if (error)
+			return error;
+	}
+	if (!link->connected)
+		return -EAGAIN;
+	*out = link->channel;
+	return 0;
+}
+
+void link_described(struct gw_comm *comm, uint32_t track, uint32_t peer,
+		    const struct gw_channel_info *info)
+{
+	struct comm_link *link = comm->tracks[track].links[peer];
+	char name[80];
+	int error = 0;
+
+	if (!link)
+		error = link_make(comm, track, peer, &link);
+	if (!error)
+		error = gw_channel_connect(link->channel, info);
+	if (error) {
+		comm_fail(comm, true, error, "%s cannot be connected to: %s",
+			  comm_rank_name(comm, peer, name, sizeof(name)), strerror(-error));
+		return;
+	}
+	link->connected = true;
+	coll_kick(comm, track, peer);
+}
+
+void links_close(struct gw_comm *comm)
+{
+	for (uint32_t t = 0; t < comm->track_count; t++) {
+		for (uint32_t r = 0; comm->tracks[t].links && r < comm->size; r++) {
+			struct comm_link *link = comm->tracks[t].links[r];
+
+			if (!link)
+				continue;
+			comm->tracks[t].links[r] = NULL;
+			gw_channel_close(link->channel);
+			free(link);
+		}
+	}
+}

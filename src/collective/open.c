@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* How a communicator comes to be: the environment, the meeting of ranks, a context. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/zero.h"
+#include "collective/comm.h"
+#include "collective/hub.h"
+#include "collective/launcher.h"
+
+#define MEET_DEFAULT_NS UINT64_C(60000000000)
+/* TCP port of rank 0 if nothing names one. */
+#define DEFAULT_PORT 4796
+/* Room in the context for each rank: channels, and messages that are open in them. */
+#define QPS_PER_RANK	  8
+#define REQUESTS_PER_RANK 512
+#define REQUESTS_MOST	  65536
+
+/* Why the last gw_comm_open() of this thread failed. */
+static _Thread_local char open_error[HUB_WHY > LAUNCHER_WHY ? HUB_WHY : LAUNCHER_WHY];
+
+const char *gw_comm_error(const struct gw_comm *comm)
+{
+	return comm ? comm->error : open_error;
+}
+
+static bool attr_sane(const struct gw_comm_attr *attr)
+{
+	return attr->size <= GW_COMM_RANKS_MAX && (!attr->size || attr->rank < attr->size) &&
+	       !(attr->flags & ~GW_COMM_FIXED_ORDER) && attr->tracks <= TRACKS_MAX &&
+	       !attr->reserved16 && array_is_zero(attr->reserved);
+}
+
+/* Fills in from the environment what the caller did not say. */
+static int complete(struct gw_comm_attr *attr, struct launcher *launcher)
+{
+	if (!attr_sane(attr)) {
+		snprintf(open_error, sizeof(open_error), "a bad attribute of the communicator");
+		return -EINVAL;
+	}
+	if (!attr->size) {
+		int error = launcher_read(attr->meet_ns ? attr->meet_ns : MEET_DEFAULT_NS,
+					  open_error, launcher);
+
+		if (error)
+			return error;
+		attr->rank = launcher->rank;
+		attr->size = launcher->size;
+		attr->root = attr->root ? attr->root : launcher->root;
+		attr->port = attr->port ? attr->port : launcher->port;
+	}
+	if (!attr->port)
+		attr->port = DEFAULT_PORT;
+	return 0;
+}
+
+static int open_mail(struct office *office, const struct gw_comm_attr *attr)
+{
+	struct hub_attr hub = { .rank = attr->rank,
+				.size = attr->size,
+				.root = attr->root,
+				.port = attr->port,
+				.secret_file = attr->secret_file,
+				.meet_ns = attr->meet_ns,
+				.peer_timeout_ns = attr->peer_timeout_ns };
+
+	return hub_open(&hub, &office_mail, office, open_error, &office->mail);
+}
+
+static uint32_t up_to(uint64_t value, uint32_t most)
+{
+	return value < most ? (uint32_t)value : most;
+}
+
+/* The fabric is at the address by which this rank and rank 0 reach each other, unless the caller names one. */
+static int open_context(struct office *office, const struct gw_comm_attr *attr)
+{
+	const char *address = office->mail->ops->address(office->mail, attr->rank);
+	uint32_t tracks = attr->tracks ? attr->tracks : TRACKS_DEFAULT;
+	uint64_t requests = REQUESTS_PER_RANK * (uint64_t)attr->size;
+	char fabric[128];
+	struct gw_context_attr ctx = {
+		.fabric = attr->fabric ? attr->fabric : fabric,
+		.max_qps = up_to(QPS_PER_RANK * (uint64_t)attr->size * tracks, REQUESTS_MOST),
+		.max_sends = up_to(requests < 4096 ? 4096 : requests, REQUESTS_MOST),
+		.max_recvs = up_to(requests < 4096 ? 4096 : requests, REQUESTS_MOST),
+	};
+	int error;
+
+	snprintf(fabric, sizeof(fabric), "roce:%s@0", address[0] ? address : "127.0.0.1");
+	error = gw_context_open(&ctx, &office->ctx);
+	if (error)
+		snprintf(open_error, sizeof(open_error), "rank %u cannot open %s: %s", attr->rank,
+			 ctx.fabric, gw_context_error(NULL));
+	return error;
+}
+
+void office_close(struct office *office)
+{
+	if (office->ctx)
+		gw_context_close(office->ctx);
+	if (office->mail)
+		office->mail->ops->close(office->mail);
+	office_free(office);
+	free(office);
+}
+
+int gw_comm_open(const struct gw_comm_attr *given, struct gw_comm **out)
+{
+	struct gw_comm_attr attr = { 0 };
+	struct launcher launcher;
+	struct office *office;
+	int error;
+
+	open_error[0] = '\0';
+	if (!out)
+		return -EINVAL;
+	if (given)
+		attr = *given;
+	error = complete(&attr, &launcher);
+	if (error)
+		return error;
+	office = malloc(sizeof(*office));
+	if (!office)
+		return -ENOMEM;
+	office_init(office, NULL);
+	error = open_mail(office, &attr);
+	if (!error)
+		error = open_context(office, &attr);
+	if (!error)
+		error = comm_create(office, &attr, COMM_FIRST, NULL, out);
+	if (error)
+		office_close(office);
+	return error;
+}

@@ -1,0 +1,213 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Operations are posted: from the caller's attributes to a list of steps and buffers. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/zero.h"
+#include "collective/comm.h"
+#include "collective/reduce.h"
+
+/* Sends of at most so much need no registration, as in struct gw_channel_attr. */
+#define SMALL_BYTES 4096
+
+static uint64_t aligned(uint64_t bytes)
+{
+	return (bytes + MEMORY_ALIGN - 1) / MEMORY_ALIGN * MEMORY_ALIGN;
+}
+
+static int register_place(struct gw_coll *coll, enum place place, void *addr, uint64_t bytes)
+{
+	int error;
+
+	if (coll->mr[place] || !addr || bytes <= SMALL_BYTES)
+		return 0;
+	error = gw_mr_register(coll->comm->office->ctx, addr, bytes, &coll->mr[place]);
+	if (!error)
+		coll->registered |= 1u << place;
+	return error;
+}
+
+/* Registers the caller's buffers and finds out where cell 0 would be: a buffer that is one rank's block begins at that rank's
+ * chunk. An operation in place has one buffer, the larger of the two, and its steps name PLACE_RECV only. */
+static int caller_memory(struct gw_coll *coll, const struct gw_coll_attr *attr)
+{
+	const struct task *task = &coll->task;
+	uint64_t all = task->elements * task->unit, block = all / task->size;
+	bool gathers = task->operation == OPERATION_ALLGATHER;
+	bool scatters = task->operation == OPERATION_REDUCE_SCATTER;
+	uint8_t *send = (uint8_t *)(uintptr_t)attr->send, *recv = attr->recv;
+	bool send_is_whole = scatters || !recv;
+	int error;
+
+	coll->mr[PLACE_SEND] = attr->send_mr;
+	coll->mr[PLACE_RECV] = attr->recv_mr;
+	if (task->in_place) {
+		coll->mr[PLACE_RECV] = send_is_whole ? attr->send_mr : attr->recv_mr;
+		coll->base[PLACE_RECV] = send_is_whole ? send : recv;
+		return register_place(coll, PLACE_RECV, coll->base[PLACE_RECV], all);
+	}
+	error = register_place(coll, PLACE_SEND, send, gathers ? block : all);
+	if (!error)
+		error = register_place(coll, PLACE_RECV, recv, scatters ? block : all);
+	coll->base[PLACE_SEND] = gathers ? send - task->rank * block : send;
+	coll->base[PLACE_RECV] = scatters ? recv - task->rank * block : recv;
+	return error;
+}
+
+static bool overlap(const void *a, uint64_t a_bytes, const void *b, uint64_t b_bytes)
+{
+	uintptr_t x = (uintptr_t)a, y = (uintptr_t)b;
+
+	return a && b && x < y + b_bytes && y < x + a_bytes;
+}
+
+/* Whether the buffers are there, and either in place or apart. */
+static int check_buffers(struct gw_coll *coll, const struct gw_coll_attr *attr)
+{
+	struct task *task = &coll->task;
+	uint64_t all = task->elements * task->unit, block = all / task->size;
+	bool root = task->operation == OPERATION_BROADCAST && task->rank == task->root;
+	const uint8_t *send = attr->send, *recv = attr->recv;
+	uint64_t send_bytes = task->operation == OPERATION_ALLGATHER ? block : all;
+	uint64_t recv_bytes = task->operation == OPERATION_REDUCE_SCATTER ? block : all;
+
+	if (!all)
+		return 0;
+	if (task->operation == OPERATION_BROADCAST && !root) {
+		task->in_place = false;
+		return recv ? 0 : -EINVAL;
+	}
+	if (!send || (!recv && !root))
+		return -EINVAL;
+	if (!recv || send == recv) {
+		task->in_place = task->operation != OPERATION_ALLGATHER &&
+				 task->operation != OPERATION_REDUCE_SCATTER;
+	}
+	if (task->operation == OPERATION_ALLGATHER)
+		task->in_place = send == recv + task->rank * block;
+	if (task->operation == OPERATION_REDUCE_SCATTER)
+		task->in_place = recv == send + task->rank * block;
+	return !task->in_place && overlap(send, send_bytes, recv, recv_bytes) ? -EINVAL : 0;
+}
+
+static int make(struct gw_comm *comm, enum operation operation, const struct gw_coll_attr *attr,
+		struct gw_coll *coll)
+{
+	bool blocks = operation == OPERATION_ALLGATHER || operation == OPERATION_REDUCE_SCATTER ||
+		      operation == OPERATION_ALLTOALL;
+	bool reduces = operation == OPERATION_ALLREDUCE || operation == OPERATION_REDUCE_SCATTER;
+	uint32_t unit = (uint32_t)reduce_size(attr->type);
+	struct task *task = &coll->task;
+	const struct layout *layout;
+	int error;
+
+	if (!unit || attr->reduction > GW_MAX || attr->root >= comm->size ||
+	    !array_is_zero(attr->reserved) ||
+	    attr->count > UINT64_MAX / 2 / unit / (blocks ? comm->size : 1))
+		return -EINVAL;
+	*task = (struct task){ .operation = operation,
+			       .algorithm = attr->algorithm,
+			       .rank = comm->rank,
+			       .size = comm->size,
+			       .root = attr->root,
+			       .unit = unit,
+			       .elements = blocks ? attr->count * comm->size : attr->count,
+			       .segment_bytes = comm->segment_bytes,
+			       .mean = reduces && attr->reduction == GW_MEAN };
+	if (!task->algorithm)
+		task->algorithm = algorithm_choose(operation, task->elements * unit, comm->size,
+						   comm->flags & GW_COMM_FIXED_ORDER);
+	if (!algorithm_fits(operation, task->algorithm) ||
+	    (reduces && comm->flags & GW_COMM_FIXED_ORDER &&
+	     task->algorithm != GW_ALGORITHM_DIRECT))
+		return -EINVAL;
+	error = check_buffers(coll, attr);
+	if (error)
+		return error;
+	coll->type = attr->type;
+	coll->reduction = attr->reduction;
+	error = algorithm_build(task, &coll->program);
+	if (error)
+		return error;
+	error = engine_init(&coll->engine, &coll->program, comm->size, &coll_engine_ops, coll);
+	if (error)
+		return error;
+	coll->moves = calloc(coll->program.steps.count + 1, sizeof(*coll->moves));
+	if (!coll->moves)
+		return -ENOMEM;
+	for (uint32_t i = 0; i < coll->program.steps.count; i++)
+		coll->moves[i].coll = coll;
+	layout = &coll->program.layout;
+	if (coll->program.work)
+		coll->work_bytes = aligned(layout_offset(layout, layout_cells(layout)));
+	coll->slot_stride = aligned(coll->program.slot_bytes);
+	return operation == OPERATION_BARRIER ? 0 : caller_memory(coll, attr);
+}
+
+static int submit(struct gw_comm *comm, enum operation operation, const struct gw_coll_attr *attr,
+		  struct gw_coll **out)
+{
+	static const struct gw_coll_attr nothing;
+	struct gw_coll *coll;
+	int error;
+
+	if (!comm || (!attr && operation != OPERATION_BARRIER))
+		return -EINVAL;
+	if (comm->status)
+		return comm->status;
+	coll = calloc(1, sizeof(*coll));
+	if (!coll)
+		return -ENOMEM;
+	coll->comm = comm;
+	list_init(&coll->node);
+	list_init(&coll->handle);
+	if (attr) {
+		coll->done = attr->done;
+		coll->arg = attr->arg;
+	}
+	error = make(comm, operation, operation == OPERATION_BARRIER ? &nothing : attr, coll);
+	if (error) {
+		coll_free(coll);
+		return error;
+	}
+	coll->number = comm->posted++;
+	list_add_tail(&comm->tracks[coll_track(coll)].colls, &coll->node);
+	list_add_tail(&comm->handles, &coll->handle);
+	if (out)
+		*out = coll;
+	else
+		coll->closed = true;
+	coll_start(comm, coll_track(coll));
+	return 0;
+}
+
+int gw_barrier(struct gw_comm *comm, const struct gw_coll_attr *attr, struct gw_coll **out)
+{
+	return submit(comm, OPERATION_BARRIER, attr, out);
+}
+
+int gw_broadcast(struct gw_comm *comm, const struct gw_coll_attr *attr, struct gw_coll **out)
+{
+	return submit(comm, OPERATION_BROADCAST, attr, out);
+}
+
+int gw_allgather(struct gw_comm *comm, const struct gw_coll_attr *attr, struct gw_coll **out)
+{
+	return submit(comm, OPERATION_ALLGATHER, attr, out);
+}
+
+int gw_reduce_scatter(struct gw_comm *comm, const struct gw_coll_attr *attr, struct gw_coll **out)
+{
+	return submit(comm, OPERATION_REDUCE_SCATTER, attr, out);
+}
+
+int gw_allreduce(struct gw_comm *comm, const struct gw_coll_attr *attr, struct gw_coll **out)
+{
+	return submit(comm, OPERATION_ALLREDUCE, attr, out);
+}
+
+int gw_alltoall(struct gw_comm *comm, const struct gw_coll_attr *attr, struct gw_coll **out)
+{
+	return submit(comm, OPERATION_ALLTOALL, attr, out);
+}

@@ -1,0 +1,397 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * `godwit coll`: times collective operations under any launcher, as nccl-tests does: one line a size, with algorithm and bus
+ * bandwidth, and results that are checked.
+ */
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "job.h"
+#include "tools/command.h"
+#include "tools/interrupt.h"
+
+#define NS_PER_S UINT64_C(1000000000)
+/* Time that a size is measured for, and bounds of the number of operations, unless --iterations is given. */
+#define MEASURE_NS	 1e9
+#define ITERATIONS_LEAST 5
+#define ITERATIONS_MOST	 1000
+/* Percentiles need so many operations. */
+#define PERCENTILE_LEAST 20
+
+struct bench {
+	struct coll_job job;
+	struct gw_comm *comm;
+	uint32_t rank, size;
+	uint8_t *send, *recv;
+	/* elements, as struct gw_coll_attr has them */
+	uint64_t count;
+	/* one for each timed operation, ns */
+	double *times;
+	json_t *rows;
+	uint64_t wrong_in_all;
+};
+
+static double now_ns(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (double)now.tv_sec * 1e9 + (double)now.tv_nsec;
+}
+
+static int fail(struct bench *bench, int error)
+{
+	const char *why = bench->comm ? gw_comm_error(bench->comm) : gw_comm_error(NULL);
+
+	if (bench->comm && interrupt_signal())
+		return report_fail(&bench->job.report, -EINTR, "interrupted");
+	return report_fail(&bench->job.report, error, "%s", why[0] ? why : strerror(-error));
+}
+
+static int wait_for(struct bench *bench, struct gw_coll *coll)
+{
+	int error;
+
+	do {
+		error = gw_coll_wait(coll, UINT64_MAX);
+		if (interrupt_signal())
+			gw_comm_abort(bench->comm, "it was interrupted");
+	} while (error == -EINTR);
+	gw_coll_close(coll);
+	return error ? fail(bench, error) : 0;
+}
+
+static int post(struct bench *bench, struct gw_coll **out)
+{
+	static int (*const calls[])(struct gw_comm *, const struct gw_coll_attr *,
+				    struct gw_coll **) = {
+		gw_barrier,	   gw_broadcast, gw_allgather,
+		gw_reduce_scatter, gw_allreduce, gw_alltoall,
+	};
+	const struct coll_job *job = &bench->job;
+	struct gw_coll_attr attr = { .send = bench->send,
+				     .recv = bench->recv,
+				     .count = bench->count,
+				     .type = job->type,
+				     .reduction = job->reduction,
+				     .root = job->root,
+				     .algorithm = job->algorithm };
+	int error = calls[job->operation](bench->comm, &attr, out);
+
+	if (error == -EINVAL)
+		return report_usage(&bench->job.report, "%s cannot be done by --algorithm %s%s",
+				    coll_operation_name(job->operation),
+				    coll_algorithm_name(job->algorithm),
+				    job->comm.flags & GW_COMM_FIXED_ORDER ? " in fixed order" : "");
+	return error ? fail(bench, error) : 0;
+}
+
+/* Does `count` operations, `in_flight` at a time, and returns the mean time of one in ns. */
+static int run(struct bench *bench, uint64_t count, double *mean)
+{
+	struct gw_coll *open[64];
+	uint64_t posted = 0, ended = 0, width = bench->job.in_flight;
+	double start = now_ns(), last = start;
+	int error = 0;
+
+	while (!error && ended < count) {
+		while (!error && posted < count && posted - ended < width) {
+			error = post(bench, &open[posted % width]);
+			posted += !error;
+		}
+		if (error)
+			break;
+		error = wait_for(bench, open[ended % width]);
+		bench->times[ended++] = now_ns() - last;
+		last = now_ns();
+	}
+	*mean = count ? (last - start) / (double)count : 0;
+	return error;
+}
+
+static int barrier(struct bench *bench)
+{
+	struct gw_coll *coll;
+	int error = gw_barrier(bench->comm, NULL, &coll);
+
+	return error ? fail(bench, error) : wait_for(bench, coll);
+}
+
+/* The largest of a number over all ranks. */
+static int agree(struct bench *bench, double *value)
+{
+	struct gw_coll_attr attr = {
+		.send = value, .recv = value, .count = 1, .type = GW_FLOAT64, .reduction = GW_MAX
+	};
+	struct gw_coll *coll;
+	int error = gw_allreduce(bench->comm, &attr, &coll);
+
+	return error ? fail(bench, error) : wait_for(bench, coll);
+}
+
+static void fill(struct bench *bench)
+{
+	const struct coll_job *job = &bench->job;
+	uint64_t given = value_send_count(job->operation, bench->count, bench->size);
+	uint64_t got = value_recv_count(job->operation, bench->count, bench->size);
+
+	memset(bench->recv, 0xff, got * gw_type_size(job->type));
+	for (uint64_t i = 0; i < given; i++)
+		value_put(job->type, bench->send, i, value_given(bench->rank, i));
+}
+
+static int check(struct bench *bench, double *wrong)
+{
+	const struct coll_job *job = &bench->job;
+	const struct value_question question = { .operation = job->operation,
+						 .reduction = job->reduction,
+						 .type = job->type,
+						 .rank = bench->rank,
+						 .size = bench->size,
+						 .root = job->root,
+						 .count = bench->count };
+	uint64_t got = value_recv_count(job->operation, bench->count, bench->size);
+	struct gw_coll *coll;
+	int error;
+
+	*wrong = 0;
+	fill(bench);
+	error = post(bench, &coll);
+	if (!error)
+		error = wait_for(bench, coll);
+	if (error)
+		return error;
+	for (uint64_t i = 0; i < got; i++)
+		*wrong += !value_right(&question, bench->recv, i);
+	return agree(bench, wrong);
+}
+
+/* How many bytes a link carries for one that the caller sees, as nccl-tests define it. */
+static double bus_factor(enum coll_operation operation, uint32_t size)
+{
+	double others = (double)(size - 1) / size;
+
+	switch (operation) {
+	case COLL_ALLREDUCE:
+		return 2 * others;
+	case COLL_ALLGATHER:
+	case COLL_REDUCE_SCATTER:
+	case COLL_ALLTOALL:
+		return others;
+	default:
+		return 1;
+	}
+}
+
+static int by_time(const void *a, const void *b)
+{
+	double x = *(const double *)a, y = *(const double *)b;
+
+	return x < y ? -1 : x > y;
+}
+
+static void show(struct bench *bench, uint64_t bytes, uint64_t iterations, double mean,
+		 double wrong)
+{
+	const struct coll_job *job = &bench->job;
+	double algorithm = (double)bytes / mean,
+	       bus = algorithm * bus_factor(job->operation, bench->size);
+	double p50, p99;
+	json_t *row;
+
+	if (bench->rank)
+		return;
+	qsort(bench->times, iterations, sizeof(*bench->times), by_time);
+	p50 = bench->times[iterations / 2];
+	p99 = bench->times[(iterations * 99) / 100];
+	bench->wrong_in_all += (uint64_t)wrong;
+	if (!job->report.json) {
+		printf("%12llu %12llu %12.1f %12.1f %9.3f %9.3f %7s\n", (unsigned long long)bytes,
+		       (unsigned long long)bench->count, mean / 1e3,
+		       iterations >= PERCENTILE_LEAST ? p99 / 1e3 : NAN, algorithm, bus,
+		       job->no_check ? "-"
+		       : wrong > 0   ? "WRONG"
+				     : "0");
+		fflush(stdout);
+		return;
+	}
+	row = json_pack("{s:I s:I s:I s:f s:f s:f s:f}", "bytes", (json_int_t)bytes, "count",
+			(json_int_t)bench->count, "iterations", (json_int_t)iterations, "time_us",
+			mean / 1e3, "p50_us", p50 / 1e3, "algorithm_gbytes_per_s", algorithm,
+			"bus_gbytes_per_s", bus);
+	if (iterations >= PERCENTILE_LEAST)
+		json_object_set_new(row, "p99_us", json_real(p99 / 1e3));
+	if (!job->no_check)
+		json_object_set_new(row, "wrong", json_integer((json_int_t)wrong));
+	json_array_append_new(bench->rows, row);
+}
+
+static int measure(struct bench *bench, uint64_t bytes)
+{
+	const struct coll_job *job = &bench->job;
+	uint64_t unit = gw_type_size(job->type), iterations = job->iterations;
+	uint64_t widest = value_send_count(job->operation, 1, bench->size);
+	double mean = 0, wrong = 0;
+	int error;
+
+	if (value_recv_count(job->operation, 1, bench->size) > widest)
+		widest = value_recv_count(job->operation, 1, bench->size);
+	bench->count = widest ? bytes / unit / widest : 0;
+	error = job->no_check ? 0 : check(bench, &wrong);
+	if (!error)
+		error = run(bench, job->warmup ? job->warmup : !iterations, &mean);
+	if (!error)
+		error = agree(bench, &mean);
+	if (error)
+		return error;
+	if (!iterations) {
+		double wanted = mean > 0 ? MEASURE_NS / mean : ITERATIONS_MOST;
+
+		iterations = wanted < ITERATIONS_LEAST	? ITERATIONS_LEAST
+			     : wanted > ITERATIONS_MOST ? ITERATIONS_MOST
+							: (uint64_t)wanted;
+	}
+	bench->times = realloc(bench->times, (iterations + job->warmup + 1) * sizeof(double));
+	error = barrier(bench);
+	if (!error)
+		error = run(bench, iterations, &mean);
+	if (!error)
+		error = agree(bench, &mean);
+	if (!error)
+		show(bench, bench->count * widest * unit, iterations, mean, wrong);
+	return error;
+}
+
+static int all_sizes(struct bench *bench)
+{
+	const struct coll_job *job = &bench->job;
+	uint64_t most = job->to + 64 * 4096;
+	int error = 0;
+
+	bench->times = calloc(job->warmup + 2, sizeof(double));
+	bench->send = aligned_alloc(4096, (most + 4095) / 4096 * 4096);
+	bench->recv =
+		job->in_place ? bench->send : aligned_alloc(4096, (most + 4095) / 4096 * 4096);
+	if (!bench->times || !bench->send || !bench->recv)
+		return report_fail(&bench->job.report, -ENOMEM, "no memory for %llu bytes twice",
+				   (unsigned long long)job->to);
+	memset(bench->send, 1, most);
+	memset(bench->recv, 1, most);
+	if (job->operation == COLL_BARRIER)
+		return measure(bench, 0);
+	for (uint64_t bytes = job->from; !error && bytes <= job->to; bytes *= job->factor) {
+		error = measure(bench, bytes);
+		if (!bytes)
+			break;
+	}
+	return error;
+}
+
+static void head(const struct bench *bench)
+{
+	const struct coll_job *job = &bench->job;
+	bool reduces = job->operation == COLL_ALLREDUCE || job->operation == COLL_REDUCE_SCATTER;
+
+	if (bench->rank || job->report.json)
+		return;
+	printf("# %s, %u ranks, %s%s%s, algorithm %s, %llu in flight; godwit %s\n",
+	       coll_operation_name(job->operation), bench->size, coll_type_name(job->type),
+	       reduces ? ", " : "", reduces ? coll_reduction_name(job->reduction) : "",
+	       coll_algorithm_name(job->algorithm), (unsigned long long)job->in_flight,
+	       gw_version());
+	printf("#%11s %12s %12s %12s %9s %9s %7s\n", "size", "count", "time", "p99", "algbw",
+	       "busbw", "wrong");
+	printf("#%11s %12s %12s %12s %9s %9s %7s\n", "(bytes)", "(elements)", "(us)", "(us)",
+	       "(GB/s)", "(GB/s)", "");
+	fflush(stdout);
+}
+
+static int coll_main(int argc, char **argv)
+{
+	static struct bench bench;
+	struct report *report = &bench.job.report;
+	int error = coll_job_read(argc, argv, &bench.job);
+
+	if (error)
+		return report_finish(report);
+	interrupt_install();
+	error = gw_comm_open(&bench.job.comm, &bench.comm);
+	if (error) {
+		fail(&bench, error);
+		return report_finish(report);
+	}
+	bench.rank = gw_comm_rank(bench.comm);
+	bench.size = gw_comm_size(bench.comm);
+	bench.rows = json_array();
+	if (bench.job.root >= bench.size)
+		error = report_usage(report, "--root %u: there are ranks 0 to %u", bench.job.root,
+				     bench.size - 1);
+	if (!error) {
+		head(&bench);
+		error = all_sizes(&bench);
+	}
+	report->signal = interrupt_signal();
+	if (error && !gw_comm_status(bench.comm))
+		gw_comm_abort(bench.comm, report->error);
+	gw_comm_close(bench.comm);
+	if (bench.wrong_in_all)
+		report_fail(report, -EBADMSG, "some results are wrong");
+	report->body = json_pack(
+		"{s:s s:I s:s s:s s:o}", "operation", coll_operation_name(bench.job.operation),
+		"ranks", (json_int_t)bench.size, "type", coll_type_name(bench.job.type),
+		"algorithm", coll_algorithm_name(bench.job.algorithm), "sizes", bench.rows);
+	/* One rank speaks for all. */
+	if (bench.rank)
+		report->json = false;
+	free(bench.times);
+	if (bench.recv != bench.send)
+		free(bench.recv);
+	free(bench.send);
+	return report_finish(report);
+}
+
+const struct command command_coll = {
+	.name = "coll",
+	.summary = "time collective operations among the ranks of a job",
+	.usage =
+		"usage: godwit coll OPERATION [OPTION ...]\n"
+		"\n"
+		"Times barrier, broadcast, allgather, reduce_scatter, allreduce or alltoall among all ranks\n"
+		"that a launcher started, and checks the results:\n"
+		"\n"
+		"  mpirun -n 4 godwit coll allreduce --size 4K..64M\n"
+		"  torchrun --nproc-per-node 4 --no-python godwit coll allreduce\n"
+		"  srun -n 4 godwit coll allreduce\n"
+		"\n"
+		"options:\n"
+		"  --size S[..T]     bytes, or from S to T (default 4K..16M)\n"
+		"  --factor N        each size is N times the one before (default 4)\n"
+		"  --type T          float32 (default), float16, bfloat16, float64, int8, uint8, int32, ...\n"
+		"  --reduction R     sum (default), mean, min, max\n"
+		"  --algorithm A     auto (default), ring, doubling, tree, direct, multicast\n"
+		"  --root N          rank that broadcasts (default 0)\n"
+		"  --iterations N    operations to time (default: about a second)\n"
+		"  --warmup N        operations before that (default 5)\n"
+		"  --in-flight N     operations in flight at a time (default 1)\n"
+		"  --in-place        one buffer for what is given and what is got\n"
+		"  --fixed-order     add in the order of ranks: the same bits in every run\n"
+		"  --no-check        do not check results\n"
+		"  --segment S       cut messages into parts of S (default: by size)\n"
+		"  --tracks N        operations that run side by side (default 4)\n"
+		"  --fabric F        roce:ADDRESS, verbs:DEVICE (default: by the address of rank 0)\n"
+		"  --congestion C    default, long-haul, swift, none\n"
+		"  --rate R          cap of each channel: 1Gbit\n"
+		"  --rank N          the rank of this process, in place of a launcher's environment,\n"
+		"  --ranks N         of so many,\n"
+		"  --root-host H     with rank 0 on host H,\n"
+		"  --port P          where it waits on this TCP port (default 4796)\n"
+		"  --secret-file F   refuse ranks that do not hold the secret in file F\n"
+		"  --meet T          how long ranks wait for each other (default 60s)\n"
+		"  --timeout T       silence after which a rank is lost (default 10s)\n"
+		"  --json            print one JSON object, from rank 0\n",
+	.run = coll_main,
+};

@@ -1,0 +1,290 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The command line of `godwit coll`. */
+#include <errno.h>
+#include <getopt.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "job.h"
+#include "lab/units.h"
+#include "tools/options.h"
+
+#define SIZE_MAX_BYTES (UINT64_C(1) << 40)
+
+static const char *const operations[] = { "barrier",   "broadcast", "allgather", "reduce_scatter",
+					  "allreduce", "alltoall",  NULL };
+static const char *const types[] = { "float32", "float16", "bfloat16", "float64", "int8", "uint8",
+				     "int32",	"uint32",  "int64",    "uint64",  NULL };
+static const char *const reductions[] = { "sum", "mean", "min", "max", NULL };
+static const char *const algorithms[] = { "auto",   "ring",	 "doubling", "tree",
+					  "direct", "multicast", NULL };
+
+const char *coll_operation_name(enum coll_operation operation)
+{
+	return operations[operation];
+}
+
+const char *coll_type_name(enum gw_type type)
+{
+	return types[type];
+}
+
+const char *coll_reduction_name(enum gw_reduction reduction)
+{
+	return reductions[reduction];
+}
+
+const char *coll_algorithm_name(enum gw_algorithm algorithm)
+{
+	return algorithms[algorithm];
+}
+
+enum {
+	OWN_ALGORITHM = OPTION_OWN,
+	OWN_CONGESTION,
+	OWN_FABRIC,
+	OWN_FACTOR,
+	OWN_FIXED_ORDER,
+	OWN_IN_FLIGHT,
+	OWN_IN_PLACE,
+	OWN_ITERATIONS,
+	OWN_MEET,
+	OWN_NO_CHECK,
+	OWN_RANK,
+	OWN_RANKS,
+	OWN_RATE,
+	OWN_REDUCTION,
+	OWN_ROOT,
+	OWN_ROOT_HOST,
+	OWN_SEGMENT,
+	OWN_SIZE,
+	OWN_TRACKS,
+	OWN_TYPE,
+	OWN_WARMUP,
+};
+
+static const struct option long_options[] = {
+	{ "algorithm", required_argument, NULL, OWN_ALGORITHM },
+	{ "congestion", required_argument, NULL, OWN_CONGESTION },
+	{ "fabric", required_argument, NULL, OWN_FABRIC },
+	{ "factor", required_argument, NULL, OWN_FACTOR },
+	{ "fixed-order", no_argument, NULL, OWN_FIXED_ORDER },
+	{ "in-flight", required_argument, NULL, OWN_IN_FLIGHT },
+	{ "in-place", no_argument, NULL, OWN_IN_PLACE },
+	{ "iterations", required_argument, NULL, OWN_ITERATIONS },
+	{ "json", no_argument, NULL, OPTION_JSON },
+	{ "meet", required_argument, NULL, OWN_MEET },
+	{ "no-check", no_argument, NULL, OWN_NO_CHECK },
+	{ "port", required_argument, NULL, OPTION_PORT },
+	{ "rank", required_argument, NULL, OWN_RANK },
+	{ "ranks", required_argument, NULL, OWN_RANKS },
+	{ "rate", required_argument, NULL, OWN_RATE },
+	{ "reduction", required_argument, NULL, OWN_REDUCTION },
+	{ "root", required_argument, NULL, OWN_ROOT },
+	{ "root-host", required_argument, NULL, OWN_ROOT_HOST },
+	{ "secret-file", required_argument, NULL, OPTION_SECRET_FILE },
+	{ "segment", required_argument, NULL, OWN_SEGMENT },
+	{ "size", required_argument, NULL, OWN_SIZE },
+	{ "timeout", required_argument, NULL, OPTION_TIMEOUT },
+	{ "tracks", required_argument, NULL, OWN_TRACKS },
+	{ "type", required_argument, NULL, OWN_TYPE },
+	{ "warmup", required_argument, NULL, OWN_WARMUP },
+	{ NULL, 0, NULL, 0 },
+};
+
+/* "a, b or c" */
+static void list_words(const char *const *words, char *text, size_t size)
+{
+	size_t used = 0;
+
+	text[0] = '\0';
+	for (size_t i = 0; words[i] && used < size; i++)
+		used += (size_t)snprintf(text + used, size - used, "%s%s",
+					 !i		? ""
+					 : words[i + 1] ? ", "
+							: " or ",
+					 words[i]);
+}
+
+static int word(struct report *report, const char *option, const char *value,
+		const char *const *words, int *out)
+{
+	char all[160];
+
+	for (int i = 0; words[i]; i++) {
+		if (!strcasecmp(value, words[i])) {
+			*out = i;
+			return 0;
+		}
+	}
+	list_words(words, all, sizeof(all));
+	return report_usage(report, "%s \"%s\" is not %s", option, value, all);
+}
+
+static int count(struct report *report, const char *option, uint64_t least, uint64_t most,
+		 uint64_t *out)
+{
+	if (!units_count(optarg, least, most, out))
+		return 0;
+	return report_usage(report, "%s \"%s\" is not a number from %llu to %llu", option, optarg,
+			    (unsigned long long)least, (unsigned long long)most);
+}
+
+static int count32(struct report *report, const char *option, uint64_t least, uint64_t most,
+		   uint32_t *out)
+{
+	uint64_t value = 0;
+	int error = count(report, option, least, most, &value);
+
+	*out = (uint32_t)value;
+	return error;
+}
+
+/* "64K", or "4K..64M". */
+static int read_sizes(struct coll_job *job)
+{
+	char text[64], *dots;
+
+	snprintf(text, sizeof(text), "%s", optarg);
+	dots = strstr(text, "..");
+	if (dots)
+		*dots = '\0';
+	if (strlen(optarg) >= sizeof(text) ||
+	    units_read(UNITS_SIZE, text, 0, SIZE_MAX_BYTES, &job->from) ||
+	    units_read(UNITS_SIZE, dots ? dots + 2 : text, 0, SIZE_MAX_BYTES, &job->to) ||
+	    job->to < job->from)
+		return report_usage(
+			&job->report,
+			"--size \"%s\" is not a size or a range of sizes, such as 64K or 4K..64M",
+			optarg);
+	return 0;
+}
+
+static int read_own(struct coll_job *job, int id)
+{
+	struct report *report = &job->report;
+	uint64_t value;
+	int which, error;
+
+	switch (id) {
+	case OWN_ALGORITHM:
+		error = word(report, "--algorithm", optarg, algorithms, &which);
+		job->algorithm = error ? 0 : (enum gw_algorithm)which;
+		return error;
+	case OWN_TYPE:
+		error = word(report, "--type", optarg, types, &which);
+		job->type = error ? 0 : (enum gw_type)which;
+		return error;
+	case OWN_REDUCTION:
+		error = word(report, "--reduction", optarg, reductions, &which);
+		job->reduction = error ? 0 : (enum gw_reduction)which;
+		return error;
+	case OWN_CONGESTION:
+		job->comm.congestion = optarg;
+		return options_find_congestion(optarg)
+			       ? report_usage(report, "there is no controller \"%s\"", optarg)
+			       : 0;
+	case OWN_FABRIC:
+		job->comm.fabric = optarg;
+		return 0;
+	case OWN_FACTOR:
+		return count(report, "--factor", 2, 1024, &job->factor);
+	case OWN_FIXED_ORDER:
+		job->comm.flags |= GW_COMM_FIXED_ORDER;
+		return 0;
+	case OWN_IN_FLIGHT:
+		return count(report, "--in-flight", 1, 64, &job->in_flight);
+	case OWN_IN_PLACE:
+		job->in_place = true;
+		return 0;
+	case OWN_ITERATIONS:
+		return count(report, "--iterations", 1, 1000000, &job->iterations);
+	case OWN_MEET:
+		return options_quantity(report, "--meet", UNITS_SECONDS, "a time from 1s to 1h",
+					UINT64_C(1000000000), UINT64_C(3600000000000),
+					&job->comm.meet_ns);
+	case OWN_NO_CHECK:
+		job->no_check = true;
+		return 0;
+	case OWN_RANK:
+		return count32(report, "--rank", 0, GW_COMM_RANKS_MAX - 1, &job->comm.rank);
+	case OWN_RANKS:
+		return count32(report, "--ranks", 1, GW_COMM_RANKS_MAX, &job->comm.size);
+	case OWN_RATE:
+		return options_read_rate(report, &job->comm.rate_bps);
+	case OWN_ROOT:
+		return count32(report, "--root", 0, GW_COMM_RANKS_MAX - 1, &job->root);
+	case OWN_ROOT_HOST:
+		job->comm.root = optarg;
+		return 0;
+	case OWN_SEGMENT:
+		error = options_quantity(report, "--segment", UNITS_SIZE, "a size from 1K to 64M",
+					 1024, UINT64_C(64) << 20, &value);
+		job->comm.segment_bytes = error ? 0 : (uint32_t)value;
+		return error;
+	case OWN_SIZE:
+		return read_sizes(job);
+	case OWN_TRACKS:
+		return count32(report, "--tracks", 1, 16, &job->comm.tracks);
+	case OWN_WARMUP:
+		return count(report, "--warmup", 0, 1000000, &job->warmup);
+	case OPTION_PORT:
+		error = count(report, "--port", 1, 65535, &value);
+		job->comm.port = error ? 0 : (uint16_t)value;
+		return error;
+	case OPTION_SECRET_FILE:
+		job->comm.secret_file = optarg;
+		return 0;
+	case OPTION_TIMEOUT:
+		return options_quantity(report, "--timeout", UNITS_SECONDS, "a time from 1s to 1h",
+					UINT64_C(1000000000), UINT64_C(3600000000000),
+					&job->comm.peer_timeout_ns);
+	case OPTION_JSON:
+		report->json = true;
+		return 0;
+	default:
+		return -EINVAL;
+	}
+}
+
+int coll_job_read(int argc, char **argv, struct coll_job *job)
+{
+	struct report *report = &job->report;
+	int id, which, error;
+
+	*job = (struct coll_job){ .from = UINT64_C(4) << 10,
+				  .to = UINT64_C(16) << 20,
+				  .factor = 4,
+				  .in_flight = 1,
+				  .warmup = 5,
+				  .report = { .command = "coll" } };
+	optind = 1;
+	opterr = 0;
+	for (int i = 1; i < argc; i++)
+		report->json |= !strcmp(argv[i], "--json");
+	while ((id = getopt_long(argc, argv, ":", long_options, NULL)) != -1) {
+		if (id == '?' || id == ':')
+			return report_usage(report, "%s %s", argv[optind - 1],
+					    id == ':' ? "needs a value" : "is no option of coll");
+		error = read_own(job, id);
+		if (error)
+			return error;
+	}
+	if (optind == argc) {
+		char all[160];
+
+		list_words(operations, all, sizeof(all));
+		return report_usage(report, "which operation? %s", all);
+	}
+	if (argc - optind > 1)
+		return report_usage(report, "\"%s\" is one argument too many", argv[optind + 1]);
+	error = word(report, "operation", argv[optind], operations, &which);
+	if (error)
+		return error;
+	job->operation = (enum coll_operation)which;
+	if (!job->comm.size != !job->comm.root)
+		return report_usage(report, "--rank, --ranks and --root-host belong together");
+	return 0;
+}
