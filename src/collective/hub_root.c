@@ -52,7 +52,6 @@ int hub_root_record(struct hub *hub, struct spoke *spoke, const struct hub_recor
 	uint32_t to = record->number;
 
 	if (record->kind == HUB_GOODBYE) {
-		spoke->goodbye = true;
 		spoke_close(hub, spoke);
 		return 0;
 	}

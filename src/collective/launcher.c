@@ -140,7 +140,7 @@ static int read_ranks(const struct kind *kind, char *why, struct launcher *out)
 static int check_agreement(const struct kind *kind, const struct launcher *found, char *why)
 {
 	static const struct kind *const others[] = { &open_mpi, &mpich, &slurm };
-	uint32_t rank, size;
+	uint32_t rank = 0, size = 0;
 	char ignored[LAUNCHER_WHY];
 
 	if (kind != &torchrun || value_of("TORCHELASTIC_RUN_ID") || value_of(by_hand.rank))
@@ -212,7 +212,7 @@ static int root_from_pmix(uint64_t wait_ns, char *why, struct launcher *out)
 static bool slurm_agrees(const struct launcher *found)
 {
 	char ignored[LAUNCHER_WHY];
-	uint32_t rank, size;
+	uint32_t rank = 0, size = 0;
 
 	return in_slurm_step() && read_number(slurm.rank, 0, UINT32_MAX, ignored, &rank) == 0 &&
 	       read_number(size_name(&slurm), 0, UINT32_MAX, ignored, &size) == 0 &&
@@ -228,7 +228,7 @@ static int find_root(const struct kind *kind, uint64_t wait_ns, char *why, struc
 		return fail(why, -EINVAL, "%s is longer than %zu characters", name,
 			    sizeof(out->root) - 1);
 	if (host) {
-		strcpy(out->root, host);
+		snprintf(out->root, sizeof(out->root), "%s", host);
 		return 0;
 	}
 	if (kind == &open_mpi)

@@ -112,7 +112,7 @@ int launcher_choose_on(const char *name, const struct ifaddrs *interfaces, const
 
 	if (strlen(description) >= sizeof(copy))
 		return -EINVAL;
-	strcpy(copy, description);
+	memcpy(copy, description, strlen(description) + 1);
 	word = strtok_r(copy, " ", &rest);
 	same_host = word && strcmp(word, name) == 0;
 	for (unsigned i = 0; i < ADDRESSES_MAX && word && !near; i++) {
@@ -126,7 +126,7 @@ int launcher_choose_on(const char *name, const struct ifaddrs *interfaces, const
 	first = near ? near : first;
 	if (!first || strlen(first) >= size)
 		return -EINVAL;
-	strcpy(out, first);
+	memcpy(out, first, strlen(first) + 1);
 	return 0;
 }
 

@@ -49,6 +49,6 @@ int nodelist_first(const char *list, char *out, size_t size)
 	}
 	if (!name[0] || strlen(name) >= size)
 		return -EINVAL;
-	strcpy(out, name);
+	memcpy(out, name, strlen(name) + 1);
 	return 0;
 }

@@ -69,10 +69,9 @@ struct spoke {
 	uint64_t custody;
 	/* in `dirty` of the hub while it may have something to send */
 	struct list dirty;
-	/* HUB_GOODBYE is to follow the queue; was sent; was received */
+	/* HUB_GOODBYE is to follow the queue; was sent */
 	bool leaving;
 	bool left;
-	bool goodbye;
 };
 
 struct hub;

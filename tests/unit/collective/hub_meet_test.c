@@ -44,7 +44,8 @@ static void test_ranks_meet_in_any_order(void **state)
 	crew_prepare(&crew, 8);
 	for (uint32_t rank = 7; rank > 0; rank--)
 		crew_start(&crew, rank, note_address);
-	crew_sleep_ms(300);
+	/* longer than a rendezvous is tried again by default */
+	crew_sleep_ms(1500);
 	crew_start(&crew, 0, note_address);
 	for (uint32_t rank = 0; rank < 8; rank++)
 		CREW_AWAIT(crew.members[rank].point == 1);
