@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * collsim: how long collectives take on a simulated network, in virtual time, beside the least that they could take.
+ *
+ *	collsim RANKS RTT RATE LOSS OPERATION SIZE [ALGORITHM [COUNT [SEGMENT [CONTROLLER]]]]
+ *
+ * Prints one JSON object: the time of each of COUNT operations, one after the other, and the floor: the bytes that a rank must
+ * send, over the rate, and two propagation delays (one for an allgather).
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "lab/units.h"
+#include "simulation/ranks.h"
+#include "tools/coll/values.h"
+
+#define COUNT_MOST 200
+#define LIMIT_NS   UINT64_C(600000000000)
+
+static const char *const operations[] = { "barrier",	    "broadcast", "allgather",
+					  "reduce_scatter", "allreduce", "alltoall" };
+static const char *const algorithms[] = {
+	"auto", "ring", "doubling", "tree", "direct", "multicast"
+};
+
+static int find(const char *const *words, unsigned count, const char *word)
+{
+	for (unsigned i = 0; i < count; i++)
+		if (!strcmp(words[i], word))
+			return (int)i;
+	fprintf(stderr, "collsim: what is \"%s\"?\n", word);
+	exit(2);
+}
+
+static uint32_t ended;
+
+static void done(struct gw_coll *coll, void *arg, const struct gw_coll_result *result)
+{
+	(void)arg;
+	if (result->status) {
+		fprintf(stderr, "collsim: %s\n", strerror(-result->status));
+		exit(1);
+	}
+	ended++;
+	gw_coll_close(coll);
+}
+
+static uint64_t once(struct ranks *ranks, enum coll_operation operation,
+		     const struct gw_coll_attr *attr, uint8_t **send, uint8_t **recv)
+{
+	static int (*const calls[])(struct gw_comm *, const struct gw_coll_attr *,
+				    struct gw_coll **) = {
+		gw_barrier,	   gw_broadcast, gw_allgather,
+		gw_reduce_scatter, gw_allreduce, gw_alltoall,
+	};
+	uint64_t start = ranks_now(ranks);
+
+	ended = 0;
+	for (uint32_t r = 0; r < ranks->size; r++) {
+		struct gw_coll_attr own = *attr;
+		struct gw_coll *coll;
+
+		own.send = send[r];
+		own.recv = recv[r];
+		own.done = done;
+		if (calls[operation](ranks->rank[r].comm, &own, &coll)) {
+			fprintf(stderr, "collsim: the operation is refused\n");
+			exit(1);
+		}
+		ranks_touch(ranks, r);
+	}
+	while (ended < ranks->size)
+		if (!ranks_step(ranks, start + LIMIT_NS) && ranks_now(ranks) >= start + LIMIT_NS) {
+			fprintf(stderr, "collsim: does not end\n");
+			exit(1);
+		}
+	return ranks_now(ranks) - start;
+}
+
+int main(int argc, char **argv)
+{
+	uint64_t size, rtt, rate, bytes, count = 20, widest, segment = 0;
+	double loss, floor_ns, sent;
+	struct ranks_attr attr = {
+		.sim = { .seed = 1, .payload = 4096, .start_ns = 1000000000 },
+		.context = { .max_qps = 4096, .max_sends = 8192, .max_recvs = 8192 }
+	};
+	struct gw_coll_attr coll = { .type = GW_FLOAT32 };
+	enum coll_operation operation;
+	struct ranks ranks;
+	uint8_t **send, **recv;
+
+	if (argc < 7 || argc > 11 || units_count(argv[1], 2, 2048, &size) ||
+	    units_time_ns(argv[2], &rtt) || units_rate_bps(argv[3], &rate) ||
+	    units_share(argv[4], &loss) || units_size_bytes(argv[6], &bytes) ||
+	    (argc > 8 && units_count(argv[8], 1, COUNT_MOST, &count)) ||
+	    (argc > 9 && units_read(UNITS_SIZE, argv[9], 0, UINT32_MAX, &segment))) {
+		fprintf(stderr,
+			"usage: collsim RANKS RTT RATE LOSS OPERATION SIZE [ALGORITHM [COUNT [SEGMENT [CONTROLLER]]]]\n");
+		return 2;
+	}
+	operation = (enum coll_operation)find(operations, 6, argv[5]);
+	if (argc > 7)
+		coll.algorithm = (enum gw_algorithm)find(algorithms, 6, argv[7]);
+	attr.shape.shape = size == 2 ? SIM_PAIR : SIM_STAR;
+	attr.shape.hosts = (uint32_t)size;
+	/* A star has two links between any two hosts. */
+	attr.shape.edge = (struct link_attr){ .rate_bps = rate,
+					      .delay_ns = size == 2 ? rtt / 2 : rtt / 4,
+					      .loss = size == 2 ? loss : loss / 2,
+					      .queue_bytes = rate / 8 * rtt / 1000000000 + 500000 };
+	attr.mail_ns = rtt;
+	attr.comm.segment_bytes = (uint32_t)segment;
+	attr.comm.congestion = argc > 10 ? argv[10] : NULL;
+	if (ranks_open(&ranks, &attr))
+		return 1;
+	widest = value_send_count(operation, 1, ranks.size);
+	if (value_recv_count(operation, 1, ranks.size) > widest)
+		widest = value_recv_count(operation, 1, ranks.size);
+	coll.count = widest ? bytes / 4 / widest : 0;
+	send = calloc(size, sizeof(*send));
+	recv = calloc(size, sizeof(*recv));
+	for (uint32_t r = 0; r < size; r++) {
+		send[r] = calloc(1, bytes + 64);
+		recv[r] = calloc(1, bytes + 64);
+	}
+	sent = (double)bytes * (double)(size - 1) / (double)size;
+	sent *= operation == COLL_ALLREDUCE ? 2 : 1;
+	floor_ns =
+		sent * 8e9 / (double)rate + (double)rtt / 2 * (operation == COLL_ALLREDUCE ? 2 : 1);
+	if (operation == COLL_BROADCAST)
+		floor_ns = (double)bytes * 8e9 / (double)rate + (double)rtt / 2;
+	printf("{\"ranks\": %llu, \"rtt_ms\": %g, \"rate_mbit\": %g, \"loss\": %g, \"operation\": \"%s\", \"bytes\": %llu, "
+	       "\"algorithm\": \"%s\", \"floor_ms\": %.4f, \"times_ms\": [",
+	       (unsigned long long)size, (double)rtt / 1e6, (double)rate / 1e6, loss, argv[5],
+	       (unsigned long long)bytes, argc > 7 ? argv[7] : "auto", floor_ns / 1e6);
+	for (uint64_t i = 0; i < count; i++)
+		printf("%s%.4f", i ? ", " : "",
+		       (double)once(&ranks, operation, &coll, send, recv) / 1e6);
+	printf("]}\n");
+	ranks_close(&ranks);
+	return 0;
+}
