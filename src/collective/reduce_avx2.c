@@ -9,7 +9,7 @@
 #define TARGET CPU_TARGET_AVX2
 #define BYTES  32
 #define TABLE  reduce_avx2
-#include "collective/reduce_types.h"
+#include "base/vector.h"
 
 /* The empty statement keeps clang from comparing float16 directly, which it does one element at a time. */
 INLINE v_f32 widen(__m128i halves)

@@ -9,7 +9,7 @@
 #define TARGET CPU_TARGET_AVX512
 #define BYTES  64
 #define TABLE  reduce_avx512
-#include "collective/reduce_types.h"
+#include "base/vector.h"
 
 /* The empty statement keeps clang from comparing float16 directly, which it does one element at a time. */
 INLINE v_f32 widen(__m256i halves)

@@ -1,16 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * reduce_loops.h: one loop for each type and reduction, on vectors of BYTES bytes. Included once by each file that makes a set of
- * loops, after reduce_types.h and the three functions that convert float16: f16_first(), f16_second(), f16_join().
+ * loops, after vector.h and the three functions that convert float16: f16_first(), f16_second(), f16_join().
  *
  * Equal bits everywhere:
- * - A NaN in the result is always the same positive quiet NaN. Which of two NaNs an addition keeps depends on the order of its
- *   operands, which a compiler may change, and the NaN of inf - inf has another sign on another processor.
+ * - A NaN in the result is always F32_NAN or F64_NAN (vector.h says why).
  * - -0 is smaller than +0. Instructions for the smaller of two numbers return one or the other.
  * - Elements at the end that do not fill a vector go through the same functions, in a vector padded with zeros.
  */
-#define F32_NAN UINT32_C(0x7fc00000)
-#define F64_NAN UINT64_C(0x7ff8000000000000)
+#include <string.h>
 
 /* ---- floating point: op_TYPE(a, b) ---------------------------------------------------------------------------------- */
 
@@ -48,8 +46,7 @@ DEFINE_FLOAT(f64, v_f64, v_u64, v_i64, F64_NAN)
 
 /* ---- bfloat16: the upper half of a float32 -------------------------------------------------------------------------- */
 
-/* The bfloat16 in the lower and in the upper half of each element; and back, rounded to nearest even. No NaN but F32_NAN
- * arrives here, and that one is not carried into infinity. */
+/* The bfloat16 in the lower and in the upper half of each element; and back, rounded to nearest even. */
 INLINE v_f32 bf16_first(v_u32 x)
 {
 	return (v_f32)(x << 16);
@@ -58,11 +55,6 @@ INLINE v_f32 bf16_first(v_u32 x)
 INLINE v_f32 bf16_second(v_u32 x)
 {
 	return (v_f32)(x & 0xffff0000u);
-}
-
-INLINE v_u32 bf16_round(v_f32 value)
-{
-	return (v_u32)value + 0x7fffu + ((v_u32)value >> 16 & 1u);
 }
 
 INLINE v_u32 bf16_join(v_f32 first, v_f32 second)

@@ -8,7 +8,7 @@
 #define TARGET CPU_TARGET_PLAIN
 #define BYTES  16
 #define TABLE  reduce_plain
-#include "collective/reduce_types.h"
+#include "base/vector.h"
 
 #define F16_NORMAL_MIN	 0x0400u /* least that is not subnormal */
 #define F16_INFINITY	 0x7c00u
