@@ -4,7 +4,8 @@
  *
  * Pairs of measurements are taken in turns, so that a busy neighbour disturbs both alike; the ratio is the median over the pairs.
  * It compares bytes read and written a second: memcpy() reads and writes every byte once, a reduction in place reads two tensors
- * and writes one. 1 is memory bandwidth.
+ * and writes one. 1 is memory bandwidth. The Hadamard transform has blocks of 4096 and works in place; "spread" and "gather" copy
+ * float32 to and from packet order, 64 blocks in turns, packets of 4 KiB.
  */
 #include <stdbool.h>
 #include <stdio.h>
@@ -14,10 +15,13 @@
 
 #include "base/cpu.h"
 #include "base/rng.h"
+#include "coding/hadamard.h"
+#include "coding/stride.h"
 #include "collective/reduce.h"
 
 #define PAIRS	     15
 #define TENSOR_BYTES ((size_t)64 << 20)
+#define BLOCK	     4096
 
 struct tensor {
 	/* three tensors: results, and what is read */
@@ -88,7 +92,49 @@ static void divide_bfloat16(const struct tensor *tensor)
 	reduce_scale(GW_BFLOAT16, tensor->a, TENSOR_BYTES / 2, 3);
 }
 
+static void encode_float32(const struct tensor *tensor)
+{
+	hadamard_encode(HADAMARD_FLOAT32, tensor->a, TENSOR_BYTES / 4, BLOCK, 1);
+}
+
+static void decode_float32(const struct tensor *tensor)
+{
+	hadamard_decode(HADAMARD_FLOAT32, tensor->a, TENSOR_BYTES / 4, BLOCK, 1);
+}
+
+static void encode_bfloat16(const struct tensor *tensor)
+{
+	hadamard_encode(HADAMARD_BFLOAT16, tensor->b, TENSOR_BYTES / 2, BLOCK, 1);
+}
+
+static void decode_bfloat16(const struct tensor *tensor)
+{
+	hadamard_decode(HADAMARD_BFLOAT16, tensor->b, TENSOR_BYTES / 2, BLOCK, 1);
+}
+
+static void spread(const struct tensor *tensor)
+{
+	struct stride stride;
+
+	stride_init(&stride, TENSOR_BYTES / 4, 4, BLOCK, 64, 4096);
+	stride_spread(&stride, tensor->a, tensor->out);
+}
+
+static void gather(const struct tensor *tensor)
+{
+	struct stride stride;
+
+	stride_init(&stride, TENSOR_BYTES / 4, 4, BLOCK, 64, 4096);
+	stride_gather(&stride, tensor->a, tensor->out);
+}
+
 static const struct work works[] = {
+	{ "hadamard_encode_float32", 2, encode_float32 },
+	{ "hadamard_decode_float32", 2, decode_float32 },
+	{ "hadamard_encode_bfloat16", 2, encode_bfloat16 },
+	{ "hadamard_decode_bfloat16", 2, decode_bfloat16 },
+	{ "stride_spread", 2, spread },
+	{ "stride_gather", 2, gather },
 	{ "sum_float32", 3, sum_float32 },
 	{ "sum_float32_apart", 3, sum_apart },
 	{ "max_float32", 3, max_float32 },
@@ -138,7 +184,7 @@ static void measure(const struct work *work, const struct tensor *tensor, bool j
 		printf("%s{\"work\": \"%s\", \"bytes_a_second\": %.4g, \"memcpy_ratio\": %.4f}",
 		       first ? "" : ", ", work->name, rates[PAIRS / 2] * 1e9, ratios[PAIRS / 2]);
 	else
-		printf("  %-20s %6.1f GB/s read and written, %.2f of memcpy()\n", work->name,
+		printf("  %-24s %6.1f GB/s read and written, %.2f of memcpy()\n", work->name,
 		       rates[PAIRS / 2], ratios[PAIRS / 2]);
 }
 
