@@ -21,7 +21,7 @@ static bool has_f16c(void)
 static enum cpu_level detect(void)
 {
 	__builtin_cpu_init();
-	if (!__builtin_cpu_supports("avx2") || !has_f16c())
+	if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma") || !has_f16c())
 		return CPU_PLAIN;
 	if (!__builtin_cpu_supports("avx512f") || !__builtin_cpu_supports("avx512bw"))
 		return CPU_AVX2;

@@ -11,7 +11,7 @@
 enum cpu_level {
 	/* what every processor of the architecture has */
 	CPU_PLAIN,
-	/* AVX2 and F16C: vectors of 32 bytes, conversion of float16 */
+	/* AVX2, FMA and F16C: vectors of 32 bytes, conversion of float16 */
 	CPU_AVX2,
 	/* AVX-512 F and BW: vectors of 64 bytes */
 	CPU_AVX512,
@@ -19,8 +19,8 @@ enum cpu_level {
 };
 
 #define CPU_TARGET_PLAIN
-#define CPU_TARGET_AVX2	  __attribute__((target("avx2,f16c")))
-#define CPU_TARGET_AVX512 __attribute__((target("avx2,f16c,avx512f,avx512bw")))
+#define CPU_TARGET_AVX2	  __attribute__((target("avx2,fma,f16c")))
+#define CPU_TARGET_AVX512 __attribute__((target("avx2,fma,f16c,avx512f,avx512bw")))
 
 /* Returns the highest level that can be used here; always the same one. Any thread may call it. */
 enum cpu_level cpu_level(void);

@@ -36,13 +36,15 @@ INLINE void store(void *memory, size_t i, v_u32 x)
 
 /* ---- stages -------------------------------------------------------------------------------------------------------- */
 
-/* One stage between elements of a vector that are h apart: a - b is a + (-b). */
-#define STAGE(x, h) (SWAP(x, h) + (v_f32)((v_u32)(x) ^ ((v_u32)((lanes & (h)) != 0) & SIGN_BIT)))
+/* One stage between elements of a vector that are h apart. b times -1 is exact, so that it does not matter whether the compiler
+ * makes one instruction of both operations. */
+#define STAGE(x, h)                                                                                \
+	(SWAP(x, h) + (x) * (1 - 2 * __builtin_convertvector((lanes & (h)) / (h), v_f32)))
 
 /* All stages inside a vector. */
 INLINE v_f32 stages_inside(v_f32 x)
 {
-	const v_u32 lanes = { INDICES(0u) };
+	const v_i32 lanes = { INDICES(0) };
 
 	x = STAGE(x, 1);
 	x = STAGE(x, 2);
