@@ -88,18 +88,26 @@ INLINE void stages_between(v_f32 x[8], unsigned count)
 
 /* ---- signs ------------------------------------------------------------------- */
 
-/* Vectors that a line of signs is for: see hadamard_kernels.h. */
-#define LINE (16 / LANES)
+/* Vectors that a line of signs is for: see hadamard_kernels.h. A line is used with 32 or 16 shifts before the next one. */
+#define LINE	    (16 / LANES)
+#define SHIFTS(bit) ((bit) == SIGN_BIT ? 32 : 16)
+/* From so many numbers on, a last pass of three stages takes numbers that use the same shift. */
+#define SAME_SHIFT 4096
 
-/* Flips the signs in vector number i + k of a block, where i is a multiple of 4 and k below 8 / 2, or of 8 and below 8, or k is 0. `bit` is the
- * sign of each number in an element. */
+/* Flips the signs in vector number i + k of a block, where i is a multiple of 4 and k below 4, or of 8 and below 8, or k is 0.
+ * `bit` is the sign of each number in an element. */
 INLINE v_u32 flip(v_u32 x, const uint32_t *signs, size_t i, unsigned k, uint32_t bit)
 {
-	size_t line = i / LINE, shifts = bit == SIGN_BIT ? 32 : 16;
-	const uint32_t *words = signs + line / shifts * 16;
-	int shift = (int)(line % shifts + k / LINE);
+	const uint32_t *words = signs + i / LINE / SHIFTS(bit) * 16;
+	int shift = (int)(i / LINE % SHIFTS(bit) + k / LINE);
 
 	return x ^ (load(words, (i + k) % LINE) << shift & bit);
+}
+
+/* The same for vector number i + k h, where h is a multiple of all shifts of a line. */
+INLINE v_u32 flip_far(v_u32 x, const uint32_t *signs, size_t i, unsigned k, size_t h, uint32_t bit)
+{
+	return flip(x, signs + k * (h / LINE / SHIFTS(bit) * 16), i, 0, bit);
 }
 
 /* ---- passes -------------------------------------------------------------------------------------------------------- */
@@ -190,7 +198,7 @@ INLINE void last_stages(struct block block, size_t i, size_t h, unsigned radix, 
 		x[k] *= block.scale;
 }
 
-INLINE void last_pass_f32(struct block block, unsigned radix)
+INLINE void last_pass_f32(struct block block, unsigned radix, bool same_shift)
 {
 	size_t h = block.vectors / radix;
 
@@ -203,14 +211,16 @@ INLINE void last_pass_f32(struct block block, unsigned radix)
 			size_t at = i + k * h;
 			v_u32 bits = (v_u32)x[k];
 
-			if (block.inverse)
+			if (block.inverse && same_shift)
+				bits = flip_far(bits, block.signs, i, k, h, SIGN_BIT);
+			else if (block.inverse)
 				bits = flip(bits, block.signs, at, 0, SIGN_BIT);
 			store(block.values, at, bits);
 		}
 	}
 }
 
-INLINE void last_pass_bf16(struct block block, unsigned radix)
+INLINE void last_pass_bf16(struct block block, unsigned radix, bool same_shift)
 {
 	size_t h = block.vectors / radix;
 
@@ -228,7 +238,9 @@ INLINE void last_pass_bf16(struct block block, unsigned radix)
 			size_t at = (i + k * h) / 2;
 			v_u32 bits = lower[k] | (bf16_round(x[k]) & 0xffff0000u);
 
-			if (block.inverse)
+			if (block.inverse && same_shift)
+				bits = flip_far(bits, block.signs, i / 2, k, h / 2, BOTH_SIGN_BITS);
+			else if (block.inverse)
 				bits = flip(bits, block.signs, at, 0, BOTH_SIGN_BITS);
 			store(block.values, at, bits);
 		}
@@ -248,7 +260,7 @@ INLINE bool all_finite(struct block block, unsigned radix)
 	return sum - sum == 0;
 }
 
-INLINE void last_pass(struct block block, unsigned radix)
+INLINE void last_pass(struct block block, unsigned radix, bool same_shift)
 {
 	bool narrow = block.type == HADAMARD_BFLOAT16;
 	v_u32 nans = all_u32(narrow ? F32_NAN | F32_NAN >> 16 : F32_NAN);
@@ -257,9 +269,9 @@ INLINE void last_pass(struct block block, unsigned radix)
 		for (size_t i = 0; i < block.vectors / (narrow ? 2 : 1); i++)
 			store(block.values, i, nans);
 	} else if (narrow) {
-		last_pass_bf16(block, radix);
+		last_pass_bf16(block, radix, same_shift);
 	} else {
-		last_pass_f32(block, radix);
+		last_pass_f32(block, radix, same_shift);
 	}
 }
 
@@ -282,16 +294,19 @@ INLINE void transform(struct block block)
 	}
 	switch (block.vectors / h) {
 	case 1:
-		last_pass(block, 1);
+		last_pass(block, 1, false);
 		break;
 	case 2:
-		last_pass(block, 2);
+		last_pass(block, 2, false);
 		break;
 	case 4:
-		last_pass(block, 4);
+		last_pass(block, 4, false);
 		break;
 	default:
-		last_pass(block, 8);
+		if (block.vectors * LANES >= SAME_SHIFT)
+			last_pass(block, 8, true);
+		else
+			last_pass(block, 8, false);
 	}
 }
 
