@@ -217,6 +217,11 @@ static void test_clock(void **state)
 	pair.there.heard.delay_min_ns = 9 * MS;
 	pair.here.heard.delay_min_ns = 1 * MS;
 	judge(&pair, "");
+	pair.rtt_min_ns = 1000 * MS;
+	pair.there.heard.delay_min_ns = pair.there.heard.bulk_delay_ns = 900 * MS;
+	pair.here.heard.delay_min_ns = pair.here.heard.bulk_delay_ns = 100 * MS;
+	judge(&pair, "");
+	pair.rtt_min_ns = 10 * MS;
 	pair.there.heard.delay_min_ns = 2005 * MS;
 	pair.there.heard.bulk_delay_ns = 2005 * MS;
 	pair.here.heard.delay_min_ns = -1995 * MS;

@@ -268,8 +268,9 @@ static void test_text(void **state)
 	json_t *line;
 
 	compare(&pair, "mlx5-roce", "",
-		PORT0 "counters/port_rcv_data 912500000000\ncounters/port_xmit_data !EACCES\n"
-		      "counters/symbol_error 65535\nhw_counters/packet_seq_err 14100\n",
+		PORT0
+		"counters/port_rcv_data 912500000000\ncounters/port_xmit_data !EACCES\n"
+		"counters/symbol_error 65535\ncounters/port_xmit_discards 65535\nhw_counters/packet_seq_err 14100\n",
 		S);
 	text = print(&pair, &prometheus);
 	assert_non_null(strstr(text, "mlx5_0/1     400G   400G 100      ?   ?"));
@@ -281,6 +282,7 @@ static void test_text(void **state)
 	assert_null(strstr(prometheus, "transmit_bytes_total{port=\"mlx5_0/1\""));
 	assert_non_null(strstr(prometheus, "godwit_port_counter_saturated{port=\"mlx5_0/1\","
 					   "kind=\"rdma\",counter=\"symbol_error\"} 1\n"));
+	assert_null(strstr(prometheus, "counter=\"port_xmit_discards\"} 65535"));
 	assert_non_null(strstr(prometheus, "counter=\"rx_prio3_pause_duration\"} 0.004000\n"));
 	line = watch_json(&pair.view);
 	assert_non_null(line);
