@@ -153,6 +153,8 @@ struct watch_replay;
 
 /* -EINVAL: not a recording. */
 int watch_replay_open(const char *path, struct watch_replay **out);
+/* The same from a text in memory, which is copied. */
+int watch_replay_open_text(const char *text, struct watch_replay **out);
 /* Reads the next sample. Returns 1, 0 at the end, or -EINVAL: it is damaged. */
 int watch_replay_next(struct watch_replay *replay, bool everything, struct watch_sample *out);
 void watch_replay_close(struct watch_replay *replay);

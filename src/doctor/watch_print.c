@@ -146,7 +146,7 @@ static json_t *text(const char *bytes)
 	char copy[256];
 	size_t i;
 
-	for (i = 0; bytes[i] && i < sizeof(copy) - 1; i++)
+	for (i = 0; i < sizeof(copy) - 1 && bytes[i]; i++)
 		copy[i] = bytes[i] < ' ' || bytes[i] > '~' ? '?' : bytes[i];
 	copy[i] = '\0';
 	return json_string(copy);

@@ -142,30 +142,36 @@ static int load(const char *path, struct builder *out)
 	return rc;
 }
 
-int watch_replay_open(const char *path, struct watch_replay **out)
+int watch_replay_open_text(const char *text, struct watch_replay **out)
 {
-	struct watch_replay *replay = calloc(1, sizeof(*replay));
-	struct builder text = { 0 };
-	int rc;
+	struct watch_replay *replay;
 
-	if (!replay)
-		return -ENOMEM;
-	rc = load(path, &text);
-	if (rc == 0 && strncmp(text.text, HEADING, strlen(HEADING)) != 0)
-		rc = -EINVAL;
-	if (rc) {
-		builder_free(&text);
+	if (strncmp(text, HEADING, strlen(HEADING)) != 0)
+		return -EINVAL;
+	replay = calloc(1, sizeof(*replay));
+	if (replay)
+		replay->text = strdup(text);
+	if (!replay || !replay->text) {
 		free(replay);
-		return rc;
+		return -ENOMEM;
 	}
-	replay->text = text.text;
-	replay->at = strncmp(text.text + strlen(HEADING), "== ", 3) == 0
-			     ? text.text + strlen(HEADING)
-			     : strstr(text.text, "\n== ");
-	if (replay->at && replay->at[0] == '\n')
+	/* Remarks may stand before the first sample. */
+	replay->at = strstr(replay->text, "\n== ");
+	if (replay->at)
 		replay->at++;
 	*out = replay;
 	return 0;
+}
+
+int watch_replay_open(const char *path, struct watch_replay **out)
+{
+	struct builder text = { 0 };
+	int rc = load(path, &text);
+
+	if (rc == 0)
+		rc = text.text ? watch_replay_open_text(text.text, out) : -EINVAL;
+	builder_free(&text);
+	return rc;
 }
 
 int watch_replay_next(struct watch_replay *replay, bool everything, struct watch_sample *out)

@@ -255,6 +255,70 @@ static void test_marks(void **state)
 	judge(&pair, "path-dscp a -> b");
 }
 
+/* A number of any size, small ones as likely as large ones. */
+static uint64_t draw(uint64_t most)
+{
+	static uint64_t seed = 1;
+	uint64_t value;
+
+	seed = seed * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+	value = (seed >> 8) >> (seed >> 58) % 56;
+	return value % (most + 1);
+}
+
+static void draw_end(struct pair_end *end)
+{
+	const uint64_t counts = 1 << 24, bytes = UINT64_C(1) << 34, times = UINT64_C(1) << 60;
+
+	end->mtu = (uint32_t)draw(65535);
+	end->receive_buffer = draw(UINT32_MAX);
+	end->sent.packets = (uint32_t)draw(counts);
+	end->sent.size_arrived = (uint32_t)draw(65535);
+	end->sent.size_lost = (uint32_t)draw(65535);
+	end->sent.bulk_packets = (uint32_t)draw(counts);
+	end->sent.bulk_bytes = draw(bytes);
+	end->sent.bulk_ns = draw(1) ? 1000 + draw(times) : 0;
+	end->heard.packets = (uint32_t)draw(counts);
+	end->heard.duplicates = (uint32_t)draw(counts);
+	end->heard.reordered = (uint32_t)draw(counts);
+	end->heard.delay_min_ns = (int64_t)draw(2 * times) - (int64_t)times;
+	end->heard.delay_p10_ns = (int64_t)draw(2 * times) - (int64_t)times;
+	end->heard.delay_p90_ns = (int64_t)draw(2 * times) - (int64_t)times;
+	end->heard.bulk_delay_ns = (int64_t)draw(2 * times) - (int64_t)times;
+	end->heard.train_bps = draw(UINT64_C(1) << 46);
+	end->heard.tcp_bps = draw(UINT64_C(1) << 46);
+	end->heard.bulk_packets = (uint32_t)draw(counts);
+	end->heard.bulk_bytes = draw(bytes);
+	end->heard.bulk_ns = draw(1) ? 1000 + draw(times) : 0;
+	end->heard.overrun = (uint32_t)draw(counts);
+	for (unsigned i = 0; i < PAIR_MARKS; i++) {
+		end->sent.marked[i] = (uint32_t)draw(counts);
+		end->heard.marked[i] = (uint32_t)draw(counts);
+		end->heard.mark_arrived[i] = (uint8_t)draw(255);
+	}
+}
+
+/* Whatever the other end says, within the bounds of what is read: it is judged, and told. */
+static void test_any_figures(void **state)
+{
+	for (unsigned i = 0; i < 3000; i++) {
+		struct pair pair = healthy();
+		struct diagnosis diagnosis = { 0 };
+		json_t *object;
+
+		draw_end(&pair.there);
+		if (i % 2)
+			draw_end(&pair.here);
+		pair.rtt_min_ns = draw(UINT64_C(1) << 40);
+		pair.rtt_ns = draw(UINT64_C(1) << 40);
+		assert_int_equal(pair_judge(&pair, NULL, NULL, &diagnosis), 0);
+		object = diagnosis_json(&diagnosis);
+		assert_non_null(object);
+		json_decref(object);
+		diagnosis_free(&diagnosis);
+	}
+}
+
 static void test_lists(void **state)
 {
 	struct pair pair = healthy();
@@ -348,6 +412,7 @@ int main(void)
 		cmocka_unit_test(test_clock),
 		cmocka_unit_test(test_marks),
 		cmocka_unit_test(test_lists),
+		cmocka_unit_test(test_any_figures),
 		cmocka_unit_test(test_stream),
 		cmocka_unit_test(test_sizes),
 	};
