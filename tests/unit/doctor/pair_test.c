@@ -301,7 +301,7 @@ static void draw_end(struct pair_end *end)
 /* Whatever the other end says, within the bounds of what is read: it is judged, and told. */
 static void test_any_figures(void **state)
 {
-	for (unsigned i = 0; i < 3000; i++) {
+	for (unsigned i = 0; i < 200; i++) {
 		struct pair pair = healthy();
 		struct diagnosis diagnosis = { 0 };
 		json_t *object;
