@@ -61,12 +61,17 @@ def a_root_that_changes(directory):
     port = host(root)
     command = Command("watch", "--root", root, "--json", "--count", 4, "--interval", "500ms")
     began = time.monotonic()
-    for step in range(1, 40):
+    step, there = 0, True
+    while command.alive():
+        step += 1
         write(root, f"{port}/counters/port_rcv_data", f"{1000 + step * 12500000}\n")
         write(root, f"{port}/hw_counters/packet_seq_err", f"{step}\n")
-        write(root, "sys/class/net/eth7/statistics/rx_bytes", f"{step * 1250}\n")
-        if step == 25:
+        if there:
+            write(root, "sys/class/net/eth7/statistics/rx_bytes", f"{step * 1250}\n")
+        # The first line is out: that has the port, the last has not.
+        if there and command.written() > 0:
             shutil.rmtree(os.path.join(root, "sys/class/net/eth7"))
+            there = False
         time.sleep(max(0, began + step * 0.05 - time.monotonic()))
     command.wait(20)
     lines = [json.loads(line) for line in command.stdout.splitlines()]
