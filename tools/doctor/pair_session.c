@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The steps: names and ports; round trips over TCP; an even stream of small probes both ways, with marked ones and some
- * between other ports among them; sizes, in rounds that close in on the path's MTU; a train of packets; a high rate for a
- * third of a second, one direction after the other, over UDP and over TCP; what each end counted.
+ * between other ports among them; sizes, in rounds that close in on the path's MTU; rates (pair_rate.c); what each end
+ * counted.
  */
 #include "pair_session.h"
 
@@ -18,45 +18,22 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "pair_talk.h"
+#include "pair_run.h"
 
-#define NS_PER_MS UINT64_C(1000000)
-
-#define WHOLE_NS       (30000 * NS_PER_MS)
-#define PINGS	       3u
-#define OPEN_PACKETS   12u
-#define STREAM_PACKETS 750u
-#define STREAM_GAP_NS  (2 * NS_PER_MS)
-#define STREAM_BYTES   92u
-#define MARK_EVERY     4u
-#define OTHER_EVERY    16u
-#define SIZE_ROUNDS    4u
-#define SIZE_COPIES    3u
-#define SIZE_GAP_NS    (5 * NS_PER_MS)
-#define TRAIN_GAP_NS   (10 * NS_PER_MS)
-#define BULK_NS	       (300 * NS_PER_MS)
-#define BULK_BURST     8
-#define BULK_MAX_BPS   UINT64_C(1000000000)
-/* Chunks over TCP: messages in the first, how many chunks, and the time after which one more is the last. */
-#define FILL_MESSAGES 16u
-#define FILL_ROUNDS   7u
-#define FILL_NS	      (60 * NS_PER_MS)
-#define PACKET_MAX    9000u
-#define PACKET_SURE   1280u
+#define WHOLE_NS      (30000 * NS_PER_MS)
+#define PINGS	      3u
+#define OPEN_PACKETS  12u
+#define STREAM_GAP_NS (2 * NS_PER_MS)
+#define STREAM_BYTES  92u
+#define MARK_EVERY    4u
+#define OTHER_EVERY   16u
+#define SIZE_ROUNDS   4u
+#define SIZE_COPIES   3u
+#define SIZE_GAP_NS   (5 * NS_PER_MS)
 /* Time that probes may be behind a message over TCP. */
 #define SLACK_LEAST_NS	  (30 * NS_PER_MS)
 #define SLACK_MOST_NS	  (400 * NS_PER_MS)
 #define PORT_UNPRIVILEGED 1024u
-
-struct run {
-	const struct pair_session *session;
-	struct pair *pair;
-	struct pair_talk talk;
-	struct probe probe;
-	/* connection that the other end opens back to the caller; -1: none */
-	int back_fd;
-	uint64_t slack_ns;
-};
 
 static json_t *token_json(const uint8_t token[PROBE_TOKEN])
 {
@@ -82,7 +59,7 @@ static bool token_read(const json_t *object, uint8_t out[PROBE_TOKEN])
 	return true;
 }
 
-static int say_hello(struct run *run)
+static int say_hello(struct pair_run *run)
 {
 	const struct pair_end *own = &run->pair->here;
 
@@ -97,7 +74,7 @@ static int say_hello(struct run *run)
 			  (json_int_t)own->send_buffer, "back_port", run->session->back_port));
 }
 
-static int hear_hello(struct run *run)
+static int hear_hello(struct pair_run *run)
 {
 	struct pair_end *peer = &run->pair->there;
 	json_t *hello;
@@ -123,7 +100,7 @@ static int hear_hello(struct run *run)
 }
 
 /* Opens a connection back to the caller, at the address that it has proven to have. */
-static void call_back(struct run *run)
+static void call_back(struct pair_run *run)
 {
 	union probe_address to = run->probe.peer[0];
 	uint16_t port = run->pair->back_port;
@@ -140,7 +117,7 @@ static void call_back(struct run *run)
 		(void)!connect(run->back_fd, &to.any, four ? sizeof(to.in) : sizeof(to.in6));
 }
 
-static enum pair_back back_state(struct run *run)
+static enum pair_back back_state(struct pair_run *run)
 {
 	struct pollfd fd = { .fd = run->back_fd, .events = POLLOUT };
 	socklen_t length = sizeof(int);
@@ -154,7 +131,7 @@ static enum pair_back back_state(struct run *run)
 	return error == 0 ? PAIR_BACK_WORKS : PAIR_BACK_REFUSED;
 }
 
-static int open_ends(struct run *run)
+static int open_ends(struct pair_run *run)
 {
 	const struct pair_session *session = run->session;
 	struct pair_end *own = &run->pair->here;
@@ -190,18 +167,17 @@ static int open_ends(struct run *run)
 	return rc;
 }
 
-/* Both ends say something of this kind and hear the other's, which is *out. */
-static int exchange(struct run *run, enum pair_message kind, json_t *mine, json_t **out)
+int pair_exchange(struct pair_run *run, enum pair_message kind, json_t *mine, json_t **out)
 {
 	int rc = pair_say_message(&run->talk, kind, mine);
 
 	return rc ? rc : pair_hear_message(&run->talk, kind, out);
 }
 
-static int meet(struct run *run, enum pair_message kind)
+int pair_meet(struct pair_run *run, enum pair_message kind)
 {
 	json_t *theirs;
-	int rc = exchange(run, kind, json_object(), &theirs);
+	int rc = pair_exchange(run, kind, json_object(), &theirs);
 
 	if (rc == 0)
 		json_decref(theirs);
@@ -209,7 +185,7 @@ static int meet(struct run *run, enum pair_message kind)
 }
 
 /* The caller speaks first, so that a round trip lies between its word and the answer. */
-static int ping(struct run *run)
+static int ping(struct pair_run *run)
 {
 	for (unsigned i = 0; i < PINGS; i++) {
 		uint64_t began = pair_clock_now(), took;
@@ -217,7 +193,7 @@ static int ping(struct run *run)
 		int rc;
 
 		if (run->session->caller) {
-			rc = exchange(run, PAIR_PING, json_object(), &theirs);
+			rc = pair_exchange(run, PAIR_PING, json_object(), &theirs);
 		} else {
 			rc = pair_hear_message(&run->talk, PAIR_PING, &theirs);
 			if (rc == 0)
@@ -234,7 +210,7 @@ static int ping(struct run *run)
 }
 
 /* Makes a NAT choose its port, and learns the other end's. */
-static int open_way(struct run *run)
+static int open_way(struct pair_run *run)
 {
 	int rc;
 
@@ -242,13 +218,13 @@ static int open_way(struct run *run)
 		probe_send(&run->probe, i % 2, PROBE_OPEN, i, STREAM_BYTES, 0);
 		pair_wait(&run->talk, pair_clock_now() + STREAM_GAP_NS);
 	}
-	rc = meet(run, PAIR_SENT);
+	rc = pair_meet(run, PAIR_SENT);
 	if (rc == 0)
 		pair_wait(&run->talk, pair_clock_now() + SLACK_LEAST_NS);
 	return rc;
 }
 
-static int stream(struct run *run)
+static int stream(struct pair_run *run)
 {
 	struct pair_sent *sent = &run->pair->here.sent;
 	uint64_t began = pair_clock_now();
@@ -265,7 +241,7 @@ static int stream(struct run *run)
 				probe_send(&run->probe, 1, PROBE_OTHER, i, STREAM_BYTES, 0);
 		pair_wait(&run->talk, began + (i + 1) * STREAM_GAP_NS);
 	}
-	rc = meet(run, PAIR_SENT);
+	rc = pair_meet(run, PAIR_SENT);
 	if (rc)
 		return rc;
 	pair_wait(&run->talk, pair_clock_now() + SLACK_MOST_NS / 4);
@@ -279,17 +255,17 @@ static int stream(struct run *run)
 }
 
 /* Tells the other end what arrived. Large probes take the port that works. */
-static int compare_streams(struct run *run)
+static int compare_streams(struct pair_run *run)
 {
 	json_t *theirs;
 	int rc;
 
 	if (!run->session->caller)
 		run->pair->back = back_state(run);
-	rc = exchange(run, PAIR_HEARD,
-		      json_pack("{s:o, s:i}", "heard", pair_heard_json(&run->pair->here.heard),
-				"back", run->pair->back),
-		      &theirs);
+	rc = pair_exchange(run, PAIR_HEARD,
+			   json_pack("{s:o, s:i}", "heard", pair_heard_json(&run->pair->here.heard),
+				     "back", run->pair->back),
+			   &theirs);
 	if (rc)
 		return rc;
 	pair_heard_read(json_object_get(theirs, "heard"), &run->pair->there.heard);
@@ -300,7 +276,7 @@ static int compare_streams(struct run *run)
 	return 0;
 }
 
-static bool gets_through(const struct run *run)
+bool pair_gets_through(const struct pair_run *run)
 {
 	return run->pair->there.heard.packets || run->pair->there.heard.other_packets;
 }
@@ -327,14 +303,14 @@ static void learn_sizes(struct pair_sent *sent, const uint32_t *tried, unsigned 
 }
 
 /* One round: returns 1 if either end tried something, 0 if both are done, -errno. */
-static int try_sizes(struct run *run)
+static int try_sizes(struct pair_run *run)
 {
 	struct pair_sent *sent = &run->pair->here.sent;
 	uint32_t most = run->pair->here.mtu < UINT16_MAX ? run->pair->here.mtu : UINT16_MAX;
 	uint32_t tried[PAIR_SIZES_MAX];
-	unsigned count = gets_through(run) ? pair_sizes(sent->size_arrived, sent->size_lost,
-							most ? most : 1500, tried)
-					   : 0;
+	unsigned count = pair_gets_through(run) ? pair_sizes(sent->size_arrived, sent->size_lost,
+							     most ? most : 1500, tried)
+						: 0;
 	uint64_t began = pair_clock_now();
 	json_t *theirs, *list = json_array();
 	int rc, more;
@@ -345,7 +321,7 @@ static int try_sizes(struct run *run)
 		if (count)
 			pair_wait(&run->talk, began + (copy + 1) * SIZE_GAP_NS);
 	}
-	rc = exchange(run, PAIR_SENT, json_pack("{s:i}", "tried", (int)count), &theirs);
+	rc = pair_exchange(run, PAIR_SENT, json_pack("{s:i}", "tried", (int)count), &theirs);
 	if (rc) {
 		json_decref(list);
 		return rc;
@@ -356,7 +332,7 @@ static int try_sizes(struct run *run)
 	for (unsigned i = 0; i < run->probe.size_count; i++)
 		json_array_append_new(list, json_integer(run->probe.sizes[i]));
 	run->probe.size_count = 0;
-	rc = exchange(run, PAIR_HEARD, json_pack("{s:o}", "sizes", list), &theirs);
+	rc = pair_exchange(run, PAIR_HEARD, json_pack("{s:o}", "sizes", list), &theirs);
 	if (rc)
 		return rc;
 	learn_sizes(sent, tried, count, json_object_get(theirs, "sizes"));
@@ -364,162 +340,14 @@ static int try_sizes(struct run *run)
 	return more;
 }
 
-static uint32_t packet_size(const struct run *run)
-{
-	uint32_t size = run->pair->here.sent.size_arrived;
-
-	return size < PACKET_SURE ? PACKET_SURE : size > PACKET_MAX ? PACKET_MAX : size;
-}
-
-static int train(struct run *run, uint64_t *out)
+static int compare_results(struct pair_run *run)
 {
 	json_t *theirs;
-	int rc;
-
-	for (uint32_t i = 0; gets_through(run) && i < PROBE_TRAINS * PROBE_TRAIN_PACKETS; i++) {
-		if (i && i % PROBE_TRAIN_PACKETS == 0)
-			pair_wait(&run->talk, pair_clock_now() + TRAIN_GAP_NS);
-		probe_send(&run->probe, run->probe.use, PROBE_TRAIN, i, packet_size(run), 0);
-	}
-	rc = meet(run, PAIR_SENT);
-	if (rc)
-		return rc;
-	pair_wait(&run->talk, pair_clock_now() + run->slack_ns);
-	run->pair->here.heard.train_bps = probe_train_bps(&run->probe);
-	rc = exchange(run, PAIR_HEARD,
-		      json_pack("{s:I}", "train_bps", (json_int_t)run->pair->here.heard.train_bps),
-		      &theirs);
-	if (rc)
-		return rc;
-	*out = pair_member(theirs, "train_bps", BULK_MAX_BPS * 1000, 0);
-	json_decref(theirs);
-	return 0;
-}
-
-/* Packets that are late are left out, not sent in a burst: a queue that overflows by it would look like a limit. */
-static void send_bulk(struct run *run, uint64_t rate_bps)
-{
-	struct pair_sent *sent = &run->pair->here.sent;
-	uint32_t size = packet_size(run);
-	double credit = 0, per_ns = (double)rate_bps / 8e9;
-	double most = per_ns * (double)NS_PER_MS;
-	uint64_t began = pair_clock_now(), now = began, before = began;
-
-	if (most < BULK_BURST * size)
-		most = BULK_BURST * size;
-	while (now - began < BULK_NS) {
-		credit += per_ns * (double)(now - before);
-		credit = credit < most ? credit : most;
-		while (credit >= size && probe_send(&run->probe, run->probe.use, PROBE_BULK,
-						    sent->bulk_packets, size, 0)) {
-			sent->bulk_packets++;
-			sent->bulk_bytes += size;
-			credit -= size;
-		}
-		before = now;
-		pair_wait(&run->talk, pair_clock_now() + NS_PER_MS / 2);
-		now = pair_clock_now();
-	}
-	sent->bulk_ns = now - began;
-}
-
-/*
- * TCP at a high rate: chunks that double, each of them acknowledged, until they take long enough. So a slow connection
- * never has much to carry. The receiver keeps the highest rate of a chunk.
- */
-static int send_fill(struct run *run, uint64_t *tcp_bps)
-{
-	static const char filler[GW_RENDEZVOUS_MESSAGE_MAX];
-	uint64_t began = pair_clock_now();
-	bool last = false;
-	bool sound = run->pair->there.heard.packets > STREAM_PACKETS / 100 * 99 &&
-		     !run->pair->here.sent.size_lost;
-	int rc = 0;
-
-	for (unsigned round = 0; !last && rc == 0; round++) {
-		json_t *theirs;
-
-		/* TCP that repeats what was lost says nothing about a limit, and full segments may not arrive at all. */
-		last = round + 1 == FILL_ROUNDS || pair_clock_now() - began > FILL_NS || !sound;
-		for (unsigned i = 0; rc == 0 && sound && i < FILL_MESSAGES << round; i++)
-			rc = gw_rendezvous_send(run->session->rendezvous, PAIR_FILL, filler,
-						sizeof(filler));
-		rc = rc ? rc
-			: pair_say_message(&run->talk, PAIR_SENT, json_pack("{s:b}", "last", last));
-		rc = rc ? rc : pair_hear_message(&run->talk, PAIR_HEARD, &theirs);
-		if (rc)
-			break;
-		*tcp_bps = pair_member(theirs, "tcp_bps", BULK_MAX_BPS * 1000, 0);
-		json_decref(theirs);
-	}
-	return rc;
-}
-
-static int hear_fill(struct run *run)
-{
-	struct pair_talk *talk = &run->talk;
-	bool last = false;
-	int rc = 0;
-
-	for (unsigned round = 0; !last && rc == 0 && round < FILL_ROUNDS; round++) {
-		uint64_t began, rate;
-		json_t *theirs;
-
-		talk->fill_bytes = 0;
-		began = pair_clock_now();
-		rc = pair_hear_message(talk, PAIR_SENT, &theirs);
-		if (rc)
-			return rc;
-		last = json_is_true(json_object_get(theirs, "last"));
-		json_decref(theirs);
-		/* From the acknowledgement on: a round trip too much, but never faster than it was. */
-		rate = talk->fill_bytes ? (uint64_t)((double)talk->fill_bytes * 8e9 /
-						     (double)(talk->fill_last_ns - began + 1))
-					: 0;
-		if (rate > run->pair->here.heard.tcp_bps)
-			run->pair->here.heard.tcp_bps = rate;
-		rc = pair_say_message(
-			talk, PAIR_HEARD,
-			json_pack("{s:I}", "tcp_bps", (json_int_t)run->pair->here.heard.tcp_bps));
-	}
-	return rc;
-}
-
-/* One end sends at a high rate, the other counts: over TCP first, so that UDP is tried at what the path is known to carry. */
-static int bulk(struct run *run, bool sending, uint64_t rate_bps)
-{
-	struct pair_heard *heard = &run->pair->here.heard;
-	uint32_t dropped = run->probe.dropped[0] + run->probe.dropped[1];
-	uint64_t tcp_bps = 0;
-	int rc = sending ? send_fill(run, &tcp_bps) : hear_fill(run);
-
-	if (rc)
-		return rc;
-	rate_bps = (rate_bps > tcp_bps ? rate_bps : tcp_bps) / 5 * 4;
-	if (sending && gets_through(run) && rate_bps)
-		send_bulk(run, rate_bps < BULK_MAX_BPS ? rate_bps : BULK_MAX_BPS);
-	rc = meet(run, PAIR_SENT);
-	if (rc)
-		return rc;
-	pair_wait(&run->talk, pair_clock_now() + run->slack_ns);
-	if (!sending && run->probe.bulk.packets) {
-		heard->bulk_packets = run->probe.bulk.packets;
-		heard->bulk_bytes = run->probe.bulk.bytes;
-		heard->bulk_ns = (uint64_t)(run->probe.bulk.last_ns - run->probe.bulk.first_ns);
-		heard->bulk_delay_ns =
-			(int64_t)(run->probe.bulk.delay_sum_ns / run->probe.bulk.packets);
-		heard->overrun = run->probe.dropped[0] + run->probe.dropped[1] - dropped;
-	}
-	return 0;
-}
-
-static int compare_results(struct run *run)
-{
-	json_t *theirs;
-	int rc = exchange(run, PAIR_RESULT,
-			  json_pack("{s:o, s:o}", "sent", pair_sent_json(&run->pair->here.sent),
-				    "heard", pair_heard_json(&run->pair->here.heard)),
-			  &theirs);
+	int rc =
+		pair_exchange(run, PAIR_RESULT,
+			      json_pack("{s:o, s:o}", "sent", pair_sent_json(&run->pair->here.sent),
+					"heard", pair_heard_json(&run->pair->here.heard)),
+			      &theirs);
 
 	if (rc)
 		return rc;
@@ -529,7 +357,7 @@ static int compare_results(struct run *run)
 	return 0;
 }
 
-static int examine(struct run *run)
+static int examine(struct pair_run *run)
 {
 	uint64_t rate_bps = 0;
 	int rc = open_ends(run);
@@ -544,15 +372,15 @@ static int examine(struct run *run)
 			break;
 		rc = rc < 0 ? rc : 0;
 	}
-	rc = rc ? rc : train(run, &rate_bps);
-	rc = rc ? rc : bulk(run, run->session->caller, rate_bps);
-	rc = rc ? rc : bulk(run, !run->session->caller, rate_bps);
+	rc = rc ? rc : pair_train(run, &rate_bps);
+	rc = rc ? rc : pair_bulk(run, run->session->caller, rate_bps);
+	rc = rc ? rc : pair_bulk(run, !run->session->caller, rate_bps);
 	return rc ? rc : compare_results(run);
 }
 
 int pair_session_run(const struct pair_session *session, struct pair *pair)
 {
-	struct run *run = calloc(1, sizeof(*run));
+	struct pair_run *run = calloc(1, sizeof(*run));
 	int rc;
 
 	if (!run)
