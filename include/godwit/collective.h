@@ -12,7 +12,7 @@
  * Exact: an operation ends with 0 only if every byte is right. When a rank dies or aborts, every operation of every other rank
  * ends with an error, and gw_comm_error() names that rank.
  *
- * A communicator belongs to one thread at a time.
+ * A communicator belongs to one thread at a time; gw_comm_wake() alone may come from another.
  */
 #ifndef GODWIT_COLLECTIVE_H
 #define GODWIT_COLLECTIVE_H
@@ -107,6 +107,14 @@ GW_API int gw_comm_progress(struct gw_comm *comm);
 
 /* Sleeps until there is something to do, at most timeout_ns, then makes progress. -EINTR after a signal. */
 GW_API int gw_comm_wait(struct gw_comm *comm, uint64_t timeout_ns);
+
+/* For a thread that serves a communicator: makes progress, and sleeps in between, until gw_comm_wake(). Returns 0 then, or
+ * -ETIMEDOUT, or -EINTR after a signal. Operations end with their `done`. */
+GW_API int gw_comm_serve(struct gw_comm *comm, uint64_t timeout_ns);
+
+/* Lets gw_comm_serve() return, or its next call if none is under way. Any thread may call this, while another one uses the
+ * communicator: to have it post what is in a queue, for example. */
+GW_API int gw_comm_wake(struct gw_comm *comm);
 
 /* ---- operations ------------------------------------------------------------------------------------------------- */
 

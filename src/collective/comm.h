@@ -13,6 +13,7 @@
 #ifndef COLLECTIVE_COMM_H
 #define COLLECTIVE_COMM_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -40,6 +41,9 @@ struct office {
 	uint32_t early_count;
 	/* when the mail was last looked at, in ns of the context's clock */
 	uint64_t mail_seen_ns;
+	/* eventfd that ends a sleep, and what it means: gw_comm_serve() is to return. -1 in simulation. */
+	int wake_fd;
+	atomic_bool woken;
 };
 
 /* Number of the communicator that gw_comm_open() made; those split off it have others. */

@@ -31,7 +31,7 @@ struct early {
 
 void office_init(struct office *office, struct gw_context *ctx)
 {
-	*office = (struct office){ .ctx = ctx };
+	*office = (struct office){ .ctx = ctx, .wake_fd = -1 };
 	list_init(&office->comms);
 	list_init(&office->early);
 }

@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
 
 #include "base/zero.h"
 #include "collective/comm.h"
@@ -103,6 +105,8 @@ void office_close(struct office *office)
 		gw_context_close(office->ctx);
 	if (office->mail)
 		office->mail->ops->close(office->mail);
+	if (office->wake_fd >= 0)
+		close(office->wake_fd);
 	office_free(office);
 	free(office);
 }
@@ -126,7 +130,8 @@ int gw_comm_open(const struct gw_comm_attr *given, struct gw_comm **out)
 	if (!office)
 		return -ENOMEM;
 	office_init(office, NULL);
-	error = open_mail(office, &attr);
+	office->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	error = office->wake_fd < 0 ? -errno : open_mail(office, &attr);
 	if (!error)
 		error = open_context(office, &attr);
 	if (!error)

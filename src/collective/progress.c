@@ -4,6 +4,7 @@
 #include <poll.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "collective/comm.h"
 
@@ -51,8 +52,8 @@ int gw_comm_progress(struct gw_comm *comm)
 /* Sleeps until a descriptor is ready or a time has come, `until` at the latest. */
 static int sleep_until(struct office *office, uint64_t until)
 {
-	struct pollfd fds[GW_WATCH_MAX + 1];
-	uint64_t due, mail_due = office->mail->ops->deadline_ns(office->mail), now;
+	struct pollfd fds[GW_WATCH_MAX + 2];
+	uint64_t due, mail_due = office->mail->ops->deadline_ns(office->mail), now, wakes;
 	int count = gw_watch(office->ctx, fds, GW_WATCH_MAX, &due), ready;
 	struct timespec left;
 	struct list *node;
@@ -60,6 +61,7 @@ static int sleep_until(struct office *office, uint64_t until)
 	if (count < 0)
 		return count;
 	fds[count] = (struct pollfd){ .fd = office->mail->ops->fd(office->mail), .events = POLLIN };
+	fds[count + 1] = (struct pollfd){ .fd = office->wake_fd, .events = POLLIN };
 	if (mail_due < due)
 		due = mail_due;
 	list_for_each (node, &office->comms) {
@@ -74,13 +76,15 @@ static int sleep_until(struct office *office, uint64_t until)
 	due = due > now ? due - now : 0;
 	left.tv_sec = (time_t)(due / 1000000000 < 3600 ? due / 1000000000 : 3600);
 	left.tv_nsec = (long)(due % 1000000000);
-	ready = ppoll(fds, (nfds_t)count + 1, &left, NULL);
+	ready = ppoll(fds, (nfds_t)count + 2, &left, NULL);
 	if (ready < 0 && errno != EINTR)
 		ready = -errno;
 	else if (ready < 0)
 		ready = -EINTR;
 	if (fds[count].revents)
 		office->mail_seen_ns = 0;
+	if (fds[count + 1].revents && read(office->wake_fd, &wakes, sizeof(wakes)) < 0)
+		ready = ready < 0 ? ready : -errno;
 	gw_watched(office->ctx, fds, (unsigned)count);
 	return ready < 0 ? ready : 0;
 }
@@ -149,6 +153,29 @@ int gw_coll_wait(struct gw_coll *coll, uint64_t timeout_ns)
 		return -EINVAL;
 	error = wait_until(coll->comm, timeout_ns, has_ended, coll);
 	return error ? error : coll->result.status;
+}
+
+static bool was_woken(const struct gw_comm *comm, const void *arg)
+{
+	(void)arg;
+	return atomic_exchange(&comm->office->woken, false);
+}
+
+int gw_comm_serve(struct gw_comm *comm, uint64_t timeout_ns)
+{
+	return comm ? wait_until(comm, timeout_ns, was_woken, NULL) : -EINVAL;
+}
+
+/* The flag is set before the descriptor: a thread that finds the flag clear and then sleeps is woken. */
+int gw_comm_wake(struct gw_comm *comm)
+{
+	uint64_t one = 1;
+
+	if (!comm)
+		return -EINVAL;
+	if (atomic_exchange(&comm->office->woken, true))
+		return 0;
+	return write(comm->office->wake_fd, &one, sizeof(one)) < 0 && errno != EAGAIN ? -errno : 0;
 }
 
 static bool closing_over(const struct gw_comm *comm, const void *arg)
