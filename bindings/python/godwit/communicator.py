@@ -1,0 +1,341 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Communicators and operations."""
+import atexit
+import ctypes
+import errno as errors
+import itertools
+import sys
+import threading
+import traceback
+import weakref
+from ctypes import byref, c_void_p
+from typing import Any, Callable, Dict, List, Optional, Union
+
+from . import memory
+from .library import (ALGORITHMS, FIXED_ORDER, NO_COLOR, REDUCTIONS, TYPES, CollAttr, CommAttr, Done, Error, closed_error,
+                      error_of, lib)
+from .service import CallerDrives, ServiceThread
+
+_EXPLAIN_BYTES = 1024
+_ABORT_BYTES = 200
+
+# Operations that the library has, by the number it was given. They, and so their buffers, live until it says that they ended.
+_open: "Dict[int, Operation]" = {}
+_numbers = itertools.count(1)
+# Communicators that are to be closed when the program ends.
+_communicators: "weakref.WeakSet[Communicator]" = weakref.WeakSet()
+
+
+@Done
+def _done(handle: int, number: int, result: Any) -> None:
+    operation = _open.pop(number)
+    status = result.contents.status
+    lib.gw_coll_close(handle)
+    operation._end(error_of(operation._comm._handle, status) if status else None)
+
+
+class Operation:
+    """An operation that was posted. Its buffers must not be used until it has ended."""
+
+    def __init__(self, comm: "Communicator", name: str, result: Any, memories: "List[memory.Memory]") -> None:
+        self._comm = comm
+        self._name = name
+        self._value = result
+        self._memories = memories
+        self._error: Optional[BaseException] = None
+        self._event = threading.Event()
+        self._callbacks: "List[Callable[[Operation], None]]" = []
+        self._lock = threading.Lock()
+
+    def __repr__(self) -> str:
+        state = "open" if not self._event.is_set() else "ended" if self._error is None else f"failed: {self._error}"
+        return f"<godwit {self._name}, {state}>"
+
+    def _end(self, error: Optional[BaseException]) -> None:
+        self._error = error
+        for piece in self._memories:
+            piece.release()
+        self._memories = []
+        with self._lock:
+            self._event.set()
+            callbacks, self._callbacks = self._callbacks, []
+        self._comm._driver.ended()
+        for callback in callbacks:
+            self._tell(callback)
+
+    def _tell(self, callback: "Callable[[Operation], None]") -> None:
+        try:
+            callback(self)
+        except Exception:
+            print(f"godwit: a callback of {self._name} failed:", file=sys.stderr)
+            traceback.print_exc()
+
+    def add_done_callback(self, callback: "Callable[[Operation], None]") -> None:
+        """Has callback(operation) called at the end, or now if that has come. It runs on the communicator's thread: what it
+        does delays other operations, and it must not wait for one."""
+        with self._lock:
+            if not self._event.is_set():
+                self._callbacks.append(callback)
+                return
+        self._tell(callback)
+
+    def test(self) -> bool:
+        """Whether it has ended, well or not. Without a service thread this also makes progress."""
+        if not self._event.is_set():
+            self._comm._driver.poll()
+        return self._event.is_set()
+
+    def wait(self, timeout: Optional[float] = None) -> Any:
+        """Waits for the end, for so many seconds at most, and returns the result: the buffer with what this rank got.
+        TimeoutError: it is still open. Error: it failed."""
+        if not self._comm._driver.wait(self._event, timeout):
+            why = self._comm.explain()
+            raise TimeoutError(f"{self._name} has not ended in {timeout} s. {why}")
+        return self.result
+
+    @property
+    def error(self) -> Optional[BaseException]:
+        """Why it failed; None while it is open, and if it has not failed."""
+        return self._error
+
+    @property
+    def result(self) -> Any:
+        """The result of an operation that has ended; what it failed with is raised."""
+        if not self._event.is_set():
+            raise Error(errors.EBUSY, f"{self._name} has not ended")
+        if self._error is not None:
+            raise self._error
+        return self._value
+
+
+def _bytes(text: Optional[str]) -> Optional[bytes]:
+    return None if text is None else text.encode()
+
+
+def _choice(table: "Dict[str, int]", what: str, name: str) -> int:
+    if name not in table:
+        raise ValueError(f"{what} {name!r}: one of {', '.join(table)} is expected")
+    return table[name]
+
+
+def _new_like(thing: Any, factor: int, divisor: int) -> Any:
+    """A new buffer with factor / divisor times as many elements: an array for an array, else bytes."""
+    if type(thing).__module__ == "numpy" and hasattr(thing, "dtype"):
+        import numpy
+        return numpy.empty(thing.size * factor // divisor, thing.dtype)
+    return bytearray(memoryview(thing).nbytes * factor // divisor)
+
+
+class Communicator:
+    """A group of processes, ranks 0 to size - 1. Every rank opens it, and calls the same operations in the same order.
+
+    Without a size, rank, size and rank 0's address come from the environment that torchrun, mpirun and srun set. With
+    `service` a thread makes progress; otherwise operations make progress while a thread waits for one, and only one thread may
+    use the communicator.
+
+    Operations take anything with the buffer protocol that is contiguous. They return the buffer with what this rank got or,
+    with wait=False, an Operation. `dtype` names the type of the elements where the buffer does not, as for "bfloat16".
+    """
+
+    def __init__(self, rank: int = 0, size: int = 0, root: Optional[str] = None, port: int = 0, *, fixed_order: bool = False,
+                 fabric: Optional[str] = None, secret_file: Optional[str] = None, congestion: Optional[str] = None,
+                 rate_bps: int = 0, meet_timeout: float = 0, peer_timeout: float = 0, tracks: int = 0,
+                 segment_bytes: int = 0, service: bool = True) -> None:
+        self._handle: Optional[int] = None
+        attr = CommAttr(rank=rank, size=size, root=_bytes(root), port=port, flags=FIXED_ORDER if fixed_order else 0,
+                        fabric=_bytes(fabric), secret_file=_bytes(secret_file), congestion=_bytes(congestion),
+                        rate_bps=rate_bps, meet_ns=int(meet_timeout * 1e9), peer_timeout_ns=int(peer_timeout * 1e9),
+                        tracks=tracks, segment_bytes=segment_bytes)
+        handle = c_void_p()
+        status = lib.gw_comm_open(byref(attr), byref(handle))
+        if status:
+            raise error_of(None, status)
+        assert handle.value
+        self._begin(handle.value, ServiceThread(handle.value) if service else CallerDrives(handle.value), None)
+        _communicators.add(self)
+
+    def _begin(self, handle: int, driver: "Union[ServiceThread, CallerDrives]", parent: "Optional[Communicator]") -> None:
+        self._handle = handle
+        self._driver = driver
+        self._parent = parent
+        self._rank = int(lib.gw_comm_rank(handle))
+        self._size = int(lib.gw_comm_size(handle))
+
+    def __repr__(self) -> str:
+        state = "" if self._handle else ", closed"
+        return f"<godwit.Communicator, rank {self._rank} of {self._size}{state}>"
+
+    @property
+    def rank(self) -> int:
+        return self._rank
+
+    @property
+    def size(self) -> int:
+        return self._size
+
+    # ---- the end ----
+
+    def close(self) -> None:
+        """Waits, for the peer timeout at most, until every rank closes. Those split off are closed first."""
+        if self._handle is None:
+            return
+
+        def close() -> None:
+            status = lib.gw_comm_close(self._handle)
+            if status:
+                raise Error(-status, "a communicator that was split off this one is still open")
+            self._handle = None
+            if self._parent is None:
+                self._driver.stop()
+
+        self._driver.call(close)
+
+    def abort(self, why: str) -> None:
+        """Ends every operation of every rank with an error that says why. The communicator can then only be closed."""
+        text = why.encode()[:_ABORT_BYTES].decode(errors="ignore").encode()
+
+        def abort() -> None:
+            if self._handle is None:
+                raise closed_error()
+            lib.gw_comm_abort(self._handle, text)
+            lib.gw_comm_progress(self._handle)
+
+        self._driver.call(abort)
+
+    def __enter__(self) -> "Communicator":
+        return self
+
+    def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
+        if error is not None and self._handle is not None:
+            self.abort(f"{kind.__name__}: {error}")
+        self.close()
+
+    def explain(self) -> str:
+        """A sentence or two about the oldest open operation: which it is, and which rank it waits for."""
+        def explain() -> str:
+            if self._handle is None:
+                raise closed_error()
+            text = ctypes.create_string_buffer(_EXPLAIN_BYTES)
+            lib.gw_comm_explain(self._handle, text, _EXPLAIN_BYTES)
+            return text.value.decode(errors="replace")
+
+        return str(self._driver.call(explain))
+
+    def split(self, color: Optional[int], key: int = 0) -> "Optional[Communicator]":
+        """Makes a communicator of the ranks that give the same color, in the order of their keys; every rank calls this. None
+        for a rank whose color is None. Blocks. Close the new one first."""
+        out = c_void_p()
+
+        def split() -> None:
+            if self._handle is None:
+                raise closed_error()
+            status = lib.gw_comm_split(self._handle, NO_COLOR if color is None else color, key, byref(out))
+            if status:
+                raise error_of(self._handle, status)
+
+        self._driver.call(split)
+        if not out.value:
+            return None
+        child = Communicator.__new__(Communicator)
+        child._begin(out.value, self._driver, self)
+        return child
+
+    # ---- operations ----
+
+    def post(self, name: str, send: "Optional[memory.Memory]", recv: "Optional[memory.Memory]", count: int, type_name: str,
+             result: Any = None, reduction: str = "sum", root: int = 0, algorithm: str = "auto") -> Operation:
+        """Posts an operation on memory, for other bindings. It never blocks; what is wrong shows at the operation's end."""
+        call = getattr(lib, "gw_" + name)
+        attr = CollAttr(send=send.address if send else None, recv=recv.address if recv else None, count=count,
+                        type=TYPES[type_name][0], reduction=_choice(REDUCTIONS, "reduction", reduction), root=root,
+                        algorithm=_choice(ALGORITHMS, "algorithm", algorithm), done=_done)
+        operation = Operation(self, name, result, [piece for piece in (send, recv) if piece])
+
+        def post() -> None:
+            if self._handle is None:
+                operation._end(closed_error())
+                return
+            number = attr.arg = next(_numbers)
+            _open[number] = operation
+            handle = c_void_p()
+            status = call(self._handle, byref(attr), byref(handle))
+            if status:
+                _open.pop(number, None)
+                failed = bool(lib.gw_comm_error(self._handle))
+                operation._end(error_of(self._handle, status) if failed else
+                               Error(-status, f"{name} was refused: {error_of(self._handle, status)}"))
+
+        try:
+            self._driver.submit(post)
+        except Error as error:
+            operation._end(error)
+        return operation
+
+    def _start(self, name: str, send: Any, recv: Any, parts: "tuple[int, int]", dtype: Optional[str], wait: bool,
+               reduction: Optional[str] = None, root: int = 0, algorithm: str = "auto") -> Any:
+        """Posts an operation on buffers. parts: how many times `count` elements `send` and `recv` hold."""
+        target = memory.of_buffer(recv, True, dtype)
+        source = target if send is recv else memory.of_buffer(send, False, dtype)
+        if reduction is None:
+            # Elements are moved as they are.
+            source.type = target.type = "uint8"
+        try:
+            if source.type is None or source.type != target.type:
+                raise TypeError(f"{name}: elements of type {source.type} and {target.type}; both must be the same one of "
+                                f"{', '.join(TYPES)}")
+            unit = TYPES[source.type][1]
+            count, rest = divmod(source.length, parts[0] * unit)
+            if rest or target.length != count * unit * parts[1]:
+                raise ValueError(f"{name}: {source.length} bytes to send and {target.length} to receive do not fit {self._size} "
+                                 f"ranks with elements of {unit} bytes")
+            operation = self.post(name, source, target, count, source.type, recv, reduction or "sum", root, algorithm)
+        except BaseException:
+            source.release()
+            target.release()
+            raise
+        return operation.wait() if wait else operation
+
+    def barrier(self, *, wait: bool = True) -> Any:
+        """Ends when every rank has called it."""
+        operation = self.post("barrier", None, None, 0, "uint8")
+        return operation.wait() if wait else operation
+
+    def broadcast(self, buffer: Any, root: int = 0, *, algorithm: str = "auto", wait: bool = True) -> Any:
+        """The root's buffer is copied into that of every rank."""
+        return self._start("broadcast", buffer, buffer, (1, 1), None, wait, None, root, algorithm)
+
+    def allgather(self, send: Any, recv: Any = None, *, algorithm: str = "auto", wait: bool = True) -> Any:
+        """Every rank gets what all send, in the order of ranks. Without `recv` a new buffer is made."""
+        recv = _new_like(send, self._size, 1) if recv is None else recv
+        return self._start("allgather", send, recv, (1, self._size), None, wait, None, 0, algorithm)
+
+    def reduce_scatter(self, send: Any, recv: Any = None, reduction: str = "sum", *, dtype: Optional[str] = None,
+                       algorithm: str = "auto", wait: bool = True) -> Any:
+        """Rank r gets the r-th part of the reduction of what all send. Without `recv` a new buffer is made."""
+        recv = _new_like(send, 1, self._size) if recv is None else recv
+        return self._start("reduce_scatter", send, recv, (self._size, 1), dtype, wait, reduction, 0, algorithm)
+
+    def allreduce(self, send: Any, recv: Any = None, reduction: str = "sum", *, dtype: Optional[str] = None,
+                  algorithm: str = "auto", wait: bool = True) -> Any:
+        """Every rank gets the reduction of what all send: "sum", "mean", "min" or "max". Without `recv`, in place."""
+        recv = send if recv is None else recv
+        return self._start("allreduce", send, recv, (1, 1), dtype, wait, reduction, 0, algorithm)
+
+    def alltoall(self, send: Any, recv: Any = None, *, algorithm: str = "auto", wait: bool = True) -> Any:
+        """The r-th part of what this rank sends goes to rank r. Without `recv` a new buffer is made."""
+        recv = _new_like(send, 1, 1) if recv is None else recv
+        return self._start("alltoall", send, recv, (self._size, self._size), None, wait, None, 0, algorithm)
+
+
+@atexit.register
+def _close_all() -> None:
+    """The other ranks may still need this one, so it waits for them; unless it ends for an exception, of which they are told."""
+    failure = getattr(sys, "last_value", None)
+    for comm in list(_communicators):
+        try:
+            if failure is not None and comm._handle is not None:
+                comm.abort(f"{type(failure).__name__}: {failure}")
+            comm.close()
+        except Exception:
+            # A communicator split off this one is open: the others see this process end.
+            pass

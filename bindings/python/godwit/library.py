@@ -1,0 +1,129 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The C library, through ctypes: finding it, and its structures and calls (see <godwit/collective.h>)."""
+import ctypes
+import errno as errors
+import os
+import re
+from ctypes import CFUNCTYPE, POINTER, Structure, c_char_p, c_int, c_size_t, c_uint16, c_uint32, c_uint64, c_void_p
+from typing import Optional
+
+SONAME = "libgodwit.so.0"
+FOREVER = 2**64 - 1
+NO_COLOR = 2**32 - 1
+FIXED_ORDER = 1
+
+# Numbers of enum gw_type and bytes of an element.
+TYPES = {
+    "float32": (0, 4), "float16": (1, 2), "bfloat16": (2, 2), "float64": (3, 8), "int8": (4, 1), "uint8": (5, 1),
+    "int32": (6, 4), "uint32": (7, 4), "int64": (8, 8), "uint64": (9, 8),
+}
+REDUCTIONS = {"sum": 0, "mean": 1, "min": 2, "max": 3}
+ALGORITHMS = {"auto": 0, "ring": 1, "doubling": 2, "tree": 3, "direct": 4, "multicast": 5}
+
+
+class Error(OSError):
+    """What the library reports. `errno` is the number, str() the library's sentence, and `rank` the rank that the sentence
+    names first, or None."""
+
+    rank: Optional[int]
+
+    def __init__(self, number: int, sentence: str) -> None:
+        super().__init__(number, sentence)
+        named = re.search(r"\branks? (\d+)", sentence)
+        self.rank = int(named.group(1)) if named else None
+
+    def __str__(self) -> str:
+        return str(self.strerror)
+
+
+class CommAttr(Structure):
+    _fields_ = [
+        ("rank", c_uint32), ("size", c_uint32), ("root", c_char_p), ("port", c_uint16), ("reserved16", c_uint16),
+        ("flags", c_uint32), ("fabric", c_char_p), ("secret_file", c_char_p), ("congestion", c_char_p),
+        ("rate_bps", c_uint64), ("meet_ns", c_uint64), ("peer_timeout_ns", c_uint64), ("tracks", c_uint32),
+        ("segment_bytes", c_uint32), ("reserved", c_uint64 * 8),
+    ]
+
+
+class CollResult(Structure):
+    _fields_ = [("status", c_int), ("reserved", c_uint32)]
+
+
+Done = CFUNCTYPE(None, c_void_p, c_void_p, POINTER(CollResult))
+
+
+class CollAttr(Structure):
+    _fields_ = [
+        ("send", c_void_p), ("recv", c_void_p), ("count", c_uint64), ("type", c_int), ("reduction", c_int),
+        ("root", c_uint32), ("algorithm", c_int), ("done", Done), ("arg", c_void_p), ("send_mr", c_void_p),
+        ("recv_mr", c_void_p), ("reserved", c_uint64 * 6),
+    ]
+
+
+_POST = (c_int, [c_void_p, POINTER(CollAttr), POINTER(c_void_p)])
+CALLS = {
+    "gw_version": (c_char_p, []),
+    "gw_comm_open": (c_int, [POINTER(CommAttr), POINTER(c_void_p)]),
+    "gw_comm_close": (c_int, [c_void_p]),
+    "gw_comm_rank": (c_uint32, [c_void_p]),
+    "gw_comm_size": (c_uint32, [c_void_p]),
+    "gw_comm_split": (c_int, [c_void_p, c_uint32, c_uint32, POINTER(c_void_p)]),
+    "gw_comm_abort": (c_int, [c_void_p, c_char_p]),
+    "gw_comm_error": (c_char_p, [c_void_p]),
+    "gw_comm_progress": (c_int, [c_void_p]),
+    "gw_comm_serve": (c_int, [c_void_p, c_uint64]),
+    "gw_comm_wake": (c_int, [c_void_p]),
+    "gw_comm_explain": (c_int, [c_void_p, c_char_p, c_size_t]),
+    "gw_coll_close": (c_int, [c_void_p]),
+    "gw_barrier": _POST, "gw_broadcast": _POST, "gw_allgather": _POST, "gw_reduce_scatter": _POST, "gw_allreduce": _POST,
+    "gw_alltoall": _POST,
+}
+
+
+def _candidates() -> "list[str]":
+    named = os.environ.get("GODWIT_LIBRARY")
+    if named:
+        return [named]
+    return [os.path.join(os.path.dirname(os.path.abspath(__file__)), SONAME), SONAME]
+
+
+def _load() -> ctypes.CDLL:
+    reasons = []
+    for path in _candidates():
+        try:
+            loaded = ctypes.CDLL(path)
+        except OSError as error:
+            reasons.append(str(error))
+            continue
+        for name, (result, arguments) in CALLS.items():
+            try:
+                call = getattr(loaded, name)
+            except AttributeError:
+                raise ImportError(f"godwit: {path} is older than this Python package: it has no {name}(). Install the library "
+                                  "of the same release, or name its file in GODWIT_LIBRARY.") from None
+            call.restype, call.argtypes = result, arguments
+        return loaded
+    raise ImportError(f"godwit: the C library cannot be loaded ({'; '.join(reasons)}). Install {SONAME} where the system's "
+                      "loader finds it, put it beside the Python package, or name its file in GODWIT_LIBRARY.")
+
+
+lib = _load()
+
+
+def library_version() -> str:
+    """Release of the C library."""
+    return lib.gw_version().decode()
+
+
+def sentence(comm: Optional[int], status: int) -> str:
+    """What the library says about a failure of a communicator, or of the last opening if `comm` is None."""
+    text = lib.gw_comm_error(comm)
+    return text.decode(errors="replace") if text else os.strerror(-status)
+
+
+def error_of(comm: Optional[int], status: int) -> Error:
+    return Error(-status, sentence(comm, status))
+
+
+def closed_error() -> Error:
+    return Error(errors.EBADF, "the communicator is closed")

@@ -1,0 +1,117 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Who drives a communicator, and those split off it.
+
+ServiceThread: a thread owns them. It sleeps and makes progress in gw_comm_serve(), without Python's lock, and returns to Python
+only to run what others have put into its queue and to end operations. So operations go on while the program computes, and
+complete without it.
+
+CallerDrives: there is no thread. Calls run where they are made, and operations go on while somebody waits for one.
+"""
+import threading
+from collections import deque
+from typing import Any, Callable, Deque, Optional
+
+from .library import FOREVER, closed_error, lib
+
+# Longest sleep in C of a thread that may be the main thread, in ns: a signal that another thread receives is seen after it.
+_NAP_NS = 100_000_000
+
+
+class CallerDrives:
+    """Everything happens in the thread that calls."""
+
+    def __init__(self, comm: int) -> None:
+        self._comm = comm
+
+    def submit(self, action: Callable[[], None]) -> None:
+        """Runs an action that does not block."""
+        action()
+
+    def call(self, action: Callable[[], Any]) -> Any:
+        """Runs an action and returns what it returns."""
+        return action()
+
+    def ended(self) -> None:
+        """An operation has ended: wait() looks."""
+        lib.gw_comm_wake(self._comm)
+
+    def wait(self, event: threading.Event, timeout: Optional[float]) -> bool:
+        """Makes progress until the event is set. Returns whether it was."""
+        left = FOREVER if timeout is None else int(timeout * 1e9)
+        while not event.is_set() and left > 0:
+            nap = min(left, _NAP_NS)
+            lib.gw_comm_serve(self._comm, nap)
+            if timeout is not None and not event.is_set():
+                left -= nap
+        return event.is_set()
+
+    def poll(self) -> None:
+        """Gives operations a chance to end, for somebody who asks whether they have."""
+        lib.gw_comm_progress(self._comm)
+
+    def stop(self) -> None:
+        pass
+
+
+class ServiceThread:
+    """A thread that owns a communicator."""
+
+    def __init__(self, comm: int) -> None:
+        self._comm = comm
+        self._queue: Deque[Callable[[], None]] = deque()
+        self._stopping = False
+        self._lock = threading.Lock()
+        self._thread = threading.Thread(target=self._run, name="godwit", daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
+        while not self._stopping:
+            while self._queue:
+                self._queue.popleft()()
+            if not self._stopping:
+                lib.gw_comm_serve(self._comm, FOREVER)
+
+    def submit(self, action: Callable[[], None]) -> None:
+        """Has the thread run an action that does not raise."""
+        # Under the lock, so that the communicator is not freed between the look and the call.
+        with self._lock:
+            if self._stopping:
+                raise closed_error()
+            self._queue.append(action)
+            lib.gw_comm_wake(self._comm)
+
+    def call(self, action: Callable[[], Any]) -> Any:
+        """Has the thread run an action, waits for it, and returns what it returns."""
+        if threading.current_thread() is self._thread:
+            return action()
+        over = threading.Event()
+        outcome: "list[Any]" = [None, None]
+
+        def run() -> None:
+            try:
+                outcome[0] = action()
+            except BaseException as error:
+                outcome[1] = error
+            over.set()
+
+        self.submit(run)
+        over.wait()
+        if outcome[1] is not None:
+            raise outcome[1]
+        return outcome[0]
+
+    def ended(self) -> None:
+        pass
+
+    def wait(self, event: threading.Event, timeout: Optional[float]) -> bool:
+        if threading.current_thread() is self._thread:
+            raise RuntimeError("godwit: a callback must not wait for an operation: it runs on the thread that ends operations")
+        return event.wait(timeout)
+
+    def poll(self) -> None:
+        pass
+
+    def stop(self) -> None:
+        """Called on the thread: it ends after this action."""
+        with self._lock:
+            self._stopping = True

@@ -1,0 +1,391 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""A backend for torch.distributed.
+
+    import godwit.torch
+    torch.distributed.init_process_group("godwit")                      # or, from PyTorch 2 on:
+    torch.distributed.init_process_group("cpu:godwit,cuda:nccl")
+
+The ranks meet through the store that PyTorch gives every backend; no environment is needed. configure() sets attributes of the
+communicators made after it.
+
+Operations are posted by the calling thread and ended by the communicator's thread, which completes PyTorch's futures: DDP
+overlaps them with the backward pass. CPU tensors that are contiguous are used where they are; CUDA tensors go through
+pinned memory. A process group written in Python takes over all devices of its group, so for "cpu:godwit,cuda:nccl" this one
+creates the other backends itself and hands them their tensors.
+
+Limits: no point-to-point calls, no gather and scatter; sums, means, minima and maxima only. PyTorch's timeout bounds
+the meeting of the ranks; after that a rank is lost when it has been silent for the peer timeout of the communicator.
+"""
+import sys
+from datetime import timedelta
+from typing import Any, Callable, Dict, List, Optional
+
+import torch
+import torch.distributed as dist
+from torch._C import _distributed_c10d as c10d
+
+from .communicator import Communicator, Operation
+from .meeting import free_port, own_address, store_host
+from .memory import Memory
+from .torch_work import Side, Stager, Work
+
+BACKEND = "godwit"
+_ROOT_KEY = "godwit/root"
+
+_TYPES: "Dict[torch.dtype, str]" = {
+    torch.float32: "float32", torch.float16: "float16", torch.bfloat16: "bfloat16", torch.float64: "float64",
+    torch.int8: "int8", torch.uint8: "uint8", torch.int32: "int32", torch.int64: "int64",
+}
+_REDUCTIONS = [(dist.ReduceOp.SUM, "sum"), (dist.ReduceOp.AVG, "mean"), (dist.ReduceOp.MIN, "min"), (dist.ReduceOp.MAX, "max")]
+
+_configuration: "Dict[str, Any]" = {}
+
+
+def configure(**attributes: Any) -> None:
+    """Keyword arguments of godwit.Communicator for process groups made from now on, as fixed_order=True."""
+    _configuration.update(attributes)
+
+
+def _reduction(op: Any) -> str:
+    for known, name in _REDUCTIONS:
+        if op == known:
+            return name
+    raise RuntimeError(f"godwit: reduction {op} is not supported; SUM, AVG, MIN and MAX are")
+
+
+def _type(tensor: torch.Tensor, reduction: str) -> str:
+    if tensor.dtype == torch.bool and reduction in ("min", "max"):
+        return "uint8"
+    name = _TYPES.get(tensor.dtype)
+    if name is None:
+        raise RuntimeError(f"godwit: tensors of {tensor.dtype} cannot be reduced; those of {', '.join(_TYPES.values())} can")
+    return name
+
+
+def _memory(tensor: torch.Tensor) -> Memory:
+    return Memory(tensor.data_ptr(), tensor.numel() * tensor.element_size(), None, tensor)
+
+
+def _one(tensors: "List[Any]", what: str) -> Any:
+    if len(tensors) != 1:
+        raise RuntimeError(f"godwit: {what} takes one tensor for each process, not {len(tensors)}")
+    return tensors[0]
+
+
+# ---- meeting ----
+
+
+def _open(store: Any, rank: int, size: int, timeout: timedelta) -> Communicator:
+    attributes = dict(_configuration)
+    if rank == 0:
+        root = attributes.pop("root", None) or own_address(store_host(store))
+        port = attributes.pop("port", 0) or free_port(root)
+        store.set(_ROOT_KEY, f"{port} {root}")
+    else:
+        text = store.get(_ROOT_KEY).decode()
+        port, root = int(text.split(" ", 1)[0]), text.split(" ", 1)[1]
+        attributes.pop("root", None)
+        attributes.pop("port", None)
+    attributes.setdefault("meet_timeout", timeout.total_seconds())
+    return Communicator(rank, size, root, port, **attributes)
+
+
+class ProcessGroup(dist.ProcessGroup):
+    """What torch.distributed calls. Each method returns a Work, whose future the communicator's thread completes."""
+
+    def __init__(self, store: Any, rank: int, size: int, timeout: timedelta, others: "Optional[Dict[str, Any]]" = None) -> None:
+        super().__init__(rank, size)
+        self._rank = rank
+        self._size = size
+        #: backends of devices that are not this one's
+        self._others = others or {}
+        self._stager = Stager()
+        self._unclaimed: "Dict[int, Work]" = {}
+        self._sides: "Dict[torch.device, Side]" = {}
+        self._comm = _open(store, rank, size, timeout)
+
+    def __del__(self) -> None:
+        comm = getattr(self, "_comm", None)
+        if comm is not None and not sys.is_finalizing():
+            comm.close()
+
+    def getBackendName(self) -> str:
+        return BACKEND
+
+    def getRank(self) -> int:
+        return self._rank
+
+    def getSize(self) -> int:
+        return self._size
+
+    def __repr__(self) -> str:
+        return f"<godwit.torch.ProcessGroup, rank {self._rank} of {self._size}>"
+
+    @property
+    def communicator(self) -> Communicator:
+        return self._comm
+
+    def shutdown(self) -> None:
+        self._comm.close()
+
+    def abort(self) -> None:
+        self._comm.abort("the process group was aborted")
+
+    # ---- what all operations share ----
+
+    def _other(self, tensor: torch.Tensor) -> Any:
+        return self._others.get(tensor.device.type)
+
+    def _side(self, device: torch.device) -> Side:
+        if device.type != "cuda":
+            raise RuntimeError(f"godwit: tensors on {device.type} are not supported; those of the CPU and of CUDA are")
+        if device not in self._sides:
+            self._sides[device] = Side(device)
+        return self._sides[device]
+
+    def _run(self, name: str, source: Optional[torch.Tensor], target: Optional[torch.Tensor], parts: int, result: Any,
+             finish: "Optional[Callable[[torch.Tensor], None]]" = None, op: Any = None, root: int = 0) -> Any:
+        """Posts an operation from `source` to `target`, which may be the same. `source` holds `parts` times `count` elements.
+        `finish` is called at the end with the memory that was received, on the CPU; without it that is copied to `target`
+        where it is not the target's own."""
+        reduction = _reduction(op) if op is not None else "sum"
+        anything = target if target is not None else source
+        side = None if anything is None or anything.device.type == "cpu" else self._side(anything.device)
+        ready: Optional[Callable[[], None]] = None
+        given, taken = source, target
+        if source is not None:
+            given = source.contiguous()
+            if side is not None:
+                given, ready = side.fetch(given)
+        if target is not None:
+            if source is target:
+                taken = given
+            elif side is not None:
+                taken = torch.empty(target.shape, dtype=target.dtype, pin_memory=True)
+            elif not target.is_contiguous():
+                taken = torch.empty(target.shape, dtype=target.dtype)
+        if given is None:
+            kind, count = "uint8", 0
+        elif op is not None:
+            kind, count = _type(given, reduction), given.numel() // parts
+        else:
+            kind, count = "uint8", given.numel() * given.element_size() // parts
+        promise: Any = torch.futures.Future(devices=[side.device]) if side is not None else torch.futures.Future()
+        work = Work(promise, self._unclaimed)
+
+        def complete() -> None:
+            if taken is not None and finish is not None:
+                finish(taken)
+            elif taken is not None and taken is not target:
+                target.copy_(taken, non_blocking=True)
+            promise.set_result(result)
+
+        def ended(operation: Operation) -> None:
+            if operation.error is not None:
+                work._error = RuntimeError(f"godwit: {operation.error}")
+                promise.set_result(work._error)
+                return
+            try:
+                if side is None:
+                    complete()
+                else:
+                    # The future records the stream on which the copy back is under way.
+                    with torch.cuda.stream(side.stream):
+                        complete()
+            except Exception as error:
+                work._error = error
+                promise.set_result(error)
+
+        def post() -> None:
+            operation = self._comm.post(name, None if given is None else _memory(given), None if taken is None else _memory(taken),
+                                        count, kind, None, reduction, root)
+            operation.add_done_callback(ended)
+
+        self._stager.post(ready, post)
+        return work
+
+    # ---- operations ----
+
+    def allreduce(self, tensors: Any, opts: Any = None) -> Any:
+        tensor = _one(tensors, "allreduce")
+        other = self._other(tensor)
+        opts = opts or c10d.AllreduceOptions()
+        if other is not None:
+            return other.allreduce(tensors, opts)
+        return self._run("allreduce", tensor, tensor, 1, tensors, op=opts.reduceOp)
+
+    def allreduce_coalesced(self, tensors: Any, opts: Any = None) -> Any:
+        other = self._other(tensors[0])
+        opts = opts or c10d.AllreduceCoalescedOptions()
+        if other is not None:
+            return other.allreduce_coalesced(tensors, opts)
+        flat = torch.cat([tensor.reshape(-1) for tensor in tensors])
+
+        def finish(taken: torch.Tensor) -> None:
+            at = 0
+            for tensor in tensors:
+                tensor.copy_(taken[at:at + tensor.numel()].view(tensor.shape))
+                at += tensor.numel()
+
+        return self._run("allreduce", flat, flat, 1, tensors, finish, opts.reduceOp)
+
+    def reduce(self, tensors: Any, opts: Any) -> Any:
+        """An allreduce of which only the root keeps the result."""
+        tensor = _one(tensors, "reduce")
+        other = self._other(tensor)
+        if other is not None:
+            return other.reduce(tensors, opts)
+        mine = tensor if opts.rootRank == self._rank else tensor.clone()
+        return self._run("allreduce", mine, mine, 1, tensors, op=opts.reduceOp)
+
+    def broadcast(self, tensors: Any, opts: Any) -> Any:
+        tensor = _one(tensors, "broadcast")
+        other = self._other(tensor)
+        if other is not None:
+            return other.broadcast(tensors, opts)
+        return self._run("broadcast", tensor, tensor, 1, tensors, root=opts.rootRank)
+
+    def allgather(self, outputs: Any, inputs: Any, opts: Any = None) -> Any:
+        source, targets = _one(inputs, "allgather"), _one(outputs, "allgather")
+        other = self._other(source)
+        if other is not None:
+            return other.allgather(outputs, inputs, opts or c10d.AllgatherOptions())
+        if len(targets) != self._size or any(target.numel() != source.numel() for target in targets):
+            raise RuntimeError(f"godwit: allgather takes {self._size} tensors of {source.numel()} elements to receive into")
+        whole = torch.empty((self._size, source.numel()), dtype=source.dtype, device=source.device)
+
+        def finish(taken: torch.Tensor) -> None:
+            for target, part in zip(targets, taken):
+                target.copy_(part.view(target.shape), non_blocking=True)
+
+        return self._run("allgather", source, whole, 1, outputs, finish)
+
+    def _allgather_base(self, output: torch.Tensor, source: torch.Tensor, opts: Any = None) -> Any:
+        other = self._other(source)
+        if other is not None:
+            return other._allgather_base(output, source, opts or c10d.AllgatherOptions())
+        if output.numel() != self._size * source.numel():
+            raise RuntimeError(f"godwit: allgather of {source.numel()} elements takes a tensor of {self._size * source.numel()}")
+        return self._run("allgather", source, output, 1, output)
+
+    def reduce_scatter(self, outputs: Any, inputs: Any, opts: Any = None) -> Any:
+        target, sources = _one(outputs, "reduce_scatter"), _one(inputs, "reduce_scatter")
+        opts = opts or c10d.ReduceScatterOptions()
+        other = self._other(target)
+        if other is not None:
+            return other.reduce_scatter(outputs, inputs, opts)
+        if len(sources) != self._size or any(source.numel() != target.numel() for source in sources):
+            raise RuntimeError(f"godwit: reduce_scatter takes {self._size} tensors of {target.numel()} elements to send")
+        whole = torch.cat([source.reshape(-1) for source in sources])
+        return self._run("reduce_scatter", whole, target, self._size, outputs, op=opts.reduceOp)
+
+    def _reduce_scatter_base(self, output: torch.Tensor, source: torch.Tensor, opts: Any = None) -> Any:
+        opts = opts or c10d.ReduceScatterOptions()
+        other = self._other(source)
+        if other is not None:
+            return other._reduce_scatter_base(output, source, opts)
+        if source.numel() != self._size * output.numel():
+            raise RuntimeError(f"godwit: reduce_scatter into {output.numel()} elements takes a tensor of "
+                               f"{self._size * output.numel()}")
+        return self._run("reduce_scatter", source, output, self._size, output, op=opts.reduceOp)
+
+    def alltoall_base(self, output: torch.Tensor, source: torch.Tensor, output_sizes: "List[int]", input_sizes: "List[int]",
+                      opts: Any = None) -> Any:
+        other = self._other(source)
+        if other is not None:
+            return other.alltoall_base(output, source, output_sizes, input_sizes, opts or c10d.AllToAllOptions())
+        if not output_sizes and not input_sizes:
+            if source.numel() % self._size or output.numel() != source.numel():
+                raise RuntimeError(f"godwit: all_to_all of {source.numel()} elements into {output.numel()} among {self._size} "
+                                   "ranks without split sizes")
+            return self._run("alltoall", source, output, self._size, output)
+        outputs = list(output.split(output_sizes or [output.shape[0] // self._size] * self._size))
+        inputs = list(source.split(input_sizes or [source.shape[0] // self._size] * self._size))
+        return self._alltoall_uneven(outputs, inputs, output)
+
+    def alltoall(self, outputs: Any, inputs: Any, opts: Any = None) -> Any:
+        other = self._other(inputs[0])
+        if other is not None:
+            return other.alltoall(outputs, inputs, opts or c10d.AllToAllOptions())
+        return self._alltoall_uneven(outputs, inputs, outputs)
+
+    def _alltoall_uneven(self, outputs: Any, inputs: Any, result: Any) -> Any:
+        """Parts of different sizes, padded to the largest of any rank. To learn that size, this waits for a small allreduce."""
+        if len(inputs) != self._size or len(outputs) != self._size:
+            raise RuntimeError(f"godwit: all_to_all takes {self._size} tensors to send and as many to receive into")
+        largest = torch.tensor([max(tensor.numel() for tensor in [*inputs, *outputs])])
+        self._run("allreduce", largest, largest, 1, None, op=dist.ReduceOp.MAX).wait()
+        width = int(largest)
+        source = torch.zeros((self._size, width), dtype=inputs[0].dtype, device=inputs[0].device)
+        for row, tensor in zip(source, inputs):
+            row[:tensor.numel()].copy_(tensor.reshape(-1))
+
+        def finish(taken: torch.Tensor) -> None:
+            for target, row in zip(outputs, taken):
+                target.copy_(row[:target.numel()].view(target.shape), non_blocking=True)
+
+        return self._run("alltoall", source, torch.empty_like(source), self._size, result, finish)
+
+    def barrier(self, opts: Any = None) -> Any:
+        return self._run("barrier", None, None, 1, None)
+
+    # ---- operations on several tensors, which FSDP posts together ----
+
+    def allgather_into_tensor_coalesced(self, outputs: Any, inputs: Any, opts: Any = None) -> Any:
+        return self._last([self._allgather_base(output, source, opts) for output, source in zip(outputs, inputs)], outputs)
+
+    def reduce_scatter_tensor_coalesced(self, outputs: Any, inputs: Any, opts: Any = None) -> Any:
+        return self._last([self._reduce_scatter_base(output, source, opts) for output, source in zip(outputs, inputs)], outputs)
+
+    def _last(self, works: "List[Any]", result: Any) -> Any:
+        together = torch.futures.collect_all([work.get_future() for work in works])
+        return Work(together.then(lambda _: result), self._unclaimed)
+
+    # ---- what there is not ----
+
+    def _missing(self, *_: Any, **__: Any) -> Any:
+        raise RuntimeError("godwit: point-to-point calls, gather and scatter are not supported; the collectives are broadcast, "
+                           "all_gather, reduce_scatter, all_reduce, reduce, all_to_all and barrier")
+
+    send = recv = recv_anysource = gather = scatter = allgather_coalesced = monitored_barrier = _missing
+
+
+# ---- how PyTorch makes one ----
+
+
+def _asked() -> "Dict[str, str]":
+    """Backend of each device type of the group that is being made. PyTorch does not tell a backend of the others, so the
+    variable of its function that makes process groups is read; {} where there is none, as before PyTorch 2."""
+    frame = sys._getframe(1)
+    while frame is not None:
+        config = frame.f_locals.get("backend_config")
+        if frame.f_code.co_name == "_new_process_group_helper" and hasattr(config, "get_device_backend_map"):
+            return dict(config.get_device_backend_map())
+        frame = frame.f_back  # type: ignore[assignment]
+    return {}
+
+
+def _create_other(name: str, store: Any, rank: int, size: int, timeout: timedelta) -> Any:
+    store = dist.PrefixStore(f"godwit/{name}", store)
+    if name == "nccl":
+        return c10d.ProcessGroupNCCL(store, rank, size, timeout)
+    if name == "gloo":
+        return c10d.ProcessGroupGloo(store, rank, size, timeout)
+    raise RuntimeError(f"godwit: beside it a group can have the backends nccl and gloo, not {name}")
+
+
+def _create(store: Any, rank: int, size: int, timeout: timedelta) -> ProcessGroup:
+    asked = _asked()
+    # The plain name "godwit" stands for all devices.
+    others = {device: _create_other(name, store, rank, size, timeout) for device, name in asked.items() if name != BACKEND}
+    return ProcessGroup(store, rank, size, timeout, others)
+
+
+def _register() -> None:
+    arguments: "Dict[str, Any]" = {}
+    if "devices" in dist.Backend.register_backend.__code__.co_varnames:
+        arguments["devices"] = ["cpu", "cuda"]
+    dist.Backend.register_backend(BACKEND, _create, **arguments)
+
+
+_register()
