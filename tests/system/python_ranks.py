@@ -1,0 +1,262 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What the ranks of python_test.py do: one function a role, run as `python_ranks.py ROLE [ARGUMENT...]`."""
+import array
+import gc
+import os
+import random
+import signal
+import sys
+import threading
+import time
+
+import godwit
+
+FORMATS = {"float32": "f", "float64": "d", "int8": "b", "uint8": "B", "int32": "i", "uint32": "I", "int64": "q", "uint64": "Q"}
+REDUCTIONS = {"sum": sum, "min": min, "max": max, "mean": lambda values: sum(values) / len(values)}
+
+
+def contributions(rng, size, kind, count):
+    """Values of every rank, the same in each process. Up to 5 ranks, sums are exact in every type, and so are the means of reals."""
+    return [array.array(FORMATS[kind], [rng.randrange(0, 5) * size for _ in range(count)]) for _ in range(size)]
+
+
+def reduced(given, reduction, kind):
+    whole = not kind.startswith("float")
+    values = [REDUCTIONS[reduction](column) for column in zip(*given)]
+    return array.array(FORMATS[kind], [int(value) for value in values] if whole else values)
+
+
+def one(comm, rng, wait):
+    """One operation drawn at random; returns what is to be checked at its end."""
+    rank, size, kind = comm.rank, comm.size, rng.choice(sorted(FORMATS))
+    name, count = rng.choice(["allreduce", "broadcast", "allgather", "reduce_scatter", "alltoall", "barrier"]), rng.choice(
+        [0, 1, 3, 17, 1000])
+    reduction = rng.choice(["sum", "min", "max"] + (["mean"] if kind.startswith("float") else []))
+    given = contributions(rng, size, kind, count * (size if name in ("reduce_scatter", "alltoall") else 1))
+    root, separate = rng.randrange(size), rng.random() < 0.5
+    mine, wanted = array.array(FORMATS[kind], given[rank]), None
+    if name == "barrier":
+        return comm.barrier(wait=wait), None
+    if name == "broadcast":
+        wanted = given[root]
+        handle = comm.broadcast(mine, root, wait=wait)
+    elif name == "allgather":
+        wanted = array.array(FORMATS[kind], [value for values in given for value in values])
+        handle = comm.allgather(mine, array.array(FORMATS[kind], [0] * count * size) if separate else None, wait=wait)
+    elif name == "alltoall":
+        wanted = array.array(FORMATS[kind], [value for values in given for value in values[rank * count:(rank + 1) * count]])
+        handle = comm.alltoall(mine, wait=wait)
+    elif name == "reduce_scatter":
+        wanted = reduced(given, reduction, kind)[rank * count:(rank + 1) * count]
+        handle = comm.reduce_scatter(mine, array.array(FORMATS[kind], [0] * count), reduction, wait=wait)
+    else:
+        wanted = reduced(given, reduction, kind)
+        handle = comm.allreduce(mine, array.array(FORMATS[kind], [0] * count) if separate else None, reduction, wait=wait)
+    # The buffers are referenced by nothing but the operation from here on.
+    return handle, (name, kind, reduction, count, wanted.tobytes())
+
+
+def judge(result, wanted):
+    if wanted is not None and bytes(result) != wanted[-1]:
+        raise AssertionError(f"wrong result of {wanted[:-1]}")
+
+
+def operations(seed, service):
+    """Random operations, blocking ones and many in flight at once, on the communicator and on parts of it."""
+    rng = random.Random(int(seed))
+    with godwit.Communicator(service=service == "1") as comm:
+        for _ in range(20):
+            judge(*one(comm, rng, True))
+        pending = [one(comm, rng, False) for _ in range(60)]
+        gc.collect()
+        for handle, wanted in pending:
+            judge(handle.wait(60), wanted)
+            assert handle.test() and handle.error is None
+        part = comm.split(comm.rank % 2, -comm.rank % comm.size)
+        assert part.size == (comm.size + 1 - comm.rank % 2) // 2 and not part.allreduce(array.array("i", [0]))[0]
+        assert part.allgather(array.array("i", [comm.rank])) == array.array(
+            "i", sorted(range(comm.rank % 2, comm.size, 2), key=lambda r: -r % comm.size)).tobytes()
+        part.close()
+        nobody = comm.split(None if comm.rank else 7)
+        assert (nobody is None) == (comm.rank > 0)
+        if nobody:
+            nobody.close()
+        print(f"operations {comm.size}")
+
+
+def numpy_arrays():
+    import numpy
+    with godwit.Communicator() as comm:
+        for kind in ("f2", "f4", "f8", "i1", "u1", "i4", "u4", "i8", "u8"):
+            for name in ("sum", "min", "max"):
+                made = comm.allreduce(numpy.arange(6, dtype=kind).reshape(2, 3), reduction=name)
+                assert made.shape == (2, 3) and (made == numpy.arange(6).reshape(2, 3) * (comm.size if name == "sum" else 1)).all()
+        gathered = comm.allgather(numpy.array([comm.rank], "c16"))
+        assert gathered.dtype == "c16" and list(gathered) == list(range(comm.size))
+        half = numpy.array([0x3f80], "u2")  # 1.0 as a bfloat16
+        assert comm.allreduce(half, dtype="bfloat16")[0] == {1: 0x3f80, 2: 0x4000, 3: 0x4040}[comm.size]
+        raises(TypeError, lambda: comm.allreduce(numpy.array([1], "c16")), "elements of type None")
+        raises((BufferError, ValueError), lambda: comm.allreduce(numpy.zeros((4, 4), "f4")[:, 1]), "contiguous")
+        print("arrays")
+
+
+def raises(kind, action, words=""):
+    try:
+        action()
+    except kind as error:
+        if words not in str(error):
+            raise AssertionError(f"{words!r} is not in {error!r}") from error
+        return error
+    raise AssertionError(f"{kind} was not raised ({words})")
+
+
+def mistakes():
+    """What is wrong raises before the operation is posted, so that the ranks stay in step."""
+    with godwit.Communicator() as comm:
+        data = array.array("f", [1, 2, 3])
+        raises(BufferError, lambda: comm.allreduce(b"abcd"))
+        raises(TypeError, lambda: comm.allreduce(3))
+        raises(TypeError, lambda: comm.allreduce(data, array.array("d", [0])), "float32 and float64")
+        raises(ValueError, lambda: comm.allreduce(data, array.array("f", [0])), "do not fit")
+        raises(ValueError, lambda: comm.allreduce(data, reduction="product"), "sum, mean, min, max")
+        raises(ValueError, lambda: comm.allreduce(data, algorithm="magic"), "ring")
+        raises(ValueError, lambda: comm.allreduce(data, dtype="float128"), "bfloat16")
+        error = raises(godwit.Error, lambda: comm.broadcast(data, root=9), "broadcast was refused")
+        assert error.errno and error.rank is None
+        if comm.rank == 1:
+            # Rank 0 waits for this one.
+            time.sleep(0.5)
+        handle = comm.barrier(wait=False)
+        if comm.rank == 0:
+            raises(godwit.Error, lambda: handle.result, "not ended")
+        handle.wait()
+        growing = bytearray(100)
+        if comm.rank == 1:
+            time.sleep(0.5)
+        handle = comm.broadcast(growing, wait=False)
+        if comm.rank == 0:
+            # The buffer is the library's, so it cannot be resized.
+            raises(BufferError, growing.clear)
+        handle.wait()
+        growing.clear()
+        assert comm.allreduce(data)[0] == comm.size
+    raises(godwit.Error, comm.barrier, "closed")
+    raises(godwit.Error, comm.explain, "closed")
+    comm.close()
+    print("mistakes")
+
+
+def progress():
+    """A thread makes progress while this one computes, and tells callbacks."""
+    with godwit.Communicator() as comm:
+        comm.barrier()
+        told, data = [], array.array("f", [1] * 100000)
+        handle = comm.allreduce(data, wait=False)
+        handle.add_done_callback(told.append)
+        handle.add_done_callback(lambda _: 1 / 0)
+        deadline, turns = time.monotonic() + 30, 0
+        while not told and time.monotonic() < deadline:
+            turns += 1
+        assert told == [handle] and handle.result is data and data[0] == comm.size, handle
+        late = []
+        handle.add_done_callback(late.append)
+        assert late == [handle]
+        waits = []
+
+        def wait_inside(_):
+            waits.append(raises(RuntimeError, comm.barrier, "must not wait"))
+
+        other = comm.barrier(wait=False)
+        other.add_done_callback(wait_inside)
+        other.wait()
+        # The barrier that was posted inside is met by all.
+        comm.barrier()
+        assert len(waits) == 1
+        print("progress")
+
+
+def threads():
+    """Threads share a communicator of one rank; each waits for its own operations."""
+    with godwit.Communicator(0, 1) as comm:
+        failed = []
+
+        def work():
+            try:
+                for i in range(200):
+                    assert comm.allreduce(array.array("i", [i]))[0] == i
+            except BaseException as error:
+                failed.append(error)
+
+        workers = [threading.Thread(target=work) for _ in range(4)]
+        for worker in workers:
+            worker.start()
+        for worker in workers:
+            worker.join()
+        assert not failed, failed
+        print("threads")
+
+
+def patience(service):
+    """Rank 0 waits for rank 1, which comes late: timeouts, the explanation, and an interrupt from the keyboard."""
+    with godwit.Communicator(service=service == "1") as comm:
+        comm.barrier()
+        if comm.rank == 1:
+            time.sleep(2.5)
+            comm.barrier()
+            return
+        handle = comm.barrier(wait=False)
+        raises(TimeoutError, lambda: handle.wait(0.2), "rank 1")
+        assert not handle.test() and "barrier" in comm.explain(), comm.explain()
+        threading.Timer(0.3, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
+        start = time.monotonic()
+        try:
+            handle.wait()
+            raise AssertionError("the interrupt did not come")
+        except KeyboardInterrupt:
+            assert time.monotonic() - start < 1.5
+        handle.wait(30)
+        print("patience")
+
+
+def die(how):
+    """The last rank ends while the others wait for it."""
+    comm = godwit.Communicator(peer_timeout=3)
+    comm.barrier()
+    last = comm.size - 1
+    if comm.rank == last:
+        time.sleep(0.2)
+        if how == "kill":
+            os.kill(os.getpid(), signal.SIGKILL)
+        elif how == "abort":
+            comm.abort("no more data é" + "x" * 300)
+        elif how == "exception":
+            raise ValueError("no more data")
+        elif how == "block":
+            with comm:
+                raise ValueError("no more data")
+        comm.close()
+        return
+    start = time.monotonic()
+    pending = [comm.allreduce(array.array("f", [1] * 1000), wait=False) for _ in range(3)]
+    for handle in pending:
+        error = raises(godwit.Error, lambda h=handle: h.wait(20))
+        assert error.rank == last and error.errno, (error.rank, error.errno, str(error))
+        assert how == "kill" or "no more data" in str(error), str(error)
+    assert time.monotonic() - start < 10
+    raises(godwit.Error, comm.barrier, str(error))
+    comm.close()
+    print("told:", error)
+
+
+def forget(service):
+    """Ends without closing, one rank much earlier than the other."""
+    comm = godwit.Communicator(service=service == "1")
+    comm.allreduce(array.array("f", [1] * 100000))
+    if comm.rank == 1:
+        time.sleep(1)
+    comm.allgather(array.array("f", [1]))
+    print("forgotten")
+
+
+if __name__ == "__main__":
+    globals()[sys.argv[1]](*sys.argv[2:])

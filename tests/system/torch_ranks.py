@@ -1,0 +1,197 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What the processes of torch_test.py do: one function a role, run as `torch_ranks.py ROLE [ARGUMENT...]`."""
+import json
+import os
+import signal
+import sys
+import time
+import warnings
+from datetime import timedelta
+
+import torch
+import torch.distributed as dist
+from torch import nn
+
+import godwit.torch
+
+# PyTorch 1.13 calls the functions on whole tensors by private names.
+gather_into = getattr(dist, "all_gather_into_tensor", None) or dist._all_gather_base
+scatter_tensor = getattr(dist, "reduce_scatter_tensor", None) or dist._reduce_scatter_base
+DEVICE = os.environ.get("TORCH_DEVICE", "cpu")
+warnings.simplefilter("ignore")
+
+
+def tensor(*arguments, **more):
+    return torch.full(*arguments, device=DEVICE, **more)
+
+
+def raises(action, words):
+    try:
+        action()
+    except RuntimeError as error:
+        assert words in str(error), f"{words!r} is not in {error!r}"
+        return
+    raise AssertionError(f"no error ({words})")
+
+
+def operations(store_file=""):
+    """Every operation, against what it must give. With a file the ranks meet through it, and no environment names a host."""
+    if store_file:
+        rank, size = int(os.environ.pop("RANK")), int(os.environ.pop("WORLD_SIZE"))
+        for name in ("MASTER_ADDR", "MASTER_PORT"):
+            os.environ.pop(name)
+        dist.init_process_group("godwit", init_method=f"file://{store_file}", rank=rank, world_size=size)
+    else:
+        dist.init_process_group("godwit")
+    r, n = dist.get_rank(), dist.get_world_size()
+    total = n * (n - 1) / 2
+    for dtype in (torch.float32, torch.float16, torch.bfloat16, torch.float64, torch.int8, torch.uint8, torch.int32, torch.int64):
+        for op, wanted in ((dist.ReduceOp.SUM, total), (dist.ReduceOp.MIN, 0), (dist.ReduceOp.MAX, n - 1), (dist.ReduceOp.AVG, total / n)):
+            if op != dist.ReduceOp.AVG or dtype.is_floating_point:
+                x = tensor((7,), r, dtype=dtype)
+                dist.all_reduce(x, op)
+                assert (x == wanted).all(), (dtype, op, x, wanted)
+    x = (torch.arange(6, dtype=torch.float32, device=DEVICE).view(2, 3).t() + r)
+    dist.all_reduce(x)  # not contiguous
+    assert (x.cpu() == torch.arange(6.).view(2, 3).t() * n + total).all(), x
+    x = tensor((3,), r > 0, dtype=torch.bool)
+    dist.all_reduce(x, dist.ReduceOp.MAX)
+    assert x.all() == (n > 1)
+    dist.broadcast(x := tensor((3, 2), r, dtype=torch.complex64), n - 1)
+    assert (x == n - 1).all()
+    dist.reduce(x := tensor((3,), float(r)), 0)
+    assert (x == (total if r == 0 else r)).all()
+    outs = [tensor((2, 2), -1.0) for _ in range(n)]
+    dist.all_gather(outs, tensor((2, 2), float(r)))
+    assert all((x == i).all() for i, x in enumerate(outs))
+    gather_into(x := tensor((n * 3,), 0.0), tensor((3,), float(r)))
+    assert x.view(n, 3)[:, 1].tolist() == list(range(n))
+    scatter_tensor(x := tensor((2,), 0.0), torch.arange(2. * n, device=DEVICE))
+    assert x.tolist() == [n * 2 * r, n * (2 * r + 1)]
+    dist.reduce_scatter(x := tensor((2,), 0.0), [tensor((2,), float(i)) for i in range(n)])
+    assert (x == n * r).all()
+    dist.all_to_all_single(x := tensor((n,), 0), torch.arange(n, device=DEVICE) + 10 * r)
+    assert x.tolist() == [10 * i + r for i in range(n)]
+    dist.all_to_all_single(x := tensor((n * (n + 1) // 2,), 0), tensor((n * (r + 1),), r),
+                           list(range(1, n + 1)), [r + 1] * n)
+    assert x.tolist() == [i for i in range(n) for _ in range(i + 1)], x
+    dist.all_to_all(outs := [tensor((i + 1,), 0.0) for i in range(n)], [tensor((r + 1,), r * 10. + i) for i in range(n)])
+    assert all((x == i * 10 + r).all() for i, x in enumerate(outs)), outs
+    works = [dist.all_reduce(tensor((1000 * i,), float(r)), async_op=True) for i in range(20)]
+    for i, work in enumerate(works):
+        work.wait()
+        assert work.is_completed()
+    told = []
+    work = dist.all_reduce(x := tensor((1000,), 1.0), async_op=True)
+    future = work.get_future().then(lambda f: told.append(float(f.value()[0][0])))
+    future.wait()
+    assert told == [n], told
+    objects = [None] * n
+    if DEVICE == "cpu":
+        dist.all_gather_object(objects, {"rank": r})
+        assert [value["rank"] for value in objects] == list(range(n))
+    dist.barrier()
+    raises(lambda: dist.send(x, (r + 1) % n) if n > 1 else dist.gather(x, [x]), "not supported")
+    raises(lambda: dist.all_reduce(x, dist.ReduceOp.PRODUCT), "SUM, AVG, MIN and MAX")
+    raises(lambda: dist.all_reduce(x.bool()), "cannot be reduced")
+    raises(lambda: dist.all_gather(outs[:1] + [tensor((99,), 0.0)] * n, outs[0]), "takes")
+    if n > 2:
+        group = dist.new_group([0, n - 1])
+        if r in (0, n - 1):
+            dist.all_reduce(x := tensor((1,), r), group=group)
+            assert x == n - 1
+    dist.destroy_process_group()
+    print(f"operations {n}")
+
+
+def others():
+    """A group with another backend for the tensors of the CPU, asked for in the way of PyTorch 2: the other one does the work."""
+    dist.init_process_group("godwit")
+    r, n = dist.get_rank(), dist.get_world_size()
+    store = dist.PrefixStore("others", dist.distributed_c10d._get_default_store())
+
+    class Config:
+        def get_device_backend_map(self):
+            return {"cpu": "gloo", "cuda": "godwit"}
+
+    def _new_process_group_helper():
+        backend_config = Config()
+        return godwit.torch._create(store, r, n, timedelta(seconds=60)), backend_config
+
+    group, _ = _new_process_group_helper()
+    group.communicator.close()
+    group.allreduce([x := torch.ones(3)]).wait()
+    assert (x == n).all()
+    options = dist.BroadcastOptions()
+    options.rootRank, options.rootTensor = n - 1, 0
+    group.broadcast([x := torch.full((3,), r)], options).wait()
+    assert (x == n - 1).all()
+    group.allgather([outs := [torch.zeros(2) for _ in range(n)]], [torch.full((2,), float(r))]).wait()
+    assert [int(x[0]) for x in outs] == list(range(n))
+    group.alltoall_base(x := torch.zeros(n, dtype=torch.long), torch.arange(n) + 10 * r, [], []).wait()
+    assert x.tolist() == [10 * i + r for i in range(n)]
+    raises(lambda: group.barrier().wait(), "closed")
+    print("others")
+
+
+def losses(backend, steps, fixed=""):
+    """Losses of a small model that DDP trains, every bit of them."""
+    if fixed:
+        godwit.torch.configure(fixed_order=True)
+    dist.init_process_group(backend)
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(20, 200), nn.Tanh(), nn.Linear(200, 200), nn.Tanh(), nn.Linear(200, 1)).to(DEVICE)
+    model = nn.parallel.DistributedDataParallel(model, bucket_cap_mb=0.02)
+    optimizer = torch.optim.SGD(model.parameters(), 0.02)
+    generator, told = torch.Generator().manual_seed(dist.get_rank()), []
+    for _ in range(int(steps)):
+        x = torch.randn(16, 20, generator=generator).to(DEVICE)
+        optimizer.zero_grad()
+        loss = ((model(x) - x.sum(1, keepdim=True)) ** 2).mean()
+        loss.backward()
+        optimizer.step()
+        told.append(loss.item().hex())
+    digest = torch.cat([parameter.detach().reshape(-1) for parameter in model.parameters()]).double().sum().item().hex()
+    print(json.dumps([told, digest]), flush=True)
+    dist.destroy_process_group()
+
+
+def orders(backend, elements, fixed=""):
+    """Sums of numbers whose sum depends on the order, and whether they are those of the order 0, 1, 2 and so on."""
+    if fixed:
+        godwit.torch.configure(fixed_order=True)
+    dist.init_process_group(backend)
+    r, n = dist.get_rank(), dist.get_world_size()
+    given = [torch.randn(int(elements), generator=torch.Generator().manual_seed(i)) for i in range(n)]
+    wanted = given[0].clone()
+    for other in given[1:]:
+        wanted += other
+    mine = given[r].clone()
+    dist.all_reduce(mine)
+    assert torch.allclose(mine, wanted, atol=1e-5)
+    print(json.dumps([bool(torch.equal(mine, wanted)), mine.double().sum().item().hex()]), flush=True)
+    dist.destroy_process_group()
+
+
+def death(how):
+    """A rank is killed while DDP's backward pass, or a plain call, waits for it."""
+    godwit.torch.configure(peer_timeout=3)
+    dist.init_process_group("godwit")
+    model = nn.parallel.DistributedDataParallel(nn.Linear(100, 100))
+    for step in range(10):
+        if step == 3 and dist.get_rank() == 1:
+            os.kill(os.getpid(), signal.SIGKILL)
+        start = time.monotonic()
+        try:
+            if how == "plain":
+                dist.all_reduce(torch.ones(100))
+            else:
+                model(torch.ones(1, 100)).sum().backward()
+        except RuntimeError as error:
+            assert "rank 1" in str(error) and step == 3 and time.monotonic() - start < 10, (step, error)
+            print("told:", error)
+            return
+
+
+if __name__ == "__main__":
+    globals()[sys.argv[1]](*sys.argv[2:])

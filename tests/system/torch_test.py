@@ -1,0 +1,70 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""torch.distributed over godwit: every operation, and DDP through a network that loses packets, beside Gloo."""
+import json
+import os
+import re
+
+from harness import Command, Directory, check, finish, skip
+from labs import probe
+from pythons import Ranks, environment, interpreter_with
+
+RANKS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "torch_ranks.py")
+LOSSY = ("--rtt", "5ms", "--rate", "1G", "--loss", "1e-2")
+
+
+def in_lab(python, hosts, *arguments, network=LOSSY):
+    """What each host printed last, as JSON; None if it failed."""
+    command = Command("lab", "--hosts", hosts, *network, "--no-summary", "--kill-on-failure", "--", python, RANKS, *arguments,
+                      env=environment()).wait(120)
+    told = {int(rank): json.loads(text) for rank, text in re.findall(r"^\[(\d+)\] ([\[{].*)$", command.stdout, re.M)}
+    good = command.status == 0 and sorted(told) == list(range(hosts))
+    return [told[rank] for rank in range(hosts)] if check(good, f"{command}") else None
+
+
+def test_operations(python):
+    with Directory() as directory:
+        for count, arguments in ((1, ()), (2, (os.path.join(directory, "store"),)), (3, ())):
+            ranks = Ranks(count, python, RANKS, "operations", *arguments).wait()
+            check(ranks.good() and all(text.startswith("operations") for text in ranks.stdout), f"{count} ranks: {ranks}")
+
+
+def test_others(python):
+    ranks = Ranks(2, python, RANKS, "others").wait()
+    check(ranks.good() and ranks.stdout == ["others\n"] * 2, f"{ranks}")
+
+
+def test_death(python):
+    for how in ("ddp", "plain"):
+        ranks = Ranks(3, python, RANKS, "death", how).wait()
+        check(ranks.statuses == [0, -9, 0] and all(ranks.stdout[rank].startswith("told:") for rank in (0, 2)), f"{how}: {ranks}")
+
+
+def test_losses(python):
+    """Two contributions have one sum, so the losses of two ranks are Gloo's, bit by bit. On four ranks Gloo adds in an order
+    of its own, which differs from place to place; there the fixed order gives the same bits in every run."""
+    gloo, ours = in_lab(python, 2, "losses", "gloo", 15), in_lab(python, 2, "losses", "godwit", 15)
+    check(gloo and gloo == ours, f"losses of two ranks:\n{gloo}\n{ours}")
+    gloo, ours = in_lab(python, 4, "losses", "gloo", 15), in_lab(python, 4, "losses", "godwit", 15, "fixed")
+    again = in_lab(python, 4, "losses", "godwit", 15, "fixed")
+    check(ours and ours == again, f"losses in fixed order of two runs:\n{ours}\n{again}")
+    for theirs, mine in zip(gloo or [], ours or []):
+        pairs = [(float.fromhex(a), float.fromhex(b)) for a, b in zip(theirs[0], mine[0])]
+        check(all(abs(a - b) <= 1e-4 * abs(a) for a, b in pairs), f"losses of four ranks: {pairs}")
+    sums = in_lab(python, 4, "orders", "godwit", 100003, "fixed")
+    check(sums and all(in_order for in_order, _ in sums), f"sums in fixed order: {sums}")
+
+
+def main():
+    python = interpreter_with("torch.distributed")
+    if not python:
+        skip("torch", "no Python here can import torch (Debian: python3-torch)")
+    test_operations(python)
+    test_others(python)
+    test_death(python)
+    probe()
+    test_losses(python)
+    finish()
+
+
+main()
