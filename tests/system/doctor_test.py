@@ -151,7 +151,9 @@ def trees(directory):
 def words(seen):
     document = read(os.path.join(ROOT, "docs/doctor.md"))
     listed = {line.split()[0] for line in doctor("--list").stdout.splitlines() if line[0] != " "}
-    check(listed == seen, f"every check has a fault: {listed ^ seen}")
+    # Those on logs and clusters have tests of their own.
+    host = {name for name in listed if not name.startswith(("log-", "hosts-", "mesh-"))}
+    check(host == seen, f"every check has a fault: {host ^ seen}")
     for name in sorted(listed):
         check(f"`{name}`" in document, f"docs/doctor.md names {name}")
         command = doctor("--explain", name)

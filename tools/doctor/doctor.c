@@ -7,21 +7,13 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "doctor/exam.h"
 #include "lab/units.h"
 #include "tools/command.h"
+#include "tools/doctor/doctor.h"
 
 #define NS_PER_MS	    UINT64_C(1000000)
 #define INTERVAL_DEFAULT_MS 1000u
 #define INTERVAL_MAX_NS	    (UINT64_C(3600) * 1000 * NS_PER_MS)
-
-struct job {
-	struct reader_attr reader;
-	struct exam_attr exam;
-	const char *capture;
-	bool json;
-	bool verbose;
-};
 
 static const struct option long_options[] = {
 	{ "all", no_argument, NULL, 'v' },
@@ -31,6 +23,7 @@ static const struct option long_options[] = {
 	{ "interval", required_argument, NULL, 't' },
 	{ "json", no_argument, NULL, 'J' },
 	{ "list", no_argument, NULL, 'l' },
+	{ "nccl-log", no_argument, NULL, 'n' },
 	{ "only", required_argument, NULL, 'o' },
 	{ "pid", required_argument, NULL, 'p' },
 	{ "root", required_argument, NULL, 'r' },
@@ -39,7 +32,7 @@ static const struct option long_options[] = {
 	{ 0 },
 };
 
-static int usage(const char *what, const char *value)
+int doctor_usage(const char *what, const char *value)
 {
 	fprintf(stderr, "godwit doctor: %s%s%s\n", what, value ? ": " : "", value ? value : "");
 	return DIAGNOSIS_NOT_EXAMINED;
@@ -75,7 +68,7 @@ static int explain(const char *id)
 	const struct check *check = check_find(id, strlen(id));
 
 	if (!check)
-		return usage("no such check (--list shows them)", id);
+		return doctor_usage("no such check (--list shows them)", id);
 	printf("%s (%s)\n  ", check->id, severity_name(check->severity));
 	print_wrapped(stdout, 2, 80, check->title);
 	explain_part("healthy", check->healthy);
@@ -85,7 +78,7 @@ static int explain(const char *id)
 	return finish();
 }
 
-static int read_option(int id, struct job *job)
+static int read_option(int id, struct doctor_job *job)
 {
 	uint64_t value;
 
@@ -97,21 +90,26 @@ static int read_option(int id, struct job *job)
 		job->exam.intent = strcmp(optarg, "lossless") == 0 ? INTENT_LOSSLESS
 				   : strcmp(optarg, "lossy") == 0  ? INTENT_LOSSY
 								   : INTENT_UNKNOWN;
-		return job->exam.intent ? 0 : usage("--intent is lossless or lossy, not", optarg);
+		return job->exam.intent
+			       ? 0
+			       : doctor_usage("--intent is lossless or lossy, not", optarg);
 	case 't':
 		if (units_read(UNITS_SECONDS, optarg, 0, INTERVAL_MAX_NS, &value) != 0)
-			return usage("--interval is a time from 0 to 1h, not", optarg);
+			return doctor_usage("--interval is a time from 0 to 1h, not", optarg);
 		job->exam.interval_ms = (unsigned)(value / NS_PER_MS);
 		return 0;
 	case 'J':
 		job->json = true;
+		return 0;
+	case 'n':
+		job->logs = true;
 		return 0;
 	case 'o':
 		job->exam.only = optarg;
 		return 0;
 	case 'p':
 		if (units_count(optarg, 1, INT32_MAX, &value) != 0)
-			return usage("--pid is the number of a process, not", optarg);
+			return doctor_usage("--pid is the number of a process, not", optarg);
 		job->reader.pid = (long)value;
 		return 0;
 	case 'r':
@@ -129,7 +127,7 @@ static int read_option(int id, struct job *job)
 }
 
 /* What to do next, from what was found. */
-static const char *next_command(const struct job *job, const struct diagnosis *diagnosis)
+static const char *next_command(const struct doctor_job *job, const struct diagnosis *diagnosis)
 {
 	const struct finding *worst = diagnosis->finding_count ? &diagnosis->findings[0] : NULL;
 
@@ -163,7 +161,7 @@ static void say_without_rdma(struct diagnosis *diagnosis)
 	}
 }
 
-static int show(const struct job *job, struct diagnosis *diagnosis)
+int doctor_show(const struct doctor_job *job, struct diagnosis *diagnosis)
 {
 	const struct diagnosis_style style = {
 		.verbose = job->verbose, .colour = isatty(STDOUT_FILENO) && !getenv("NO_COLOR")
@@ -174,7 +172,7 @@ static int show(const struct job *job, struct diagnosis *diagnosis)
 	if (job->json) {
 		object = diagnosis_json(diagnosis);
 		if (!object)
-			return usage("out of memory", NULL);
+			return doctor_usage("out of memory", NULL);
 		json_dumpf(object, stdout, JSON_INDENT(2));
 		fputc('\n', stdout);
 		json_decref(object);
@@ -185,21 +183,22 @@ static int show(const struct job *job, struct diagnosis *diagnosis)
 	return rc ? rc : status;
 }
 
-static int examine(const struct job *job)
+static int examine(const struct doctor_job *job)
 {
 	struct diagnosis diagnosis = { 0 };
 	struct reader *reader;
 	int rc = reader_open(&job->reader, &reader), status;
 
 	if (rc)
-		return usage(rc == -EINVAL ? "neither a directory nor a capture" : strerror(-rc),
-			     job->reader.root);
+		return doctor_usage(rc == -EINVAL ? "neither a directory nor a capture"
+						  : strerror(-rc),
+				    job->reader.root);
 	if (job->reader.pid) {
 		const struct fact *environment = reader_read(reader, "/.godwit/environ");
 
 		if (environment->state != FACT_KNOWN) {
 			reader_close(reader);
-			return usage(
+			return doctor_usage(
 				environment->state == FACT_ABSENT
 					? "there is no process of that number"
 					: "the process belongs to another user: run as that user or as root",
@@ -208,14 +207,15 @@ static int examine(const struct job *job)
 	}
 	rc = exam_run(reader, &job->exam, &diagnosis);
 	if (rc) {
-		status = usage("no such check in --only or --skip (--list shows them)", NULL);
+		status =
+			doctor_usage("no such check in --only or --skip (--list shows them)", NULL);
 	} else {
 		say_without_rdma(&diagnosis);
 		diagnosis.next = next_command(job, &diagnosis);
-		status = show(job, &diagnosis);
+		status = doctor_show(job, &diagnosis);
 		rc = job->capture ? reader_capture(reader, job->capture) : 0;
 		if (rc)
-			status = usage(strerror(-rc), job->capture);
+			status = doctor_usage(strerror(-rc), job->capture);
 	}
 	diagnosis_free(&diagnosis);
 	reader_close(reader);
@@ -224,7 +224,7 @@ static int examine(const struct job *job)
 
 static int doctor_main(int argc, char **argv)
 {
-	struct job job = { .exam.interval_ms = INTERVAL_DEFAULT_MS };
+	struct doctor_job job = { .exam.interval_ms = INTERVAL_DEFAULT_MS };
 	int id, rc;
 
 	opterr = 0;
@@ -233,15 +233,21 @@ static int doctor_main(int argc, char **argv)
 			return list_checks();
 		if (id == 'e')
 			return explain(optarg);
-		rc = id == '?' ? usage("unknown option, or one without its value", argv[optind - 1])
+		rc = id == '?' ? doctor_usage("unknown option, or one without its value",
+					      argv[optind - 1])
 			       : read_option(id, &job);
 		if (rc)
 			return rc;
 	}
+	if (job.logs && optind == argc)
+		return doctor_usage("--nccl-log wants the names of logs, or - for standard input",
+				    NULL);
+	if (job.logs)
+		return doctor_logs(&job, argv + optind, argc - optind);
 	if (optind < argc)
-		return usage("one argument too many", argv[optind]);
+		return doctor_usage("one argument too many", argv[optind]);
 	if (job.reader.root && job.reader.pid)
-		return usage("--pid is for this host, not for a copy", NULL);
+		return doctor_usage("--pid is for this host, not for a copy", NULL);
 	return examine(&job);
 }
 
@@ -250,6 +256,7 @@ const struct command command_doctor = {
 	.summary = "say what is wrong with RDMA on this host, and what to do",
 	.usage =
 		"usage: godwit doctor [OPTION ...]\n"
+		"       godwit doctor [OPTION ...] --nccl-log FILE ...\n"
 		"\n"
 		"Examines RDMA devices, ports, addresses, limits, PFC and ECN, loss counters, PCIe,\n"
 		"GPUDirect, NCCL's variables and plugins. Reads only, and needs no root.\n"
@@ -266,6 +273,7 @@ const struct command command_doctor = {
 		"  --explain CHECK   what it looks at, how it goes wrong, how to fix it\n"
 		"  --capture FILE    also write all that was read to a tar file\n"
 		"  --root PATH       examine a capture, or a directory with a copy of a host's files\n"
+		"  --nccl-log        examine a job by its logs (NCCL_DEBUG=INFO): files, directories, or -\n"
 		"  --json            print one JSON object\n"
 		"\n"
 		"exit status: 0 healthy, 1 warnings, 2 errors, 3 could not examine\n",
