@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Runs the checks: finds what each concerns, and gives findings the check's words. */
-#include "exam.h"
+#include "cluster.h"
 
 #include <errno.h>
 #include <stdarg.h>
@@ -12,6 +12,7 @@ static const struct check_group *const groups[] = {
 	&checks_physical, &checks_pcie,	       &checks_gpudirect,    &checks_plugins,
 	&checks_nccl,	  &checks_routes,      &checks_buffers,	     &checks_log,
 	&checks_tuning,	  &checks_job_network, &checks_job_failures, &checks_job_ranks,
+	&checks_hosts,	  &checks_mesh,
 };
 
 const struct check *check_at(size_t index)
@@ -288,11 +289,16 @@ static bool concerns(const struct exam *exam, const struct check *check)
 	return check->scope < SCOPE_JOB;
 }
 
+int exam_attr_check(const struct exam_attr *attr)
+{
+	return listed(attr->only, NULL) < 0 || listed(attr->skip, NULL) < 0 ? -EINVAL : 0;
+}
+
 int exam_perform(struct exam *exam, const struct exam_attr *attr)
 {
 	const struct check *check;
 
-	if (listed(attr->only, NULL) < 0 || listed(attr->skip, NULL) < 0)
+	if (exam_attr_check(attr) != 0)
 		return -EINVAL;
 	for (size_t i = 0; (check = check_at(i)); i++) {
 		if (!concerns(exam, check) || (attr->only && !listed(attr->only, check)) ||
@@ -318,5 +324,7 @@ int exam_run(struct reader *reader, const struct exam_attr *attr, struct diagnos
 		model_sample(exam.model, attr->interval_ms);
 	diagnosis->host = say(&exam, "%s", exam.model->host);
 	diagnosis->interval_ms = exam.model->interval_ms;
+	/* Read always: a capture is to have it. */
+	host_facts(&exam, attr->facts);
 	return exam_perform(&exam, attr);
 }

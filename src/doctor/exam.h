@@ -99,10 +99,15 @@ struct exam_attr {
 	/* comma-separated checks; null: all, none */
 	const char *only;
 	const char *skip;
+	/* filled with what hosts are compared by; null: not wanted */
+	struct host_facts *facts;
 };
 
 /* Examines the source and fills *diagnosis, which is empty. Returns 0, or -EINVAL: no check of a name in only or skip. */
 int exam_run(struct reader *reader, const struct exam_attr *attr, struct diagnosis *diagnosis);
+
+/* Returns 0, or -EINVAL: no check of a name in only or skip. */
+int exam_attr_check(const struct exam_attr *attr);
 
 /* Runs the checks that concern what *exam has, and puts the findings in order. Returns as exam_run(). */
 int exam_perform(struct exam *exam, const struct exam_attr *attr);
@@ -146,6 +151,7 @@ struct check_group {
 extern const struct check_group checks_devices, checks_ports, checks_gids, checks_addresses,
 	checks_limits, checks_qos, checks_congestion, checks_loss, checks_physical, checks_pcie,
 	checks_gpudirect, checks_plugins, checks_nccl, checks_routes, checks_buffers, checks_log,
-	checks_tuning, checks_job_network, checks_job_failures, checks_job_ranks;
+	checks_tuning, checks_job_network, checks_job_failures, checks_job_ranks, checks_hosts,
+	checks_mesh;
 
 #endif

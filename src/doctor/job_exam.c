@@ -7,31 +7,37 @@
 /* Pairs that are told one by one. */
 #define PAIRS_TOLD 2048u
 #define CAUSES	   3u
+#define CAUSES_MAX 8u
+/* Findings of less weight are consequences of others. */
+#define CAUSE_IMPACT 40u
 
 const char *diagnosis_causes(struct diagnosis *diagnosis, unsigned most)
 {
 	struct builder text = { 0 };
-	const char *result, *last = "";
+	const char *causes[CAUSES_MAX], *result, *last = "";
 	unsigned told = 0;
 
-	for (size_t i = 0; i < diagnosis->finding_count && told < most; i++) {
+	for (size_t i = 0; i < diagnosis->finding_count && told < most && told < CAUSES_MAX; i++) {
 		const struct finding *f = &diagnosis->findings[i];
-		/* Remarks about one thing on many objects are one cause. */
-		const char *brief = f->brief	   ? f->brief
-				    : f->object[0] ? scratch_print(&diagnosis->scratch, "%s (%s)",
-								   f->title, f->object)
-						   : f->title;
 
 		if (f->severity == SEVERITY_INFO)
 			break;
-		/* What only follows from what was said already. */
-		if (strcmp(f->check, last) == 0 || (told && f->impact < 40))
+		/* One thing on many objects is one cause; what only follows from others is none. */
+		if (strcmp(f->check, last) == 0 || (told && f->impact < CAUSE_IMPACT))
 			continue;
 		last = f->check;
-		builder_print(&text, "%s%s", told ? "; " : "", brief);
-		told++;
+		causes[told++] = f->brief	? f->brief
+				 : f->object[0] ? scratch_print(&diagnosis->scratch, "%s (%s)",
+								f->title, f->object)
+						: f->title;
 	}
-	result = told ? scratch_print(&diagnosis->scratch, "%s", text.text) : NULL;
+	for (unsigned i = 0; i < told; i++)
+		builder_print(&text, "%s%s",
+			      i == 0	     ? ""
+			      : i + 1 < told ? "; "
+					     : "; and ",
+			      causes[i]);
+	result = told ? scratch_copy(&diagnosis->scratch, text.text, text.length) : NULL;
 	builder_free(&text);
 	return result;
 }

@@ -18,6 +18,7 @@
 static const struct option long_options[] = {
 	{ "all", no_argument, NULL, 'v' },
 	{ "capture", required_argument, NULL, 'c' },
+	{ "cluster", required_argument, NULL, 'C' },
 	{ "explain", required_argument, NULL, 'e' },
 	{ "intent", required_argument, NULL, 'i' },
 	{ "interval", required_argument, NULL, 't' },
@@ -85,6 +86,9 @@ static int read_option(int id, struct doctor_job *job)
 	switch (id) {
 	case 'c':
 		job->capture = optarg;
+		return 0;
+	case 'C':
+		job->cluster = optarg;
 		return 0;
 	case 'i':
 		job->exam.intent = strcmp(optarg, "lossless") == 0 ? INTENT_LOSSLESS
@@ -244,6 +248,8 @@ static int doctor_main(int argc, char **argv)
 				    NULL);
 	if (job.logs)
 		return doctor_logs(&job, argv + optind, argc - optind);
+	if (job.cluster && optind == argc)
+		return doctor_cluster(&job, job.cluster);
 	if (optind < argc)
 		return doctor_usage("one argument too many", argv[optind]);
 	if (job.reader.root && job.reader.pid)
@@ -257,6 +263,7 @@ const struct command command_doctor = {
 	.usage =
 		"usage: godwit doctor [OPTION ...]\n"
 		"       godwit doctor [OPTION ...] --nccl-log FILE ...\n"
+		"       godwit doctor [OPTION ...] --cluster DIR\n"
 		"\n"
 		"Examines RDMA devices, ports, addresses, limits, PFC and ECN, loss counters, PCIe,\n"
 		"GPUDirect, NCCL's variables and plugins. Reads only, and needs no root.\n"
@@ -274,6 +281,7 @@ const struct command command_doctor = {
 		"  --capture FILE    also write all that was read to a tar file\n"
 		"  --root PATH       examine a capture, or a directory with a copy of a host's files\n"
 		"  --nccl-log        examine a job by its logs (NCCL_DEBUG=INFO): files, directories, or -\n"
+		"  --cluster DIR     examine hosts together: captures, logs and results of godwit mesh\n"
 		"  --json            print one JSON object\n"
 		"\n"
 		"exit status: 0 healthy, 1 warnings, 2 errors, 3 could not examine\n",
