@@ -378,12 +378,29 @@ static void test_mesh_schema(void **state)
 	}
 }
 
+static void one_not_measured(unsigned from, unsigned to, struct measured *pair)
+{
+	if (from == 6)
+		pair->alone_bps = pair->together_bps = pair->loss = pair->latency_us = -1;
+}
+
+static void test_mesh_gaps(void **state)
+{
+	struct diagnosis diagnosis;
+
+	mesh_run(one_not_measured, &diagnosis);
+	if (diagnosis.finding_count)
+		print_findings(&diagnosis);
+	assert_int_equal(diagnosis.finding_count, 0);
+	diagnosis_free(&diagnosis);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_alike),	    cmocka_unit_test(test_outliers),
 		cmocka_unit_test(test_merge),	    cmocka_unit_test(test_mesh),
-		cmocka_unit_test(test_mesh_schema),
+		cmocka_unit_test(test_mesh_schema), cmocka_unit_test(test_mesh_gaps),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

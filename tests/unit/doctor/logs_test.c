@@ -7,6 +7,7 @@
  *
  *	== found CHECK LOG [also=CHECK,CHECK] [severity=info|warning|error]
  *	== unknown CHECK LOG
+ *	== silent CHECK LOG
  *
  * followed by edits, in order:
  *
@@ -16,7 +17,8 @@
  *	a|LINE			add a line at the end
  *	?|WORD|			the finding must say WORD
  *
- * "found" demands a finding of the check, and of no other one of more weight than a remark but those in also=.
+ * "found" demands a finding of the check, and of no other one of more weight than a remark but those in also=; "silent" that
+ * nothing of more weight than a remark is found, the check itself named for what could be taken for a fault.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -206,6 +208,8 @@ static bool judge(const struct diagnosis *diagnosis, const char *kind, const cha
 
 	if (strcmp(kind, "unknown") == 0)
 		return !finding && unknown_of(diagnosis, check);
+	if (strcmp(kind, "silent") == 0)
+		return !finding && diagnosis_status(diagnosis) == DIAGNOSIS_HEALTHY;
 	if (!finding || !finding->fix[0] || !finding->where[0] || !finding->object[0])
 		return false;
 	if (severity && strcmp(severity_name(finding->severity), severity) != 0)
