@@ -231,39 +231,40 @@ struct joblog_stream {
 
 struct joblog {
 	struct scratch scratch;
-	struct joblog_index text_index;
-	uint32_t text_count;
+	/* each table with its index; the numbers of entries are below */
 	const char **texts;
+	struct joblog_index text_index;
 	struct joblog_process *processes;
-	uint32_t process_count;
 	struct joblog_index process_index;
 	struct joblog_communicator *communicators;
-	uint32_t communicator_count;
 	struct joblog_index communicator_index;
 	struct joblog_member *members;
-	uint32_t member_count;
 	/* by communicator and rank; by process and the communicator's address; by process and thread */
 	struct joblog_index member_index;
 	struct joblog_index pointer_index;
 	struct joblog_index thread_index;
 	struct joblog_pair *pairs;
-	uint32_t pair_count;
 	struct joblog_index pair_index;
 	struct joblog_event *events;
-	uint32_t event_count;
 	struct joblog_index event_index;
 	struct joblog_work *works;
-	uint32_t work_count;
 	struct joblog_index work_index;
 	/* NCCL's version where no process is named with it; null */
 	const char *version;
-	unsigned files;
 	unsigned long lines;
 	unsigned long nccl_lines;
 	unsigned long torch_lines;
 	unsigned long cut_lines;
 	/* entries that found their table full */
 	unsigned long dropped;
+	uint32_t text_count;
+	uint32_t process_count;
+	uint32_t communicator_count;
+	uint32_t member_count;
+	uint32_t pair_count;
+	uint32_t event_count;
+	uint32_t work_count;
+	unsigned files;
 };
 
 /* A line of NCCL's, taken apart. Texts point into the line, and end in a zero byte or by their length. */

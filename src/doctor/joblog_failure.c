@@ -158,35 +158,35 @@ static const char *without_numbers(const char *text, char out[JOBLOG_TEXT_MAX])
 /* Kinds that a few words tell. */
 static const struct {
 	const char *words;
-	enum joblog_kind kind;
 	long number;
+	enum joblog_kind kind;
 	/* also where the line is no warning */
 	bool info;
 } table[] = {
-	{ "Duplicate GPU detected", EVENT_DUPLICATE_GPU, 0, false },
-	{ "Multiple Ranks are using the same GPU", EVENT_DUPLICATE_GPU, 0, false },
-	{ "Mismatched NCCL version", EVENT_VERSION, 0, false },
-	{ "Bootstrap : no socket interface", EVENT_BOOTSTRAP, 0, false },
-	{ "no socket interface found", EVENT_BOOTSTRAP, 0, false },
-	{ "Bootstrap Root : ", EVENT_BOOTSTRAP, 0, false },
-	{ "No IP interface found", EVENT_BOOTSTRAP, 0, false },
-	{ "no device found matching", EVENT_BOOTSTRAP, 0, false },
-	{ "shared memory segment", EVENT_SHM, 0, false },
-	{ "failed to extend /dev/shm", EVENT_SHM, 0, false },
-	{ "shared memory file", EVENT_SHM, 0, false },
-	{ "Could not map /dev/shm", EVENT_SHM, 0, false },
-	{ "Cuda failure", EVENT_CUDA, 0, true },
-	{ "CUDA error", EVENT_CUDA, 0, false },
-	{ "Call to ibv_", EVENT_VERBS, 0, false },
-	{ "NET/IB : Unable to open device", EVENT_VERBS, 0, false },
-	{ "NET/IB : Unable to query", EVENT_VERBS, 0, false },
-	{ "Failed to initialize any NET plugin", EVENT_NO_NETWORK, 0, false },
-	{ "Error: network ", EVENT_NO_NETWORK, 0, false },
-	{ "Invalid value ", EVENT_VALUE, 0, true },
-	{ "Attempted to connect incompatible devices", EVENT_MISMATCH, 1, false },
-	{ "device is incompatible with the local", EVENT_MISMATCH, 1, false },
-	{ "has a different number of devices", EVENT_MISMATCH, 0, true },
-	{ "mismatched physical devices between", EVENT_MISMATCH, 0, true },
+	{ "Duplicate GPU detected", 0, EVENT_DUPLICATE_GPU, false },
+	{ "Multiple Ranks are using the same GPU", 0, EVENT_DUPLICATE_GPU, false },
+	{ "Mismatched NCCL version", 0, EVENT_VERSION, false },
+	{ "Bootstrap : no socket interface", 0, EVENT_BOOTSTRAP, false },
+	{ "no socket interface found", 0, EVENT_BOOTSTRAP, false },
+	{ "Bootstrap Root : ", 0, EVENT_BOOTSTRAP, false },
+	{ "No IP interface found", 0, EVENT_BOOTSTRAP, false },
+	{ "no device found matching", 0, EVENT_BOOTSTRAP, false },
+	{ "shared memory segment", 0, EVENT_SHM, false },
+	{ "failed to extend /dev/shm", 0, EVENT_SHM, false },
+	{ "shared memory file", 0, EVENT_SHM, false },
+	{ "Could not map /dev/shm", 0, EVENT_SHM, false },
+	{ "Cuda failure", 0, EVENT_CUDA, true },
+	{ "CUDA error", 0, EVENT_CUDA, false },
+	{ "Call to ibv_", 0, EVENT_VERBS, false },
+	{ "NET/IB : Unable to open device", 0, EVENT_VERBS, false },
+	{ "NET/IB : Unable to query", 0, EVENT_VERBS, false },
+	{ "Failed to initialize any NET plugin", 0, EVENT_NO_NETWORK, false },
+	{ "Error: network ", 0, EVENT_NO_NETWORK, false },
+	{ "Invalid value ", 0, EVENT_VALUE, true },
+	{ "Attempted to connect incompatible devices", 1, EVENT_MISMATCH, false },
+	{ "device is incompatible with the local", 1, EVENT_MISMATCH, false },
+	{ "has a different number of devices", 0, EVENT_MISMATCH, true },
+	{ "mismatched physical devices between", 0, EVENT_MISMATCH, true },
 };
 
 void joblog_failure(struct joblog_context *c, bool warning)

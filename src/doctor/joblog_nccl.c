@@ -324,7 +324,7 @@ static bool take_communicator(struct joblog_context *c)
 	if (strstr(c->text, " nNodes ") && (member = member_by_pointer(c))) {
 		if (number_after(c->text, " nNodes ", &number) && number > 0)
 			member->nodes = (unsigned)number;
-	} else if ((at = strstr(c->text, " coll channels,")) && (member = member_by_thread(c))) {
+	} else if (strstr(c->text, " coll channels,") && (member = member_by_thread(c))) {
 		number = strtol(c->text, NULL, 10);
 		if (number > 0 && number < 1024)
 			member->channels = (unsigned)number;
