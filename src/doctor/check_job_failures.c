@@ -50,6 +50,14 @@ static const char *owner(struct exam *exam, const struct joblog_event *event)
 	return event->rank >= 0 ? say(exam, "rank %ld", event->rank) : "";
 }
 
+/* The peer of an event, with its host if one of the processes has that address. */
+static const char *peer_of(struct exam *exam, const struct joblog_event *event)
+{
+	const char *host = joblog_host_of(exam->job, event->peer);
+
+	return host ? say(exam, "%s (%s)", event->peer, host) : event->peer;
+}
+
 /* Whether one event came before another: by the time in their lines if both have one. */
 static bool before(const struct joblog_event *one, const struct joblog_event *two)
 {
@@ -107,14 +115,14 @@ static void check_completion(struct exam *exam, const struct subject *subject)
 		finding = job_found(exam, owner(exam, first), &first->place,
 				    "status %ld (%s)%s%s%s%s%s%s; %lu time%s%s", status,
 				    statuses[row].name, first->text[0] ? ", " : "", first->text,
-				    first->peer[0] ? ", peer " : "", first->peer,
+				    first->peer[0] ? ", peer " : "", peer_of(exam, first),
 				    first->device[0] ? ", NIC " : "", first->device, batch.count,
 				    batch.count == 1 ? "" : "s, first", at_time(exam, first));
 		finding->title = say(exam, "RDMA completion error: %s", statuses[row].meaning);
 		finding->fix = say(exam, "check: %s", statuses[row].check);
 		finding->brief = say(exam, "%s got completion error %ld (%s)%s%s",
 				     owner(exam, first), status, statuses[row].name,
-				     first->peer[0] ? " towards " : "", first->peer);
+				     first->peer[0] ? " towards " : "", peer_of(exam, first));
 		/* Flushed requests follow from another error. */
 		if (status == 5)
 			finding->impact = 10;
@@ -174,23 +182,24 @@ static void check_socket(struct exam *exam, const struct subject *subject)
 	struct finding *finding;
 
 	if (gather(exam->job, EVENT_SOCKET, 1, false, &failed)) {
-		finding = job_found(exam, owner(exam, failed.first), &failed.first->place,
-				    "%s%s%s; %lu time%s", failed.first->text,
-				    failed.first->peer[0] ? ", peer " : "", failed.first->peer,
-				    failed.count, failed.count == 1 ? "" : "s");
+		finding = job_found(
+			exam, owner(exam, failed.first), &failed.first->place, "%s%s%s; %lu time%s",
+			failed.first->text, failed.first->peer[0] ? ", peer " : "",
+			peer_of(exam, failed.first), failed.count, failed.count == 1 ? "" : "s");
 		finding->title = "a TCP connection between ranks failed";
 		finding->impact = 75;
 		finding->fix =
 			"the address must be reachable from that host (ip route get ADDRESS; firewall: NCCL takes any port); NCCL_SOCKET_IFNAME names the interface";
-		finding->brief = say(
-			exam, "%s cannot reach %s by TCP (%s)", owner(exam, failed.first),
-			failed.first->peer[0] ? failed.first->peer : "a peer", failed.first->text);
+		finding->brief =
+			say(exam, "%s cannot reach %s by TCP (%s)", owner(exam, failed.first),
+			    failed.first->peer[0] ? peer_of(exam, failed.first) : "a peer",
+			    failed.first->text);
 	}
 	if (!gather(exam->job, EVENT_SOCKET, 0, false, &closed))
 		return;
 	finding = job_found(exam, owner(exam, closed.first), &closed.first->place,
 			    "connection closed by %s%s; %lu time%s on %u rank%s",
-			    closed.first->peer[0] ? closed.first->peer : "the peer",
+			    closed.first->peer[0] ? peer_of(exam, closed.first) : "the peer",
 			    at_time(exam, closed.first), closed.count, closed.count == 1 ? "" : "s",
 			    closed.ranks, closed.ranks == 1 ? "" : "s");
 	finding->brief = say(exam, "a peer of %s ended or was killed", owner(exam, closed.first));
@@ -203,8 +212,9 @@ static void check_retry(struct exam *exam, const struct subject *subject)
 	if (gather(exam->job, EVENT_RETRY, 0, true, &batch))
 		job_found(exam, owner(exam, batch.first), &batch.first->place,
 			  "%s%s%s; %lu line%s on %u rank%s", batch.first->text,
-			  batch.first->peer[0] ? ", peer " : "", batch.first->peer, batch.count,
-			  batch.count == 1 ? "" : "s", batch.ranks, batch.ranks == 1 ? "" : "s");
+			  batch.first->peer[0] ? ", peer " : "", peer_of(exam, batch.first),
+			  batch.count, batch.count == 1 ? "" : "s", batch.ranks,
+			  batch.ranks == 1 ? "" : "s");
 }
 
 /* Kinds of which each text is a finding of its own, without more to say. */

@@ -111,13 +111,9 @@ static void check_environment(struct exam *exam, const struct subject *subject)
 	}
 }
 
-/* Name of a rank of a communicator: the job's rank if the process is known. */
 static const char *member_name(struct exam *exam, uint32_t communicator, long rank)
 {
-	const struct joblog_member *member = joblog_member_of(exam->job, communicator, rank);
-
-	return member ? joblog_process_name(&exam->diagnosis->scratch, exam->job, member->process)
-		      : say(exam, "rank %ld", rank);
+	return joblog_rank_name(&exam->diagnosis->scratch, exam->job, communicator, rank);
 }
 
 static void check_rings(struct exam *exam, const struct subject *subject)

@@ -103,6 +103,22 @@ static void add_host(struct host_list *hosts, const char *name)
 		hosts->name[hosts->count++] = name;
 }
 
+/* Adds the ranks of a process: one, or those that it has in its largest communicator. */
+static void add_ranks(const struct joblog *log, const struct joblog_process *process,
+		      struct number_set *set)
+{
+	size_t before = set->count;
+
+	for (unsigned i = 0; i < process->recent_count; i++) {
+		const struct joblog_member *member = &log->members[process->recent[i]];
+
+		if (log->communicators[member->communicator].ranks == process->ranks)
+			number_set_add(set, member->rank);
+	}
+	if (set->count == before && process->rank >= 0)
+		number_set_add(set, process->rank);
+}
+
 const char *job_ranks(struct exam *exam,
 		      bool (*chosen)(const struct joblog *log, const struct joblog_process *process,
 				     const void *arg),
@@ -122,8 +138,7 @@ const char *job_ranks(struct exam *exam,
 			continue;
 		found_count++;
 		add_host(&hosts, process->host);
-		if (process->rank >= 0)
-			number_set_add(&set, process->rank);
+		add_ranks(log, process, &set);
 	}
 	if (count)
 		*count = found_count;
@@ -244,14 +259,10 @@ void job_pair_ends(const struct joblog *log, const struct joblog_pair *pair, uin
 const char *job_pair_name(struct exam *exam, const struct joblog_pair *pair)
 {
 	struct scratch *scratch = &exam->diagnosis->scratch;
-	uint32_t from, to;
 
-	job_pair_ends(exam->job, pair, &from, &to);
 	return say(exam, "%s -> %s",
-		   from == JOBLOG_NONE ? say(exam, "rank %ld", pair->from)
-				       : joblog_process_name(scratch, exam->job, from),
-		   to == JOBLOG_NONE ? say(exam, "rank %ld", pair->to)
-				     : joblog_process_name(scratch, exam->job, to));
+		   joblog_rank_name(scratch, exam->job, pair->communicator, pair->from),
+		   joblog_rank_name(scratch, exam->job, pair->communicator, pair->to));
 }
 
 bool job_is_socket(const char *transport)

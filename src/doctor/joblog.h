@@ -329,6 +329,11 @@ const char *joblog_variable(const struct joblog_process *process, const char *na
 /* "rank 3 (node1)", "node1 process 549". */
 const char *joblog_process_name(struct scratch *scratch, const struct joblog *log,
 				uint32_t process);
+/* Host that meets its peers over an address, which every process logs; null if none does. */
+const char *joblog_host_of(const struct joblog *log, const char *address);
+/* Name of a rank of a communicator: of the job's ranks if the process is known. */
+const char *joblog_rank_name(struct scratch *scratch, const struct joblog *log,
+			     uint32_t communicator, long rank);
 /* "node1.log:17" */
 const char *joblog_place_name(struct scratch *scratch, const struct joblog_place *place);
 /* Whether NCCL takes two processes for processes of one host. */

@@ -174,7 +174,8 @@ static bool take_network(struct joblog_context *c)
 		process->no_verbs = true;
 	} else if (strcmp(c->text, "Failed to initialize NET plugin IB") == 0) {
 		process->ib_failed = true;
-	} else if (strncmp(c->text, "NCCL version ", 13) == 0) {
+	} else if (strncmp(c->text, "NCCL version ", 13) == 0 ||
+		   strncmp(c->text, "RCCL version ", 13) == 0) {
 		process->version = word_of(c->log, c->text + 13);
 	} else {
 		return false;

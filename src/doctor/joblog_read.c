@@ -113,8 +113,8 @@ static void take_bytes(struct assembly *a, const char *bytes, size_t length)
 		char c = bytes[i];
 
 		if (c == '\n' || c == '\r') {
-			a->stream.line += c == '\n' || a->stream.line == 0;
 			take_line(a);
+			a->stream.line += c == '\n';
 		} else if (in_escape(a, c)) {
 			continue;
 		} else if (a->length < sizeof(a->line) - 1) {
@@ -131,15 +131,10 @@ static struct assembly *begin(struct joblog *log, const char *name)
 
 	a->stream = (struct joblog_stream){ .log = log,
 					    .file = joblog_text(log, name, strlen(name)),
+					    .line = 1,
 					    .report_rank = -1 };
 	log->files++;
 	return a;
-}
-
-static void end(struct assembly *a)
-{
-	a->stream.line++;
-	take_line(a);
 }
 
 void joblog_read_bytes(struct joblog *log, const char *name, const char *bytes, size_t length)
@@ -147,7 +142,7 @@ void joblog_read_bytes(struct joblog *log, const char *name, const char *bytes, 
 	struct assembly *a = begin(log, name);
 
 	take_bytes(a, bytes, length);
-	end(a);
+	take_line(a);
 }
 
 int joblog_read_fd(struct joblog *log, const char *name, int fd)
@@ -169,7 +164,7 @@ int joblog_read_fd(struct joblog *log, const char *name, int fd)
 	}
 	if (got < 0)
 		rc = -errno;
-	end(a);
+	take_line(a);
 	free(piece);
 	return rc;
 }

@@ -318,6 +318,35 @@ const char *joblog_process_name(struct scratch *scratch, const struct joblog *lo
 	return scratch_print(scratch, "%s process %ld", p->host, p->pid);
 }
 
+/* A process may have several ranks (one for each GPU): in its largest communicator, the rank there is the job's. */
+const char *joblog_rank_name(struct scratch *scratch, const struct joblog *log,
+			     uint32_t communicator, long rank)
+{
+	const struct joblog_member *member = joblog_member_of(log, communicator, rank);
+	const struct joblog_process *process;
+
+	if (!member)
+		return scratch_print(scratch, "rank %ld", rank);
+	process = &log->processes[member->process];
+	if (log->communicators[communicator].ranks != process->ranks)
+		return joblog_process_name(scratch, log, member->process);
+	return scratch_print(scratch, "rank %ld (%s)", rank, process->host);
+}
+
+const char *joblog_host_of(const struct joblog *log, const char *address)
+{
+	size_t length = strlen(address);
+
+	for (uint32_t i = 0; length && i < log->process_count; i++) {
+		const char *bootstrap = log->processes[i].bootstrap;
+		const char *at = bootstrap ? strstr(bootstrap, address) : NULL;
+
+		if (at && at > bootstrap && at[-1] == ':' && at[length] == '<')
+			return log->processes[i].host;
+	}
+	return NULL;
+}
+
 const char *joblog_place_name(struct scratch *scratch, const struct joblog_place *place)
 {
 	return scratch_print(scratch, "%s:%lu", place->file ? place->file : "?", place->line);

@@ -112,7 +112,8 @@ def mistakes(directory):
     nothing = write(os.path.join(directory, "nothing"), "hello\n")
     good = os.path.join(LOGS, "ib-2.18.log")
     for arguments in (["--nccl-log"], ["--nccl-log", "/nonexistent"], ["--nccl-log", nothing], ["--nccl-log", os.devnull],
-                      ["--nccl-log", "--only", "nothing", good], ["--nccl-log", "--only", "memlock", good]):
+                      ["--nccl-log", "--only", "nothing", good], ["--nccl-log", "--only", "memlock", good],
+                      ["--nccl-log", good, "--pid", "1"], ["--nccl-log", good, "--cluster", directory]):
         command = doctor(*arguments)
         check(command.status == 3 and command.stderr.startswith("godwit doctor: ") and len(command.stderr.splitlines()) == 1,
               f"refusal expected: {arguments} {command}")

@@ -243,6 +243,11 @@ static int doctor_main(int argc, char **argv)
 		if (rc)
 			return rc;
 	}
+	if ((job.logs || job.cluster) &&
+	    (job.reader.root || job.reader.pid || job.capture || (job.logs && job.cluster)))
+		return doctor_usage(
+			"--nccl-log and --cluster go neither together nor with --root, --pid or --capture",
+			NULL);
 	if (job.logs && optind == argc)
 		return doctor_usage("--nccl-log wants the names of logs, or - for standard input",
 				    NULL);

@@ -360,6 +360,37 @@ static void test_pairs(void **state)
 	}
 }
 
+/* One process with a rank for each of its GPUs, as nccl-tests has it: ranks are still told apart. */
+static void test_threads(void **state)
+{
+	struct diagnosis diagnosis;
+	char *text = log_text("file-2.28.log");
+
+	text = replace(text, NULL, "node1:4102:", "node1:4101:");
+	text = replace(text, NULL, "node2:5202:", "node2:5201:");
+	examine(text, &diagnosis);
+	assert_string_equal(diagnosis.host, "job of 4 ranks (2 processes on 2 hosts in 1 log)");
+	assert_non_null(strstr(pair_text(&diagnosis, "rank 0 (node1) -> rank 1 (node1)"), "P2P/"));
+	assert_non_null(
+		strstr(pair_text(&diagnosis, "rank 1 (node1) -> rank 2 (node2)"), "GDRDMA"));
+	assert_non_null(
+		strstr(pair_text(&diagnosis, "rank 3 (node2) -> rank 0 (node1)"), "GDRDMA"));
+	diagnosis_free(&diagnosis);
+	free(text);
+}
+
+/* The line of a place is the file's, also behind carriage returns. */
+static void test_places(void **state)
+{
+	static const char text[] = "x\r\ny\rz\nnode1:7:7 [0] a.cc:1 NCCL WARN trouble\n";
+	struct joblog log = { 0 };
+
+	joblog_read_bytes(&log, "log", text, sizeof(text) - 1);
+	assert_int_equal(log.event_count, 1);
+	assert_int_equal(log.events[0].place.line, 3);
+	joblog_free(&log);
+}
+
 /* The two halves of a split belong to different communicators, and their ranks are named by the job's. */
 static void test_split(void **state)
 {
@@ -466,7 +497,8 @@ int main(void)
 		cmocka_unit_test(test_healthy), cmocka_unit_test(test_faults),
 		cmocka_unit_test(test_pairs),	cmocka_unit_test(test_split),
 		cmocka_unit_test(test_header),	cmocka_unit_test(test_mangled),
-		cmocka_unit_test(test_bounds),
+		cmocka_unit_test(test_bounds),	cmocka_unit_test(test_threads),
+		cmocka_unit_test(test_places),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
