@@ -480,6 +480,8 @@ static void check_coverage(struct exam *exam, const struct subject *subject)
 		job_unseen(exam, "", &largest->first,
 			   say(exam, "logs of %ld of %ld ranks are not here",
 			       largest->ranks - (long)largest->started, largest->ranks));
+	if (log->unreadable)
+		job_unseen(exam, "", NULL, say(exam, "cannot be read: %s", log->unreadable));
 	if (log->dropped)
 		job_unseen(exam, "", NULL,
 			   say(exam, "%lu entries were too many for the tables", log->dropped));

@@ -163,8 +163,10 @@ static int load_file(struct cluster *cluster, const char *path, const char *show
 	struct stat status;
 	ssize_t got;
 
-	if (fd < 0)
-		return -errno;
+	if (fd < 0) {
+		strange(cluster, shown);
+		return 0;
+	}
 	if (fstat(fd, &status) != 0 || !S_ISREG(status.st_mode)) {
 		strange(cluster, shown);
 		close(fd);

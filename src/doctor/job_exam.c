@@ -120,6 +120,10 @@ static void note_job(struct exam *exam)
 			       say(exam, "version %s, network %s%s%s",
 				   version ? version : "unknown", network ? network : "unknown",
 				   plugin ? ", plugin " : "", plugin ? plugin : ""));
+	if (exam->job->several_runs)
+		diagnosis_note(
+			exam->diagnosis, "runs", "",
+			"these logs are of several runs: a finding may be of an earlier one");
 	for (uint32_t i = 0; i < exam->job->communicator_count; i++)
 		complete += exam->job->communicators[i].completed ==
 			    (uint32_t)exam->job->communicators[i].ranks;

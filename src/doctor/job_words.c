@@ -149,7 +149,9 @@ const char *job_ranks(struct exam *exam,
 	if (found_count == 0)
 		result = NULL;
 	else if (found_count == log->process_count && found_count > 1)
-		result = found_count == 2 ? "both ranks" : say(exam, "all %u ranks", found_count);
+		result = set.count == 2 ? "both ranks"
+			 : set.count	? say(exam, "all %zu ranks", set.count)
+					: say(exam, "all %u processes", found_count);
 	else if (set.count == 0)
 		result = say(exam, "%u process%s on %s", found_count, found_count == 1 ? "" : "es",
 			     where.text);
@@ -302,6 +304,12 @@ long job_size(const struct joblog *log)
 		if (log->communicators[i].ranks > size)
 			size = log->communicators[i].ranks;
 	}
+	for (uint32_t i = 0; i < log->process_count; i++) {
+		if (log->processes[i].launcher_rank >= size)
+			size = log->processes[i].launcher_rank + 1;
+	}
+	if (log->groups_only && (long)log->process_count > size)
+		size = (long)log->process_count;
 	return size ? size : (long)log->process_count;
 }
 

@@ -57,6 +57,8 @@ struct joblog_process {
 	long pid;
 	/* NCCL_HOSTID, which makes NCCL take processes of one host for two; null: not set */
 	const char *host_id;
+	/* address of its GPU on the bus; null until a communicator names it */
+	const char *bus;
 	/* rank that the launcher put before the line; -1: none */
 	long launcher_rank;
 	/* its rank in the job, and the ranks of that job; -1: unknown */
@@ -251,6 +253,8 @@ struct joblog {
 	struct joblog_index work_index;
 	/* NCCL's version where no process is named with it; null */
 	const char *version;
+	/* first file of a directory that could not be read, and why; null */
+	const char *unreadable;
 	unsigned long lines;
 	unsigned long nccl_lines;
 	unsigned long torch_lines;
@@ -265,6 +269,10 @@ struct joblog {
 	uint32_t event_count;
 	uint32_t work_count;
 	unsigned files;
+	/* several processes of one host had the same GPU: the logs are of several runs */
+	bool several_runs;
+	/* no communicator has all processes: its ranks are not the job's */
+	bool groups_only;
 };
 
 /* A line of NCCL's, taken apart. Texts point into the line, and end in a zero byte or by their length. */

@@ -261,7 +261,7 @@ static void remember_member(struct joblog_context *c, const struct joblog_member
 /* "... comm 0x1 rank 0 nranks 2 ... commId 0x2 - Init START" (or COMPLETE). */
 static bool take_init(struct joblog_context *c)
 {
-	const char *comm = joblog_after(c->text, "comm "), *name = "";
+	const char *comm = joblog_after(c->text, "comm "), *name = "", *bus;
 	bool complete = strstr(c->text, "Init COMPLETE") != NULL;
 	struct joblog_member *member;
 	struct joblog_communicator *communicator;
@@ -284,6 +284,8 @@ static bool take_init(struct joblog_context *c)
 	joblog_set(c->log, &c->log->thread_index, thread_key(c->process, c->thread),
 		   (uint32_t)(member - c->log->members));
 	remember_member(c, member);
+	if (!process_of(c)->bus && (bus = joblog_after(c->text, " busId ")))
+		process_of(c)->bus = word_of(c->log, bus);
 	communicator = &c->log->communicators[member->communicator];
 	if (!communicator->first.file)
 		communicator->first = c->place;

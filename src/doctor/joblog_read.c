@@ -180,23 +180,27 @@ static int by_name(const struct dirent **a, const struct dirent **b)
 static int read_directory(struct joblog *log, int fd, const char *shown, unsigned depth)
 {
 	struct dirent **entries = NULL;
-	int count = scandirat(fd, ".", &entries, NULL, by_name), rc = 0;
+	int count = scandirat(fd, ".", &entries, NULL, by_name);
 
 	if (count < 0)
 		return -errno;
 	for (int i = 0; i < count; i++) {
 		const char *name = entries[i]->d_name;
 
-		if (name[0] != '.' && rc == 0 && log->files < JOBLOG_FILES_MAX) {
+		if (name[0] != '.' && log->files < JOBLOG_FILES_MAX) {
 			const char *path = scratch_print(&log->scratch, "%s%s%s", shown,
 							 shown[0] ? "/" : "", name);
 
-			rc = read_entry(log, fd, name, path, depth + 1);
+			int failed = read_entry(log, fd, name, path, depth + 1);
+
+			if (failed && !log->unreadable)
+				log->unreadable = scratch_print(&log->scratch, "%s (%s)", path,
+								strerror(-failed));
 		}
 		free(entries[i]);
 	}
 	free(entries);
-	return rc;
+	return 0;
 }
 
 static int read_entry(struct joblog *log, int parent, const char *name, const char *shown,
@@ -281,11 +285,41 @@ static void place_pairs(struct joblog *log)
 	}
 }
 
+/*
+ * More processes than ranks: the job ran several times, and GPUs have had several processes; or there is no communicator with
+ * all ranks in these logs, only groups.
+ */
+static void count_runs(struct joblog *log)
+{
+	struct joblog_index seen = { 0 };
+	long ranks = 0;
+
+	for (uint32_t i = 0; i < log->communicator_count; i++) {
+		if (log->communicators[i].ranks > ranks)
+			ranks = log->communicators[i].ranks;
+	}
+	if (!ranks || (long)log->process_count <= ranks)
+		return;
+	for (uint32_t i = 0; i < log->process_count; i++) {
+		const struct joblog_process *process = &log->processes[i];
+		uint64_t key;
+
+		if (!process->bus)
+			continue;
+		key = joblog_hash(joblog_hash(23, process->host, strlen(process->host)),
+				  process->bus, strlen(process->bus));
+		log->several_runs |= joblog_get(&seen, key) != JOBLOG_NONE;
+		joblog_set(log, &seen, key, 1);
+	}
+	log->groups_only = !log->several_runs;
+}
+
 /* The rank in the largest communicator stands for the rank in the job, unless the launcher named it. */
 void joblog_seal(struct joblog *log)
 {
 	place_pairs(log);
-	for (uint32_t i = 0; i < log->member_count; i++) {
+	count_runs(log);
+	for (uint32_t i = 0; i < log->member_count && !log->groups_only; i++) {
 		const struct joblog_member *member = &log->members[i];
 		long ranks = log->communicators[member->communicator].ranks;
 		struct joblog_process *process = &log->processes[member->process];

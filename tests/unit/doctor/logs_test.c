@@ -379,6 +379,36 @@ static void test_threads(void **state)
 	free(text);
 }
 
+/* Groups without a communicator of all ranks: their ranks are not the job's. The same GPUs again: another run. */
+static void test_groups_and_runs(void **state)
+{
+	struct diagnosis diagnosis;
+	char *text = log_text("file-2.28.log"), *again = log_text("file-2.28.log");
+
+	/* Each process has a GPU of its own, and the largest communicator has two of the four. */
+	text = take_out(text, "0x6a3f9d2210c4e7b1");
+	text = replace(text, "node1:4101", "busId 18000", "busId 17000");
+	examine(text, &diagnosis);
+	assert_string_equal(diagnosis.host, "job of 4 ranks (4 processes on 2 hosts in 1 log)");
+	assert_non_null(strstr(pair_text(&diagnosis, "node1 process 4101 -> node2 process 5201"),
+			       "color 0"));
+	diagnosis_free(&diagnosis);
+	free(text);
+
+	text = log_text("file-2.28.log");
+	again = replace(again, NULL, "node1:41", "node1:61");
+	again = replace(again, NULL, "node2:52", "node2:62");
+	again = replace(again, NULL, "0x6a3f9d2210c4e7b1", "0x6a3f9d2210c4e7b2");
+	text = add_line(text, again);
+	examine(text, &diagnosis);
+	assert_string_equal(diagnosis.host, "job of 4 ranks (8 processes on 2 hosts in 1 log)");
+	assert_int_equal(diagnosis_status(&diagnosis), DIAGNOSIS_HEALTHY);
+	assert_string_equal(diagnosis.notes[1].topic, "runs");
+	diagnosis_free(&diagnosis);
+	free(text);
+	free(again);
+}
+
 /* The line of a place is the file's, also behind carriage returns. */
 static void test_places(void **state)
 {
@@ -498,7 +528,7 @@ int main(void)
 		cmocka_unit_test(test_pairs),	cmocka_unit_test(test_split),
 		cmocka_unit_test(test_header),	cmocka_unit_test(test_mangled),
 		cmocka_unit_test(test_bounds),	cmocka_unit_test(test_threads),
-		cmocka_unit_test(test_places),
+		cmocka_unit_test(test_places),	cmocka_unit_test(test_groups_and_runs),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
