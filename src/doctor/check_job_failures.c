@@ -324,7 +324,7 @@ static void check_death(struct exam *exam, const struct subject *subject)
 	}
 	if (!worst || (worst->number == -15 && !worst->root))
 		return;
-	name = worst->rank >= 0 ? say(exam, "rank %ld", worst->rank) : worst->text;
+	name = worst->rank >= 0 ? say(exam, "rank %ld", worst->rank) : say(exam, "%s", worst->text);
 	words = worst->number < 0 ? signal_words(worst->number)
 				  : say(exam, "ended with exit status %ld", worst->number);
 	finding = job_found(exam, name, &worst->place, "%s; %u process%s in all", words, count,

@@ -172,9 +172,10 @@ static struct finding *mesh_found(struct exam *exam, const char *object, const c
 	finding->healthy = check->healthy;
 	finding->why = check->why;
 	finding->fix = check->fix;
-	finding->object = object;
+	/* Names are the mesh's, which may go before the diagnosis. */
+	finding->object = say(exam, "%s", object);
 	finding->value = value;
-	finding->where = exam->cluster->mesh.file;
+	finding->where = say(exam, "%s", exam->cluster->mesh.file);
 	finding->brief = say(exam, "%s%s %s", object, strstr(object, " -> ") ? ":" : "", value);
 	return finding;
 }

@@ -84,11 +84,11 @@ static void note_sources(struct exam *exam)
 			       say(exam, "%u files, %lu lines of NCCL", cluster->log.files,
 				   cluster->log.nccl_lines));
 	if (cluster->meshed)
-		diagnosis_note(exam->diagnosis, "mesh", cluster->mesh.file,
+		diagnosis_note(exam->diagnosis, "mesh", say(exam, "%s", cluster->mesh.file),
 			       say(exam, "%u hosts, %u pairs", cluster->mesh.host_count,
 				   cluster->mesh.pair_count));
 	if (cluster->strange_count)
-		diagnosis_note(exam->diagnosis, "files", cluster->strange,
+		diagnosis_note(exam->diagnosis, "files", say(exam, "%s", cluster->strange),
 			       say(exam, "%u file%s neither capture nor log nor result of the mesh",
 				   cluster->strange_count,
 				   cluster->strange_count == 1 ? " is" : "s are"));

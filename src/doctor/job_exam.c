@@ -50,7 +50,7 @@ static void note_transports(struct exam *exam)
 	for (unsigned i = 0; i < transports.count; i++) {
 		const struct job_transport *row = &transports.row[i];
 
-		diagnosis_note(exam->diagnosis, "transport", row->name,
+		diagnosis_note(exam->diagnosis, "transport", say(exam, "%s", row->name),
 			       say(exam,
 				   "%u pair%s of ranks, %u of them known to be on different hosts",
 				   row->pairs, row->pairs == 1 ? "" : "s", row->between_hosts));

@@ -42,6 +42,7 @@ static void run(struct cluster *cluster, struct diagnosis *out)
 	*out = (struct diagnosis){ 0 };
 	assert_int_equal(cluster_run(cluster, &attr, out), 0);
 	cluster_free(cluster);
+	diagnosis_read(out);
 }
 
 static void print_findings(const struct diagnosis *diagnosis)
@@ -206,10 +207,11 @@ static json_t *mesh_json(plant *fault)
 	for (unsigned from = 1; from <= HOSTS; from++) {
 		for (unsigned to = 1; to <= HOSTS; to++) {
 			struct measured pair = { .latency_us = 3.1 };
-			json_t *ports = json_array();
+			json_t *ports;
 
 			if (from == to)
 				continue;
+			ports = json_array();
 			/* Every measurement is a few percent off. */
 			noise = noise * 1103515245u + 12345u;
 			pair.alone_bps = 98e9 * (1 + ((noise >> 16) % 100) / 2000.0);

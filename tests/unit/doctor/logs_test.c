@@ -50,6 +50,7 @@ static void examine(const char *text, struct diagnosis *out)
 	joblog_seal(&log);
 	assert_int_equal(job_run(&log, &attr, out), 0);
 	joblog_free(&log);
+	diagnosis_read(out);
 }
 
 static void print_findings(const struct diagnosis *diagnosis)
