@@ -24,5 +24,6 @@ extern const struct command command_qualify;
 extern const struct command command_recv;
 extern const struct command command_secret;
 extern const struct command command_send;
+extern const struct command command_watch;
 
 #endif

@@ -18,6 +18,7 @@ GIVEN = {
         "1.75 times", "50 us", "100 round trips",  # src/congestion
         "1 %", "10 Mbit/s", "100 Gbit/s",  # what its tests allow
     ],
+    "docs/doctor.md": ["2 ms", "1 Gbit/s", "0.3 s", "30 s"],  # tools/doctor: steps of an examination
     "docs/interop.md": ["1 %", "0.5 %", "1 to 3 ms", "0.2 s", "0.4 s", "1 ms"],  # netem's settings; how long a slot rests
     "docs/lab.md": ["50 us", "60 us", "200 us", "1 Gbit/s"],  # lab/
     "docs/longhaul.md": [

@@ -117,4 +117,7 @@ void reader_put(struct reader *reader, const char *path, const char *text);
 /* Writes all that was read so far as a tar file. Returns 0 or -errno. */
 int reader_capture(struct reader *reader, const char *file);
 
+/* Adds the same to a text, as a manifest (tree.h) whose lines are in the order of their paths. */
+void reader_manifest(struct reader *reader, struct builder *out);
+
 #endif

@@ -57,6 +57,14 @@ static void capture_visit(const void *node, VISIT order, int depth)
 		capture_one(*(const struct kept *const *)node);
 }
 
+/* Fills an empty tree with all that was read, and `errors` with the reads that failed. */
+static void capture(struct reader *reader, struct tree *tree, struct builder *errors)
+{
+	capturing = tree;
+	capture_errors = errors;
+	twalk(reader->kept, capture_visit);
+}
+
 int reader_capture(struct reader *reader, const char *file)
 {
 	static const char version[] = "godwit " GODWIT_VERSION "\n";
@@ -64,9 +72,7 @@ int reader_capture(struct reader *reader, const char *file)
 	struct tree tree = { 0 };
 	int rc;
 
-	capturing = &tree;
-	capture_errors = &list;
-	twalk(reader->kept, capture_visit);
+	capture(reader, &tree, &list);
 	tree_add(&tree, PROBE_ROOT "version", TREE_FILE, version, sizeof(version) - 1, 0);
 	tree_add(&tree, PROBE_ROOT "errors", TREE_FILE, list.text ? list.text : "", list.length, 0);
 	tree_seal(&tree);
@@ -74,6 +80,21 @@ int reader_capture(struct reader *reader, const char *file)
 	tree_free(&tree);
 	builder_free(&list);
 	return rc;
+}
+
+void reader_manifest(struct reader *reader, struct builder *out)
+{
+	struct builder list = { 0 };
+	struct tree tree = { 0 };
+
+	capture(reader, &tree, &list);
+	tree_seal(&tree);
+	if (list.length)
+		tree_add_errors(&tree, list.text, list.length);
+	tree_seal(&tree);
+	tree_print(&tree, out);
+	tree_free(&tree);
+	builder_free(&list);
 }
 
 /* Loads what stands for a host: a tar file, or a manifest if it begins like one. */

@@ -74,6 +74,9 @@ size_t tree_below(const struct tree *tree, const char *path, size_t *end);
 
 void tree_free(struct tree *tree);
 
+/* Adds a sealed tree to a text, as a manifest with a whole path on each line. Names with blanks are left out. */
+void tree_print(const struct tree *tree, struct builder *out);
+
 /* Writes a tar file. Returns 0 or -errno. */
 int tree_write_tar(const struct tree *tree, const char *path);
 

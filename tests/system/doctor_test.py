@@ -151,9 +151,9 @@ def trees(directory):
 def words(seen):
     document = read(os.path.join(ROOT, "docs/doctor.md"))
     listed = {line.split()[0] for line in doctor("--list").stdout.splitlines() if line[0] != " "}
-    # Those on logs and clusters have tests of their own.
-    host = {name for name in listed if not name.startswith(("log-", "hosts-", "mesh-"))}
-    check(host == seen, f"every check has a fault: {host ^ seen}")
+    # Those of a path, of logs and of clusters have tests of their own.
+    here = {name for name in listed if not name.startswith(("path-", "log-", "hosts-", "mesh-"))}
+    check(here == seen, f"every check has a fault: {here ^ seen}")
     for name in sorted(listed):
         check(f"`{name}`" in document, f"docs/doctor.md names {name}")
         command = doctor("--explain", name)
@@ -169,7 +169,7 @@ def mistakes(directory):
     open(empty, "w", encoding="utf-8").close()
     for arguments in (["--only", "nothing"], ["--skip", "pfc,x"], ["--root", "/nonexistent"], ["--root", empty],
                       ["--intent", "both"], ["--interval", "soon"], ["--explain", "x"], ["--pid", "me"], ["--wings"],
-                      ["now"], ["--only"], ["--root", directory, "--pid", "1"], ["--capture", "/nonexistent/x.tar"]):
+                      ["a", "b"], ["--only"], ["--root", directory, "--pid", "1"], ["--capture", "/nonexistent/x.tar"]):
         command = doctor(*arguments)
         check(command.status == 3 and command.stderr.startswith("godwit doctor: ")
               and len(command.stderr.splitlines()) == 1, f"refusal expected: {command}")

@@ -5,6 +5,7 @@
 This process is the router between two hosts, each a namespace of its own whose interface has an MTU of 9000. On the way
 large packets vanish: at a link that drops them without a word, at a router that may not say so, or at one that does.
 """
+import json
 import os
 import re
 import shutil
@@ -180,6 +181,21 @@ def shrinks(a, b, version, path, directory):
     print(f"{label}: {took:.1f} s more: {sender.stderr.strip()}")
 
 
+def examined(a, b, version, path, wanted):
+    """`godwit doctor` says what the path carries, and whether anybody tells."""
+    for host in (a, b):
+        host.forget_routes()
+    with path:
+        server = b.start("doctor", "--serve", "--once", "--quiet")
+        wait_until(lambda: b.listens() or not server.alive())
+        caller = a.start("doctor", b.addresses[version], "--json", "--only", "path-mtu,path-black-hole").wait(30)
+        server.wait(10)
+    answer = json.loads(caller.stdout)
+    found = [finding["check"] for finding in answer["findings"] if finding["object"].endswith(b.addresses[version])]
+    sent = answer["path"]["here"]["sent"]
+    check(found == wanted and sent["size_arrived"] == path.right, f"{path.label}, IPv{version}: doctor: {found} {sent}")
+
+
 def main():
     for tool in ("ip", "nsenter", "unshare"):
         if not shutil.which(tool):
@@ -198,6 +214,8 @@ def main():
             delivers(a, b, version, Path("a silent router", 9000, 1500, False), directory, 1500)
             delivers(a, b, version, Path("a silent router to a tunnel", 9000, 1400, False), directory, 1400)
             delivers(a, b, version, Path("a router that tells", 9000, 1500), directory, 1500)
+            examined(a, b, version, Path("a silent router", 9000, 1500, False), ["path-black-hole"])
+            examined(a, b, version, Path("a router that tells", 9000, 1500), ["path-mtu"])
         shrinks(a, b, 4, Path("a link", 1500, 9000), directory)
         shrinks(a, b, 6, Path("a silent router", 9000, 1500, False), directory)
         shrinks(a, b, 4, Path("a router that tells", 9000, 1500), directory)

@@ -8,12 +8,7 @@
 #include "doctor/exam.h"
 
 struct doctor_job {
-	struct reader_attr reader;
 	struct exam_attr exam;
-	const char *capture;
-	/* arguments are logs of a job; a directory with files of a cluster */
-	bool logs;
-	const char *cluster;
 	bool json;
 	bool verbose;
 };
