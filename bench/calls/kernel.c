@@ -24,7 +24,7 @@
 #include "wire/roce.h"
 
 #define DATAGRAM_MOST 65536
-/* What a call takes, and a byte that it copies. */
+/* What a call takes, each datagram of one that sends several, and a byte that it copies. */
 #define CALL_NS	   UINT64_C(1000)
 #define BYTES_A_NS UINT64_C(4)
 /* From one end to the other. */
@@ -214,6 +214,7 @@ static ssize_t deliver(unsigned end, const struct msghdr *message)
 	struct cmsghdr *c = CMSG_FIRSTHDR(mutable);
 	struct datagram *datagram = malloc(sizeof(*datagram) + DATAGRAM_MOST);
 	uint16_t segment = 0;
+	uint32_t packets;
 
 	if (!datagram || !to)
 		stop("a datagram to nobody");
@@ -233,11 +234,12 @@ static ssize_t deliver(unsigned end, const struct msghdr *message)
 	datagram->segment = segment;
 	*to->last = datagram;
 	to->last = &datagram->next;
+	packets = segment ? (datagram->length + segment - 1) / segment : 1;
+	kernel_calls[end].batches++;
 	if (datagram->bytes[0] != OPCODE_DATA)
-		kernel_calls[end].control++;
+		kernel_calls[end].control += packets;
 	else
-		kernel_calls[end].packets +=
-			segment ? (datagram->length + segment - 1) / segment : 1;
+		kernel_calls[end].packets += packets;
 	pass(datagram->length / BYTES_A_NS);
 	datagram->at_ns = lines[end].now_ns + WIRE_NS;
 	return (ssize_t)datagram->length;
@@ -259,9 +261,10 @@ int sendmmsg(int fd, struct mmsghdr *messages, unsigned count, int flags)
 
 	(void)flags;
 	kernel_calls[end].sends++;
-	pass(CALL_NS);
-	for (unsigned i = 0; i < count; i++)
+	for (unsigned i = 0; i < count; i++) {
+		pass(CALL_NS);
 		messages[i].msg_len = (unsigned)deliver(end, &messages[i].msg_hdr);
+	}
 	return (int)count;
 }
 

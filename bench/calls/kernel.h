@@ -16,7 +16,9 @@ struct kernel_calls {
 	/* System calls that sent something, and packets with data that left by them. */
 	uint64_t sends;
 	uint64_t packets;
-	/* Datagrams sent that carry control. */
+	/* Datagrams that they handed over, each perhaps a batch of packets: it is these that cost, more than the calls. */
+	uint64_t batches;
+	/* Packets sent that carry control. */
 	uint64_t control;
 	/* System calls that read, and how many of them found nothing. */
 	uint64_t reads;

@@ -80,14 +80,14 @@ def instructions(kept):
 
 
 def calls(kept):
-    rows = [["", "sender: sends", "of them control", "reads", "sleeps", "receiver: sends, all control", "reads", "sleeps"]]
+    rows = [["", "sender: sends", "datagrams", "control", "reads", "sleeps", "receiver: sends", "datagrams", "control", "reads", "sleeps"]]
     for case in kept["result"]["cases"]:
         mtu, kind, *more = case["case"].split("-")
-        what = "a ping and its answer" if "pings" in more else "a MiB, coded" if "coded" in more else "a MiB"
+        what = ("a ping and its answer" if "pings" in more else "64 KiB on one of 1000" if "many" in more else
+                "a MiB, coded" if "coded" in more else "a MiB")
         rows.append([f"{what}, {kind}, MTU {mtu}",
-                     *(f"{case[end][count] / case['messages']:.1f}" for end, count in (
-                         ("sender", "sends"), ("sender", "control"), ("sender", "reads"), ("sender", "sleeps"),
-                         ("receiver", "sends"), ("receiver", "reads"), ("receiver", "sleeps")))])
+                     *(f"{case[end][count] / case['messages']:.1f}" for end in ("sender", "receiver")
+                       for count in ("sends", "batches", "control", "reads", "sleeps"))])
     return table(rows)
 
 

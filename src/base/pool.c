@@ -35,6 +35,7 @@ int pool_init(struct pool *pool, size_t object_size, uint32_t count)
 	live_size = round_up(bitmap_words(count) * sizeof(uint64_t));
 	next_size = round_up(count * sizeof(uint32_t));
 	if (stride < object_size || __builtin_mul_overflow(stride, count, &objects_size) ||
+	    objects_size / POOL_ALIGNMENT > UINT32_MAX ||
 	    __builtin_add_overflow(objects_size, live_size + next_size + POOL_ALIGNMENT, &total))
 		return -ENOMEM;
 	allocation = calloc(1, total);
@@ -49,6 +50,8 @@ int pool_init(struct pool *pool, size_t object_size, uint32_t count)
 		.next = (uint32_t *)(start + live_size),
 		.objects = start + live_size + next_size,
 		.stride = stride,
+		.inverse = ((UINT64_C(1) << 32) + stride / POOL_ALIGNMENT - 1) /
+			   (stride / POOL_ALIGNMENT),
 		.count = count,
 		.free = NO_INDEX,
 	};
@@ -90,23 +93,33 @@ void pool_put(struct pool *pool, void *object)
 	pool->used--;
 }
 
+/* Divides an offset within the pool by the stride, without a division, of which a packet's way would have dozens. It is exact
+ * where the offset is a multiple: the product is then too large by less than offset / 2^32 lines, which is less than 1. */
+static uint64_t index_at(const struct pool *pool, uint64_t offset)
+{
+	return offset / POOL_ALIGNMENT * pool->inverse >> 32;
+}
+
 bool pool_owns_live(const struct pool *pool, const void *pointer)
 {
 	/* As integers, because subtracting unrelated pointers is undefined. A pointer below the
 	 * pool wraps to a large offset. */
 	uintptr_t offset = (uintptr_t)pointer - (uintptr_t)pool->objects;
+	uint64_t index;
 
-	if (offset >= pool->stride * pool->count || offset % pool->stride != 0)
+	if (offset >= pool->stride * pool->count)
 		return false;
-	return bitmap_test(pool->live, offset / pool->stride);
+	index = index_at(pool, offset);
+	return index * pool->stride == offset && bitmap_test(pool->live, index);
 }
 
 uint32_t pool_index(const struct pool *pool, const void *object)
 {
 	size_t offset = (size_t)((const unsigned char *)object - pool->objects);
+	uint64_t index = index_at(pool, offset);
 
-	assert(offset < pool->stride * pool->count && offset % pool->stride == 0);
-	return (uint32_t)(offset / pool->stride);
+	assert(offset < pool->stride * pool->count && index * pool->stride == offset);
+	return (uint32_t)index;
 }
 
 void *pool_at(const struct pool *pool, uint32_t index)

@@ -25,6 +25,8 @@ struct pool {
 	uint32_t *next;
 	/* bytes from one object to the next */
 	size_t stride;
+	/* 2^32 divided by the stride in cache lines, rounded up */
+	uint64_t inverse;
 	/* objects in the pool */
 	uint32_t count;
 	/* objects in use */

@@ -7,6 +7,13 @@
 /* Bytes of a segment unless told. Shorter ones overlap reducing with sending better, and cost more messages. */
 #define SEGMENT_BYTES (UINT32_C(256) << 10)
 #define SEGMENTS_MAX  64
+/* Bytes of a chunk from which on a ring is best, and below which rounds matter more than bytes. */
+#define RING_CHUNK     (UINT64_C(512) << 10)
+#define DOUBLING_CHUNK (UINT64_C(8) << 10)
+/* Broadcasts below this go down a tree. */
+#define TREE_BYTES (UINT64_C(64) << 10)
+/* Ranks up to which each may be connected with all others. */
+#define DIRECT_RANKS 16
 /* An allreduce up to this moves all of the data in every round. */
 #define WHOLE_BYTES (UINT32_C(8) << 10)
 
@@ -49,30 +56,29 @@ const char *operation_name(enum operation operation)
 	return operation_names[operation];
 }
 
-/* `bytes` are those of all chunks together. */
+/*
+ * `bytes` are those of all chunks together. Direct has two rounds and many senders to one receiver, ring 2 (size - 1) rounds and
+ * one sender to each: bench/collsim has ring ahead where a chunk takes longer than its rounds. Many ranks are too many
+ * connections, and too many messages, for direct.
+ */
 enum gw_algorithm algorithm_choose(enum operation operation, uint64_t bytes, uint32_t size,
 				   bool fixed_order)
 {
-	switch (operation) {
-	case OPERATION_BARRIER:
+	bool reduces = operation == OPERATION_ALLREDUCE || operation == OPERATION_REDUCE_SCATTER;
+
+	if (operation == OPERATION_BARRIER)
 		return GW_ALGORITHM_DOUBLING;
-	case OPERATION_ALLTOALL:
+	if (operation == OPERATION_ALLTOALL || (reduces && fixed_order))
 		return GW_ALGORITHM_DIRECT;
-	case OPERATION_BROADCAST:
-		if (bytes < (UINT64_C(64) << 10))
-			return GW_ALGORITHM_TREE;
-		return size <= 16 ? GW_ALGORITHM_DIRECT : GW_ALGORITHM_RING;
-	case OPERATION_REDUCE_SCATTER:
-	case OPERATION_ALLREDUCE:
-		if (fixed_order)
-			return GW_ALGORITHM_DIRECT;
-		break;
-	default:
-		break;
-	}
-	if (bytes / size < (UINT64_C(8) << 10))
-		return GW_ALGORITHM_DOUBLING;
-	return size <= 16 ? GW_ALGORITHM_DIRECT : GW_ALGORITHM_RING;
+	if (bytes / size >= RING_CHUNK)
+		return GW_ALGORITHM_RING;
+	if (operation == OPERATION_BROADCAST && bytes < TREE_BYTES)
+		return GW_ALGORITHM_TREE;
+	if (size <= DIRECT_RANKS)
+		return GW_ALGORITHM_DIRECT;
+	if (operation == OPERATION_BROADCAST || bytes / size >= DOUBLING_CHUNK)
+		return GW_ALGORITHM_RING;
+	return GW_ALGORITHM_DOUBLING;
 }
 
 static uint32_t segments_for(const struct task *task, uint32_t chunks)

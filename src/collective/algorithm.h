@@ -49,8 +49,7 @@ struct task {
 /* Whether an operation can be done by an algorithm that is a list of steps. */
 bool algorithm_fits(enum operation operation, enum gw_algorithm algorithm);
 
-/* What is best for so many bytes, ranks and a round trip of so many ns (0: not known), if the path carries so many bits a
- * second (0: not known). `fixed_order`: reductions in the order of ranks only. */
+/* What is best for so many bytes and ranks. `fixed_order`: reductions in the order of ranks only. */
 enum gw_algorithm algorithm_choose(enum operation operation, uint64_t bytes, uint32_t size,
 				   bool fixed_order);
 

@@ -406,11 +406,14 @@ struct fabric_ops {
 	/* How many packets with this many bytes of data the fabric sends at the price of one: write() is best called with a
 	 * multiple of that. Null where it makes no difference. */
 	unsigned (*batch)(const struct fabric_qp *qp, uint32_t payload);
-	/* Sends one datagram, at most caps.max_control bytes; they are copied. -EAGAIN: there is no room; nobody is woken when
-	 * there is, so that the caller repeats by a timer what matters. */
+	/* Sends one datagram, at most caps.max_control bytes; they are copied. It leaves at once, or with the next flush().
+	 * -EAGAIN: there is no room; nobody is woken when there is, so that the caller repeats by a timer what matters. */
 	int (*control)(struct fabric_qp *qp, const void *data, size_t length);
 	/* Control leaves by this lane from now on, in place of the first. Null where control has one way only. */
 	void (*control_by)(struct fabric_qp *qp, unsigned lane);
+	/* Sends the datagrams that control() has collected. Those that find no room are lost. Null where each leaves at
+	 * once. */
+	void (*flush)(struct fabric *fabric);
 
 	/* Does what is due and fills in events, at most FABRIC_EVENTS; returns how many. One call does a bounded amount of
 	 * work; there may be more to do at once. */

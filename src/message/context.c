@@ -392,8 +392,10 @@ int gw_progress(struct gw_context *ctx)
 		list_del(item);
 		qp_run(qp);
 	}
+	control_flush(ctx);
 	work += data_send(ctx);
 	work += tell_ends(ctx);
+	control_flush(ctx);
 	ctx->busy = false;
 	return work;
 }

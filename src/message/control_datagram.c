@@ -40,6 +40,12 @@ void control_datagram_end(struct control_datagram *datagram)
 	datagram->used += control_end(&datagram->writer);
 }
 
+void control_flush(struct gw_context *ctx)
+{
+	if (ctx->fabric->ops->flush)
+		ctx->fabric->ops->flush(ctx->fabric);
+}
+
 int control_datagram_send(struct control_datagram *datagram)
 {
 	struct gw_qp *qp = datagram->qp;
@@ -52,6 +58,9 @@ int control_datagram_send(struct control_datagram *datagram)
 	if (reach_may_send(qp, length))
 		datagram->error =
 			qp->ctx->fabric->ops->control(qp->fabric_qp, datagram->bytes, length);
+	/* Within a turn it leaves with the others of the turn. */
+	if (!qp->ctx->busy)
+		control_flush(qp->ctx);
 	if (trace_is_on())
 		trace_datagram(qp, datagram->error ? "tx-failed" : "tx", datagram->bytes, length);
 	if (datagram->error)

@@ -52,7 +52,8 @@ void recv_reap(struct gw_recv *recv)
 {
 	if (!recv->closed || recv->stage != RECV_TOLD || recv->held)
 		return;
-	arena_put(&recv->ctx->arena, recv->bits, recv->bits_bytes);
+	if (recv->bits != recv->few_bits)
+		arena_put(&recv->ctx->arena, recv->bits, recv->bits_bytes);
 	pool_put(&recv->ctx->recvs, recv);
 }
 
@@ -314,7 +315,10 @@ static int make_bits(struct gw_recv *recv)
 	if (recv->bits_bytes > bits_bytes(qp, own_packets) &&
 	    !arena_has_spare(qp->ctx, recv->bits_bytes))
 		return -ENOBUFS;
-	recv->bits = arena_get(&qp->ctx->arena, recv->bits_bytes);
+	/* A small message's time is what its calls take, and the arena's are among the longest. */
+	recv->bits = recv->bits_bytes <= sizeof(recv->few_bits)
+			     ? recv->few_bits
+			     : arena_get(&qp->ctx->arena, recv->bits_bytes);
 	if (!recv->bits)
 		return -ENOBUFS;
 	recv->chunks = recv->bits + bitmap_words(packets);

@@ -83,6 +83,8 @@ struct gw_recv {
 	uint64_t *chunks;
 	/* Size of the block that holds both, bytes. */
 	size_t bits_bytes;
+	/* The block where it is no larger than this: up to 64 packets. */
+	uint64_t few_bits[3];
 	/* Address and key of its window, as told to the peer. */
 	uint64_t va;
 	uint32_t rkey;

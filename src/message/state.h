@@ -343,6 +343,10 @@ void qp_timer(struct gw_qp *qp);
 /* control_rx.c */
 void control_received(struct gw_qp *qp, const uint8_t *bytes, uint32_t length);
 
+/* control_datagram.c */
+/* Lets datagrams leave that the fabric has collected. */
+void control_flush(struct gw_context *ctx);
+
 /* control_tx.c */
 /* Sends what is owed, in one datagram where it fits. */
 void control_send_owed(struct gw_qp *qp);

@@ -21,12 +21,12 @@
 
 #include <assert.h>
 #include <errno.h>
-#include <isa-l.h>
 #include <netinet/in.h>
 #include <string.h>
 #include <sys/socket.h>
 
 #include "wire/bytes.h"
+#include "wire/crc32.h"
 #include "wire/roce.h"
 
 enum {
@@ -163,13 +163,13 @@ uint32_t icrc_begin(const struct icrc_flow *flow, size_t udp_payload_length, uin
 	memcpy(bth, headers, copied);
 	bth[BTH_CONGESTION] = 0xff;
 
-	crc = crc32_gzip_refl(0, block, flow->prefix_length + copied);
+	crc = crc32_update(0, block, flow->prefix_length + copied);
 	return icrc_update(crc, (const uint8_t *)headers + copied, headers_length - copied);
 }
 
 uint32_t icrc_update(uint32_t crc, const void *data, size_t length)
 {
-	return length ? crc32_gzip_refl(crc, data, length) : crc;
+	return crc32_update(crc, data, length);
 }
 
 void icrc_final(uint32_t crc, uint8_t out[4])

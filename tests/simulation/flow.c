@@ -9,6 +9,17 @@
 #include "message/state.h"
 #include "simulation/flow.h"
 
+/* Fills a message with bytes that differ from place to place and from message to message. rng_fill() took a fifth of the time
+ * of all scenarios. */
+static void fill(uint8_t *out, size_t length, uint64_t word)
+{
+	for (; length >= sizeof(word); out += sizeof(word), length -= sizeof(word)) {
+		memcpy(out, &word, sizeof(word));
+		word = (word ^ word >> 32) * UINT64_C(0xd1342543de82ef95) + 1;
+	}
+	memcpy(out, &word, length);
+}
+
 static int prepare(struct flow *flow, uint32_t index)
 {
 	struct message *m = &flow->message[index];
@@ -26,7 +37,7 @@ static int prepare(struct flow *flow, uint32_t index)
 	if (!m->source || !m->expected || !m->target)
 		return -ENOMEM;
 	rng_seed(&rng, flow->run->scenario->seed * 1000003 + index * 131 + flow->plan->from);
-	rng_fill(&rng, m->source, m->plan->length + 1);
+	fill(m->source, m->plan->length + 1, rng_u64(&rng));
 	memcpy(m->expected, m->source, m->plan->length + 1);
 	memset(m->target, MARGIN_BYTE, m->plan->capacity + 2 * MARGIN);
 	error = gw_mr_register(tx, m->source, m->plan->length + 1, &m->source_mr);

@@ -16,6 +16,7 @@ static void roce_close(struct fabric *fabric)
 {
 	struct roce_endpoint *endpoint = endpoint_of(fabric);
 
+	roce_flush(fabric);
 	groups_close(endpoint);
 	faults_close(endpoint->faults);
 	share_leave(endpoint);
@@ -123,6 +124,7 @@ static const struct fabric_ops roce_ops = {
 	.batch = roce_batch,
 	.control = roce_control,
 	.control_by = roce_control_by,
+	.flush = roce_flush,
 	.poll = roce_poll,
 	.deadline_ns = roce_deadline_ns,
 	.watch = roce_watch,

@@ -38,6 +38,9 @@
 /* Messages read in one poll from processes that share the port. */
 #define RX_FORWARDED	32
 #define ROCE_GROUPS_MAX 16
+/* Control datagrams that leave in one call at most, and bytes of them. */
+#define OUTBOX_DATAGRAMS 64
+#define OUTBOX_BYTES	 65536
 /* Sealed payloads kept: two batches. */
 #define SEALED_SLOTS 128u
 /* A queue pair number is the process's class in the high bits (share.c) and random bits below. */
@@ -146,6 +149,37 @@ struct inbox {
 	_Alignas(struct cmsghdr) uint8_t control[RX_BATCH][CMSG_ROOM];
 };
 
+/* A datagram in the outbox. */
+struct outbox_datagram {
+	/* Its bytes, with room for the ICRC at their end. */
+	struct iovec part;
+	/* Socket that it leaves by. */
+	int fd;
+	/* High bits of the queue pair number that it is for: the process among those that share the peer's port. */
+	uint32_t class;
+	/* Whether it ends with an ICRC. */
+	bool guarded;
+	/* Whether it may leave in a batch. */
+	bool batches;
+	/* Whether it was sent. */
+	bool gone;
+	union socket_address to;
+	/* Addresses and ports that the ICRC covers. */
+	struct icrc_flow flow;
+};
+
+/* Control datagrams that leave with the next flush (outbox.c). */
+struct outbox {
+	/* Datagrams in it. */
+	uint32_t count;
+	/* Bytes of them all. */
+	uint32_t used;
+	/* No batches before this time: the host refused one. */
+	uint64_t batches_again_ns;
+	struct outbox_datagram datagrams[OUTBOX_DATAGRAMS];
+	uint8_t bytes[OUTBOX_BYTES];
+};
+
 struct share; /* share.c */
 struct faults;
 struct roce_groups; /* group.c */
@@ -199,6 +233,7 @@ struct roce_endpoint {
 	uint8_t *sealed;
 	uint32_t sealed_turn;
 	struct inbox inbox;
+	struct outbox outbox;
 	/* RX_BATCH datagrams from the socket, then RX_FORWARDED packets from processes that share the port. */
 	uint8_t *rx;
 };
@@ -247,6 +282,9 @@ int roce_control(struct fabric_qp *qp, const void *data, size_t length);
 void roce_control_by(struct fabric_qp *qp, unsigned lane);
 /* Sends a congestion notification: the peer's packets arrive marked. */
 void send_cnp(struct roce_qp *qp);
+
+/* outbox.c */
+void roce_flush(struct fabric *fabric);
 
 /* datagram.c */
 /* As roce_write(), to a peer that takes UD datagrams. */

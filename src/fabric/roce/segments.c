@@ -39,15 +39,20 @@ static uint32_t packet_bytes(const struct roce_qp *qp, uint32_t payload)
 	return payload + ROCE_DATA_OVERHEAD + (qp->seal ? SEAL_EXTRA : 0);
 }
 
-unsigned roce_batch(const struct fabric_qp *fabric_qp, uint32_t payload)
+unsigned segments_most(uint32_t bytes)
 {
-	uint32_t most = SEGMENTS_BYTES / packet_bytes(roce_qp(fabric_qp), payload);
+	uint32_t most = SEGMENTS_BYTES / bytes;
 
-	if (!segments_usable(roce_qp(fabric_qp)))
-		return TX_BATCH;
 	if (most > SEGMENTS_MAX)
 		most = SEGMENTS_MAX;
 	return most ? most : 1;
+}
+
+unsigned roce_batch(const struct fabric_qp *fabric_qp, uint32_t payload)
+{
+	if (!segments_usable(roce_qp(fabric_qp)))
+		return TX_BATCH;
+	return segments_most(packet_bytes(roce_qp(fabric_qp), payload));
 }
 
 /* They have one size; only the last may be shorter. */
@@ -93,37 +98,45 @@ static bool passes(const struct tx_batch *batch, unsigned i)
 	return false;
 }
 
+int segments_push(struct roce_endpoint *endpoint, int fd, union socket_address *to,
+		  struct iovec *parts, size_t count, uint16_t size)
+{
+	_Alignas(struct cmsghdr) uint8_t control[CMSG_SPACE(sizeof(size))] = { 0 };
+	struct msghdr message = { .msg_name = to,
+				  .msg_namelen = address_length(to),
+				  .msg_iov = parts,
+				  .msg_iovlen = count,
+				  .msg_control = control,
+				  .msg_controllen = sizeof(control) };
+	struct cmsghdr *c = CMSG_FIRSTHDR(&message);
+
+	c->cmsg_level = SOL_UDP;
+	c->cmsg_type = UDP_SEGMENT;
+	c->cmsg_len = CMSG_LEN(sizeof(size));
+	memcpy(CMSG_DATA(c), &size, sizeof(size));
+	if (sendmsg(fd, &message, MSG_DONTWAIT) < 0)
+		return -errno;
+	endpoint->fabric.counters[FABRIC_TX_BYTES] += message_length(&message);
+	return 0;
+}
+
 /* Sends a batch in one system call. 0, or -errno. */
 static int send_together(const struct tx_batch *batch)
 {
 	const struct tx_lane *lane = batch->lane;
-	_Alignas(struct cmsghdr) uint8_t control[CMSG_SPACE(sizeof(uint16_t))] = { 0 };
-	uint16_t size = (uint16_t)packet_bytes(lane->qp, batch->writes[0].length);
 	struct frame frames[TX_BATCH];
-	struct iovec parts[3 * TX_BATCH];
-	struct msghdr message = { .msg_name = &lane->qp->peer,
-				  .msg_namelen = address_length(&lane->qp->peer),
-				  .msg_iov = parts,
-				  .msg_iovlen = 3 * (size_t)batch->count,
-				  .msg_control = control,
-				  .msg_controllen = sizeof(control) };
-	struct cmsghdr *c = CMSG_FIRSTHDR(&message);
+	struct iovec parts[FRAME_PARTS * TX_BATCH];
 
 	for (unsigned i = 0; i < batch->count; i++) {
 		unsigned at = batch->kept[i];
 
 		build_data(&frames[i], lane, batch->target, &batch->writes[at], batch->psn + at,
 			   (uint16_t)i);
-		memcpy(&parts[3 * (size_t)i], frames[i].parts, sizeof(frames[i].parts));
+		memcpy(&parts[FRAME_PARTS * (size_t)i], frames[i].parts, sizeof(frames[i].parts));
 	}
-	c->cmsg_level = SOL_UDP;
-	c->cmsg_type = UDP_SEGMENT;
-	c->cmsg_len = CMSG_LEN(sizeof(size));
-	memcpy(CMSG_DATA(c), &size, sizeof(size));
-	if (sendmsg(lane->fd, &message, MSG_DONTWAIT) < 0)
-		return -errno;
-	lane->qp->endpoint->fabric.counters[FABRIC_TX_BYTES] += message_length(&message);
-	return 0;
+	return segments_push(lane->qp->endpoint, lane->fd, &lane->qp->peer, parts,
+			     FRAME_PARTS * (size_t)batch->count,
+			     (uint16_t)packet_bytes(lane->qp, batch->writes[0].length));
 }
 
 /* Sends the packets of a batch one by one; returns how many are gone. The first one tells whether it was the batch that the
@@ -156,7 +169,7 @@ static unsigned send_apart(const struct tx_batch *batch)
 	return 1 + frames_send(endpoint, batch->lane->fd, messages + 1, batch->count - 1);
 }
 
-static bool may_mean_the_batch(int error)
+bool segments_doubted(int error)
 {
 	return error == EIO || error == EINVAL || error == EMSGSIZE || error == EOPNOTSUPP ||
 	       error == ENOPROTOOPT || error == KERNEL_ENOTSUPP;
@@ -184,7 +197,7 @@ unsigned segments_send(const struct tx_lane *lane, const struct fabric_target *t
 		endpoint->fabric.counters[FABRIC_TX_BUSY]++;
 		return 0;
 	}
-	if (!may_mean_the_batch(-error)) {
+	if (!segments_doubted(-error)) {
 		tx_refused(endpoint, -error, batch.count);
 		return count;
 	}

@@ -94,7 +94,7 @@ void frame_address(struct frame *frame, union socket_address *to, struct msghdr 
 	out->msg_name = to;
 	out->msg_namelen = address_length(to);
 	out->msg_iov = frame->parts;
-	out->msg_iovlen = 3;
+	out->msg_iovlen = FRAME_PARTS;
 }
 
 size_t message_length(const struct msghdr *message)
@@ -235,38 +235,37 @@ void roce_control_by(struct fabric_qp *fabric_qp, unsigned lane)
 	qp->control_lane = lane < qp->endpoint->lanes ? (uint8_t)lane : 0;
 }
 
-static unsigned send_one(struct roce_qp *qp, unsigned lane_number, const struct roce_packet *packet)
-{
-	struct mmsghdr message;
-	struct tx_lane lane;
-	struct frame frame;
-
-	tx_lane(qp, lane_number, &lane);
-	build(&frame, &lane, packet, 0);
-	frame_address(&frame, &qp->peer, &message.msg_hdr);
-	return frames_push(qp->endpoint, lane.fd, &message, 1);
-}
-
-/* A datagram that found no room is not tried again when there is some (its sender repeats what matters by a timer), so
- * that nobody is to be woken for it: blocked_fd stays as it is. */
 int roce_control(struct fabric_qp *fabric_qp, const void *data, size_t length)
 {
 	struct roce_qp *qp = roce_qp(fabric_qp);
 	struct roce_packet packet;
+	struct tx_lane lane;
+	struct frame frame;
 
 	roce_ud_send(&packet, qp->peer_control_qpn, qp->control_psn, qp->peer_qkey, qp->qpn, data,
 		     (uint32_t)length);
-	if (!send_one(qp, qp->control_lane, &packet))
-		return -EAGAIN;
+	tx_lane(qp, qp->control_lane, &lane);
+	if (qp->seal)
+		build_sealed(&frame, &lane, &packet);
+	else
+		frame_finish(&frame, roce_encode(&packet, frame.headers, sizeof(frame.headers)),
+			     NULL, &packet, 0);
+	outbox_add(&lane, &frame);
 	qp->control_psn++;
-	qp->endpoint->fabric.counters[FABRIC_TX_CONTROL]++;
 	return 0;
 }
 
 void send_cnp(struct roce_qp *qp)
 {
 	struct roce_packet packet;
+	struct mmsghdr message;
+	struct tx_lane lane;
+	struct frame frame;
 
 	roce_cnp(&packet, qp->peer_qpn);
-	qp->endpoint->fabric.counters[FABRIC_TX_CNP] += send_one(qp, 0, &packet);
+	tx_lane(qp, 0, &lane);
+	build(&frame, &lane, &packet, 0);
+	frame_address(&frame, &qp->peer, &message.msg_hdr);
+	qp->endpoint->fabric.counters[FABRIC_TX_CNP] +=
+		frames_push(qp->endpoint, lane.fd, &message, 1);
 }

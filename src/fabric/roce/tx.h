@@ -6,9 +6,10 @@
 #include "fabric/roce/endpoint.h"
 
 /* Packets sent in one call at most. */
-#define TX_BATCH 64
-#define PAD_MAX	 3
-#define TRAILER	 (PAD_MAX + ROCE_ICRC_SIZE)
+#define TX_BATCH    64
+#define PAD_MAX	    3
+#define FRAME_PARTS 3
+#define TRAILER	    (PAD_MAX + ROCE_ICRC_SIZE)
 
 /* A packet: headers and trailer, gathered around a payload that stays where it is. */
 struct frame {
@@ -16,7 +17,7 @@ struct frame {
 	/* Padding and ICRC. */
 	uint8_t trailer[TRAILER];
 	/* Headers, payload and trailer, for the system call. */
-	struct iovec parts[3];
+	struct iovec parts[FRAME_PARTS];
 };
 
 /* A lane of a queue pair. */
@@ -59,12 +60,24 @@ bool tx_no_room(int error);
 /* Counts packets that the host refused to send, with this errno, and says so once. */
 void tx_refused(struct roce_endpoint *endpoint, int error, unsigned packets);
 
+/* outbox.c */
+/* Copies a frame, whose ICRC is not made yet, into the outbox. */
+void outbox_add(const struct tx_lane *lane, const struct frame *frame);
+
 /* segments.c */
 /* Whether batches may be sent to the queue pair's peer now. */
 bool segments_usable(const struct roce_qp *qp);
 /* How many packets, from the first on, may leave as one batch: 1 where none may. */
 unsigned segments_count(const struct roce_qp *qp, const struct fabric_write *writes,
 			unsigned count);
+/* How many datagrams with this many bytes a batch holds. */
+unsigned segments_most(uint32_t bytes);
+/* Sends datagrams of `size` bytes each, the last perhaps shorter, which the parts make up one behind the other, in one system
+ * call. 0, or -errno. */
+int segments_push(struct roce_endpoint *endpoint, int fd, union socket_address *to,
+		  struct iovec *parts, size_t count, uint16_t size);
+/* Whether this errno may mean that a device takes no batches. */
+bool segments_doubted(int error);
 /* Sends a batch of segments_count() packets; returns how many are gone. */
 unsigned segments_send(const struct tx_lane *lane, const struct fabric_target *target,
 		       const struct fabric_write *writes, unsigned count, uint32_t psn);

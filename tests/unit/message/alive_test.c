@@ -7,6 +7,8 @@
 
 #include <errno.h>
 
+#include "message/state.h"
+
 #define DELAY_NS   (2 * MS)
 #define TIMEOUT_NS S
 
@@ -145,12 +147,35 @@ static void data_is_a_sign_of_life(void **state)
 	duo_close(&duo);
 }
 
+/* A queue pair that hears something in every turn sets its timer in every turn: that must not put it off. */
+static void due_timer_stays_due(void **state)
+{
+	struct gw_context *ctx;
+	struct timer *timer;
+	struct duo duo;
+
+	(void)state;
+	open_waiting(&duo);
+	ctx = duo.qp[0]->ctx;
+	timer = &duo.qp[0]->user_timer;
+	timer_set(ctx, timer, ctx->now + 10);
+	ctx->now += 100;
+	timer_set(ctx, timer, ctx->now - 50);
+	assert_true(timer->node.key <= ctx->now);
+	/* One that is not set is due in the next turn at the earliest. */
+	timer_set(ctx, timer, NEVER);
+	timer_set(ctx, timer, ctx->now - 50);
+	assert_true(timer->node.key > ctx->now);
+	timer_set(ctx, timer, NEVER);
+	duo_close(&duo);
+}
+
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
 		cmocka_unit_test(waiting_stays_alive),	  cmocka_unit_test(silence_is_given_up),
 		cmocka_unit_test(sleeper_asks_first),	  cmocka_unit_test(sleeper_asks_the_dead),
-		cmocka_unit_test(data_is_a_sign_of_life),
+		cmocka_unit_test(data_is_a_sign_of_life), cmocka_unit_test(due_timer_stays_due),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
