@@ -48,6 +48,8 @@ struct finding {
 	const char *why;
 	/* command that mends it */
 	const char *fix;
+	/* half a sentence for a summary: "node5 has MTU 1500"; null: title and object */
+	const char *brief;
 };
 
 /* Something that a check could not see. */
@@ -73,6 +75,10 @@ struct diagnosis {
 	const char *host;
 	/* a sentence that replaces the verdict's second half; null: none */
 	const char *summary;
+	/* a sentence below the verdict; null: none */
+	const char *lead;
+	/* what follows from all findings together, as the last paragraph; null: none */
+	const char *conclusion;
 	/* command to run next; null: none */
 	const char *next;
 	struct finding *findings;

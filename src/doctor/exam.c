@@ -1,16 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Runs the checks: finds what each concerns, and gives findings the check's words. */
-#include "exam.h"
+#include "cluster.h"
 
 #include <errno.h>
 #include <stdarg.h>
 #include <string.h>
 
 static const struct check_group *const groups[] = {
-	&checks_devices,   &checks_ports,      &checks_gids, &checks_addresses, &checks_limits,
-	&checks_qos,	   &checks_congestion, &checks_loss, &checks_physical,	&checks_pcie,
-	&checks_gpudirect, &checks_plugins,    &checks_nccl, &checks_routes,	&checks_buffers,
-	&checks_log,	   &checks_tuning,
+	&checks_devices,  &checks_ports,       &checks_gids,	     &checks_addresses,
+	&checks_limits,	  &checks_qos,	       &checks_congestion,   &checks_loss,
+	&checks_physical, &checks_pcie,	       &checks_gpudirect,    &checks_plugins,
+	&checks_nccl,	  &checks_routes,      &checks_buffers,	     &checks_log,
+	&checks_tuning,	  &checks_job_network, &checks_job_failures, &checks_job_ranks,
+	&checks_hosts,	  &checks_mesh,
 };
 
 const struct check *check_at(size_t index)
@@ -236,9 +238,9 @@ static bool run_check(struct exam *exam)
 	const struct model *model = exam->model;
 	bool ran = false;
 
-	if (!host_gates_open(exam, check->gates))
+	if (check->scope < SCOPE_JOB && !host_gates_open(exam, check->gates))
 		return false;
-	if (check->scope == SCOPE_HOST) {
+	if (check->scope == SCOPE_HOST || check->scope >= SCOPE_JOB) {
 		check->run(exam, &(struct subject){ 0 });
 		return true;
 	}
@@ -279,28 +281,50 @@ static int listed(const char *list, const struct check *check)
 	return is;
 }
 
+/* Whether a check is about what is examined: a host, logs or a cluster. */
+static bool concerns(const struct exam *exam, const struct check *check)
+{
+	if (exam->job || exam->cluster)
+		return check->scope == (exam->job ? SCOPE_JOB : SCOPE_CLUSTER);
+	return check->scope < SCOPE_JOB;
+}
+
+int exam_attr_check(const struct exam_attr *attr)
+{
+	return listed(attr->only, NULL) < 0 || listed(attr->skip, NULL) < 0 ? -EINVAL : 0;
+}
+
+int exam_perform(struct exam *exam, const struct exam_attr *attr)
+{
+	const struct check *check;
+
+	if (exam_attr_check(attr) != 0)
+		return -EINVAL;
+	for (size_t i = 0; (check = check_at(i)); i++) {
+		if (!concerns(exam, check) || (attr->only && !listed(attr->only, check)) ||
+		    listed(attr->skip, check))
+			continue;
+		exam->check = check;
+		if (run_check(exam))
+			exam->diagnosis->checks_run++;
+		else
+			exam->diagnosis->checks_skipped++;
+	}
+	diagnosis_sort(exam->diagnosis);
+	return 0;
+}
+
 int exam_run(struct reader *reader, const struct exam_attr *attr, struct diagnosis *diagnosis)
 {
 	struct exam exam = { .diagnosis = diagnosis, .intent = attr->intent };
-	const struct check *check;
 
-	if (listed(attr->only, NULL) < 0 || listed(attr->skip, NULL) < 0)
-		return -EINVAL;
 	exam.model = model_load(reader);
 	nccl_load(exam.model, &exam.nccl);
 	if (attr->interval_ms || !reader_live(reader))
 		model_sample(exam.model, attr->interval_ms);
 	diagnosis->host = say(&exam, "%s", exam.model->host);
 	diagnosis->interval_ms = exam.model->interval_ms;
-	for (size_t i = 0; (check = check_at(i)); i++) {
-		if ((attr->only && !listed(attr->only, check)) || listed(attr->skip, check))
-			continue;
-		exam.check = check;
-		if (run_check(&exam))
-			diagnosis->checks_run++;
-		else
-			diagnosis->checks_skipped++;
-	}
-	diagnosis_sort(diagnosis);
-	return 0;
+	/* Read always: a capture is to have it. */
+	host_facts(&exam, attr->facts);
+	return exam_perform(&exam, attr);
 }

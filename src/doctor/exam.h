@@ -16,7 +16,15 @@
 #include "nccl.h"
 #include "diagnosis.h"
 
-enum scope { SCOPE_HOST, SCOPE_DEVICE, SCOPE_PORT };
+enum scope {
+	SCOPE_HOST,
+	SCOPE_DEVICE,
+	SCOPE_PORT,
+	/* logs of a job: job.h */
+	SCOPE_JOB,
+	/* several hosts: cluster.h */
+	SCOPE_CLUSTER
+};
 
 /* Conditions on what a check concerns. */
 enum gate {
@@ -77,6 +85,9 @@ struct exam {
 	struct nccl nccl;
 	struct diagnosis *diagnosis;
 	enum intent intent;
+	/* logs of a job, or hosts of a cluster, that are examined instead of a host; null */
+	struct joblog *job;
+	struct cluster *cluster;
 	/* the check that runs */
 	const struct check *check;
 };
@@ -88,10 +99,18 @@ struct exam_attr {
 	/* comma-separated checks; null: all, none */
 	const char *only;
 	const char *skip;
+	/* filled with what hosts are compared by; null: not wanted */
+	struct host_facts *facts;
 };
 
 /* Examines the source and fills *diagnosis, which is empty. Returns 0, or -EINVAL: no check of a name in only or skip. */
 int exam_run(struct reader *reader, const struct exam_attr *attr, struct diagnosis *diagnosis);
+
+/* Returns 0, or -EINVAL: no check of a name in only or skip. */
+int exam_attr_check(const struct exam_attr *attr);
+
+/* Runs the checks that concern what *exam has, and puts the findings in order. Returns as exam_run(). */
+int exam_perform(struct exam *exam, const struct exam_attr *attr);
 
 /* All checks, in groups. Returns null behind the last. */
 const struct check *check_at(size_t index);
@@ -132,6 +151,7 @@ struct check_group {
 extern const struct check_group checks_devices, checks_ports, checks_gids, checks_addresses,
 	checks_limits, checks_qos, checks_congestion, checks_loss, checks_physical, checks_pcie,
 	checks_gpudirect, checks_plugins, checks_nccl, checks_routes, checks_buffers, checks_log,
-	checks_tuning;
+	checks_tuning, checks_job_network, checks_job_failures, checks_job_ranks, checks_hosts,
+	checks_mesh;
 
 #endif

@@ -8,7 +8,7 @@
 static json_t *text(const char *bytes)
 {
 	json_t *string = json_string(bytes ? bytes : "");
-	char copy[512];
+	char copy[1024];
 
 	if (string)
 		return string;
@@ -70,13 +70,17 @@ json_t *diagnosis_json(const struct diagnosis *diagnosis)
 {
 	static const char *const verdicts[] = { "healthy", "warnings", "errors" };
 
-	return json_pack("{s:i, s:s, s:o, s:s, s:i, s:i, s:i, s:i, s:i, s:o, s:o, s:o}", "schema",
-			 DIAGNOSIS_SCHEMA, "godwit", GODWIT_VERSION, "host", text(diagnosis->host),
-			 "verdict", verdicts[diagnosis_status(diagnosis)], "checks_run",
-			 (int)diagnosis->checks_run, "checks_skipped",
+	const char *summary = diagnosis->lead ? diagnosis->lead : diagnosis->summary;
+
+	return json_pack("{s:i, s:s, s:o, s:s, s:i, s:i, s:i, s:i, s:i, s:o, s:o, s:o, s:o*, s:o*}",
+			 "schema", DIAGNOSIS_SCHEMA, "godwit", GODWIT_VERSION, "host",
+			 text(diagnosis->host), "verdict", verdicts[diagnosis_status(diagnosis)],
+			 "checks_run", (int)diagnosis->checks_run, "checks_skipped",
 			 (int)diagnosis->checks_skipped, "errors",
 			 (int)diagnosis_count(diagnosis, SEVERITY_ERROR), "warnings",
 			 (int)diagnosis_count(diagnosis, SEVERITY_WARNING), "interval_ms",
 			 (int)diagnosis->interval_ms, "findings", findings_json(diagnosis),
-			 "unknown", unknowns_json(diagnosis), "notes", notes_json(diagnosis));
+			 "unknown", unknowns_json(diagnosis), "notes", notes_json(diagnosis),
+			 "summary", summary ? text(summary) : NULL, "conclusion",
+			 diagnosis->conclusion ? text(diagnosis->conclusion) : NULL);
 }

@@ -253,9 +253,16 @@ void diagnosis_print(const struct diagnosis *diagnosis, const struct diagnosis_s
 		     FILE *out)
 {
 	print_verdict(diagnosis, style, out);
+	if (diagnosis->lead)
+		print_wrapped(out, 0, style->columns ? style->columns : COLUMNS, diagnosis->lead);
 	print_findings(diagnosis, style, out);
 	print_notes(diagnosis, style, out);
 	print_unknowns(diagnosis, style, out);
+	if (diagnosis->conclusion) {
+		fputc('\n', out);
+		print_wrapped(out, 0, style->columns ? style->columns : COLUMNS,
+			      diagnosis->conclusion);
+	}
 	if (diagnosis->next) {
 		fputs("\nnext: ", out);
 		print_wrapped(out, 6, style->columns ? style->columns : COLUMNS, diagnosis->next);

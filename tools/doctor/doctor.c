@@ -12,6 +12,7 @@
 #include "lab/units.h"
 #include "pair.h"
 #include "tools/command.h"
+#include "tools/doctor/doctor.h"
 #include "tools/interrupt.h"
 
 #define NS_PER_MS	    UINT64_C(1000000)
@@ -25,6 +26,9 @@ struct job {
 	struct reader_attr reader;
 	struct exam_attr exam;
 	const char *capture;
+	/* arguments are logs of a job; directory with files of a cluster */
+	bool logs;
+	const char *cluster;
 	bool json;
 	bool verbose;
 	/* the path to another host: wait for callers; one of them; options of both ends, of which some were given */
@@ -38,11 +42,13 @@ struct job {
 static const struct option long_options[] = {
 	{ "all", no_argument, NULL, 'v' },
 	{ "capture", required_argument, NULL, 'c' },
+	{ "cluster", required_argument, NULL, 'C' },
 	{ "explain", required_argument, NULL, 'e' },
 	{ "intent", required_argument, NULL, 'i' },
 	{ "interval", required_argument, NULL, 't' },
 	{ "json", no_argument, NULL, 'J' },
 	{ "list", no_argument, NULL, 'l' },
+	{ "nccl-log", no_argument, NULL, 'n' },
 	{ "once", no_argument, NULL, '1' },
 	{ "only", required_argument, NULL, 'o' },
 	{ "pid", required_argument, NULL, 'p' },
@@ -61,7 +67,7 @@ static const struct option long_options[] = {
 	{ 0 },
 };
 
-static int usage(const char *what, const char *value)
+int doctor_usage(const char *what, const char *value)
 {
 	fprintf(stderr, "godwit doctor: %s%s%s\n", what, value ? ": " : "", value ? value : "");
 	return DIAGNOSIS_NOT_EXAMINED;
@@ -105,7 +111,7 @@ static int explain(const char *id)
 	if (!check)
 		check = pair_check_find(id, strlen(id));
 	if (!check)
-		return usage("no such check (--list shows them)", id);
+		return doctor_usage("no such check (--list shows them)", id);
 	printf("%s (%s)\n  ", check->id, severity_name(check->severity));
 	print_wrapped(stdout, 2, 80, check->title);
 	explain_part("healthy", check->healthy);
@@ -123,14 +129,22 @@ static int read_option(int id, struct job *job)
 	case 'c':
 		job->capture = optarg;
 		return 0;
+	case 'C':
+		job->cluster = optarg;
+		return 0;
+	case 'n':
+		job->logs = true;
+		return 0;
 	case 'i':
 		job->exam.intent = strcmp(optarg, "lossless") == 0 ? INTENT_LOSSLESS
 				   : strcmp(optarg, "lossy") == 0  ? INTENT_LOSSY
 								   : INTENT_UNKNOWN;
-		return job->exam.intent ? 0 : usage("--intent is lossless or lossy, not", optarg);
+		return job->exam.intent
+			       ? 0
+			       : doctor_usage("--intent is lossless or lossy, not", optarg);
 	case 't':
 		if (units_read(UNITS_SECONDS, optarg, 0, INTERVAL_MAX_NS, &value) != 0)
-			return usage("--interval is a time from 0 to 1h, not", optarg);
+			return doctor_usage("--interval is a time from 0 to 1h, not", optarg);
 		job->exam.interval_ms = (unsigned)(value / NS_PER_MS);
 		return 0;
 	case 'J':
@@ -141,7 +155,7 @@ static int read_option(int id, struct job *job)
 		return 0;
 	case 'p':
 		if (units_count(optarg, 1, INT32_MAX, &value) != 0)
-			return usage("--pid is the number of a process, not", optarg);
+			return doctor_usage("--pid is the number of a process, not", optarg);
 		job->reader.pid = (long)value;
 		return 0;
 	case 'r':
@@ -169,7 +183,7 @@ static int read_path_option(int id, char **argv, struct job *job)
 {
 	job->path_options = true;
 	if (options_read(id, argv, &job->report, &job->path) != 0)
-		return usage(job->report.error, NULL);
+		return doctor_usage(job->report.error, NULL);
 	return 0;
 }
 
@@ -220,7 +234,7 @@ static int show(const struct job *job, struct diagnosis *diagnosis, json_t *figu
 	if (job->json) {
 		object = diagnosis_json(diagnosis);
 		if (!object)
-			return usage("out of memory", NULL);
+			return doctor_usage("out of memory", NULL);
 		if (figures)
 			json_object_set(object, "path", figures);
 		json_dumpf(object, stdout, JSON_INDENT(2));
@@ -234,6 +248,32 @@ static int show(const struct job *job, struct diagnosis *diagnosis, json_t *figu
 	return rc ? rc : status;
 }
 
+int doctor_show(const struct doctor_job *job, struct diagnosis *diagnosis)
+{
+	const struct job style = { .json = job->json, .verbose = job->verbose };
+
+	return show(&style, diagnosis, NULL);
+}
+
+/* Logs of a job, or the files of a cluster. */
+static int examine_files(const struct job *job, char **paths, int count)
+{
+	const struct doctor_job own = { .exam = job->exam,
+					.json = job->json,
+					.verbose = job->verbose };
+
+	if (job->reader.root || job->reader.pid || job->capture || (job->logs && job->cluster))
+		return doctor_usage(
+			"--nccl-log and --cluster go neither together nor with --root, --pid or --capture",
+			NULL);
+	if (job->logs && count == 0)
+		return doctor_usage("--nccl-log wants the names of logs, or - for standard input",
+				    NULL);
+	if (job->cluster && count)
+		return doctor_usage("one argument too many", paths[0]);
+	return job->logs ? doctor_logs(&own, paths, count) : doctor_cluster(&own, job->cluster);
+}
+
 static int examine(const struct job *job)
 {
 	struct diagnosis diagnosis = { 0 };
@@ -241,14 +281,15 @@ static int examine(const struct job *job)
 	int rc = reader_open(&job->reader, &reader), status;
 
 	if (rc)
-		return usage(rc == -EINVAL ? "neither a directory nor a capture" : strerror(-rc),
-			     job->reader.root);
+		return doctor_usage(rc == -EINVAL ? "neither a directory nor a capture"
+						  : strerror(-rc),
+				    job->reader.root);
 	if (job->reader.pid) {
 		const struct fact *environment = reader_read(reader, "/.godwit/environ");
 
 		if (environment->state != FACT_KNOWN) {
 			reader_close(reader);
-			return usage(
+			return doctor_usage(
 				environment->state == FACT_ABSENT
 					? "there is no process of that number"
 					: "the process belongs to another user: run as that user or as root",
@@ -257,14 +298,15 @@ static int examine(const struct job *job)
 	}
 	rc = exam_run(reader, &job->exam, &diagnosis);
 	if (rc) {
-		status = usage("no such check in --only or --skip (--list shows them)", NULL);
+		status =
+			doctor_usage("no such check in --only or --skip (--list shows them)", NULL);
 	} else {
 		say_without_rdma(&diagnosis);
 		diagnosis.next = next_command(job, &diagnosis);
 		status = show(job, &diagnosis, NULL);
 		rc = job->capture ? reader_capture(reader, job->capture) : 0;
 		if (rc)
-			status = usage(strerror(-rc), job->capture);
+			status = doctor_usage(strerror(-rc), job->capture);
 	}
 	diagnosis_free(&diagnosis);
 	reader_close(reader);
@@ -279,9 +321,10 @@ static int examine_path(struct job *job, char *host)
 	int rc, status;
 
 	if (job->reader.root || job->reader.pid || job->capture)
-		return usage("--root, --pid and --capture are for a host, not for a path", NULL);
+		return doctor_usage("--root, --pid and --capture are for a host, not for a path",
+				    NULL);
 	if (options_place(&job->report, &job->path, host) != 0)
-		return usage(job->report.error, NULL);
+		return doctor_usage(job->report.error, NULL);
 	if (!job->path.udp_port_given)
 		job->path.udp_port = PATH_UDP_PORT;
 	if (job->serve)
@@ -290,7 +333,7 @@ static int examine_path(struct job *job, char *host)
 		       &figures);
 	if (rc)
 		status = interrupt_signal() ? EXIT_BY_SIGNAL + interrupt_signal()
-					    : usage(job->report.error, NULL);
+					    : doctor_usage(job->report.error, NULL);
 	else
 		status = show(job, &diagnosis, figures);
 	diagnosis_free(&diagnosis);
@@ -312,22 +355,25 @@ static int doctor_main(int argc, char **argv)
 		if (id == 'e')
 			return explain(optarg);
 		if (id == '?')
-			rc = usage("unknown option, or one without its value", argv[optind - 1]);
+			rc = doctor_usage("unknown option, or one without its value",
+					  argv[optind - 1]);
 		else
 			rc = id >= OPTION_BIND ? read_path_option(id, argv, &job)
 					       : read_option(id, &job);
 		if (rc)
 			return rc;
 	}
+	if (job.logs || job.cluster)
+		return examine_files(&job, argv + optind, argc - optind);
 	if (argc - optind > (job.serve ? 0 : 1))
-		return usage("one argument too many", argv[optind + !job.serve]);
+		return doctor_usage("one argument too many", argv[optind + !job.serve]);
 	if (job.serve || optind < argc)
 		return examine_path(&job, argv[optind]);
 	if (job.path_options || job.once)
-		return usage("which host? --port and the like are for a path; or give --serve",
-			     NULL);
+		return doctor_usage(
+			"which host? --port and the like are for a path; or give --serve", NULL);
 	if (job.reader.root && job.reader.pid)
-		return usage("--pid is for this host, not for a copy", NULL);
+		return doctor_usage("--pid is for this host, not for a copy", NULL);
 	return examine(&job);
 }
 
@@ -338,6 +384,8 @@ const struct command command_doctor = {
 		"usage: godwit doctor [OPTION ...]\n"
 		"       godwit doctor HOST [OPTION ...]\n"
 		"       godwit doctor --serve [OPTION ...]\n"
+		"       godwit doctor [OPTION ...] --nccl-log FILE ...\n"
+		"       godwit doctor [OPTION ...] --cluster DIR\n"
 		"\n"
 		"Examines RDMA devices, ports, addresses, limits, PFC and ECN, loss counters, PCIe,\n"
 		"GPUDirect, NCCL's variables and plugins. Reads only, and needs no root.\n"
@@ -356,6 +404,8 @@ const struct command command_doctor = {
 		"  --explain CHECK   what it looks at, how it goes wrong, how to fix it\n"
 		"  --capture FILE    also write all that was read to a tar file\n"
 		"  --root PATH       examine a capture, or a directory with a copy of a host's files\n"
+		"  --nccl-log        examine a job by its logs (NCCL_DEBUG=INFO): files, directories, or -\n"
+		"  --cluster DIR     examine hosts together: captures, logs and results of godwit mesh\n"
 		"  --json            print one JSON object\n"
 		"\n"
 		"options for a path:\n"

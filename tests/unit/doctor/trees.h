@@ -71,6 +71,16 @@ static inline void tree_examine(const char *name, const char *overlay, enum inte
 	reader_close(reader);
 }
 
+/* Reads every text of a diagnosis: what it was made from is gone by then, and a sanitizer sees a text that went with it. */
+static inline void diagnosis_read(const struct diagnosis *diagnosis)
+{
+	json_t *object = diagnosis_json(diagnosis);
+
+	if (!object)
+		exit(1);
+	json_decref(object);
+}
+
 static inline const struct finding *finding_of(const struct diagnosis *diagnosis, const char *check)
 {
 	for (size_t i = 0; i < diagnosis->finding_count; i++) {
