@@ -204,11 +204,14 @@ struct gw_coll_attr {
  * about the operation).
  */
 GW_API int gw_barrier(struct gw_comm *comm, const struct gw_coll_attr *attr, struct gw_coll **out);
-GW_API int gw_broadcast(struct gw_comm *comm, const struct gw_coll_attr *attr, struct gw_coll **out);
-GW_API int gw_allgather(struct gw_comm *comm, const struct gw_coll_attr *attr, struct gw_coll **out);
+GW_API int gw_broadcast(struct gw_comm *comm, const struct gw_coll_attr *attr,
+			struct gw_coll **out);
+GW_API int gw_allgather(struct gw_comm *comm, const struct gw_coll_attr *attr,
+			struct gw_coll **out);
 GW_API int gw_reduce_scatter(struct gw_comm *comm, const struct gw_coll_attr *attr,
 			     struct gw_coll **out);
-GW_API int gw_allreduce(struct gw_comm *comm, const struct gw_coll_attr *attr, struct gw_coll **out);
+GW_API int gw_allreduce(struct gw_comm *comm, const struct gw_coll_attr *attr,
+			struct gw_coll **out);
 GW_API int gw_alltoall(struct gw_comm *comm, const struct gw_coll_attr *attr, struct gw_coll **out);
 
 /* Bytes of an element; 0: no such type. */

@@ -46,7 +46,8 @@ static void test_values(void **state)
 	assert_int_equal(read_with("GODWIT_RATE", "1.5 Gbit", 0).rate_bps, UINT64_C(1500000000));
 	assert_int_equal(read_with("GODWIT_TIMEOUT", "2min", 0).timeout_ns, UINT64_C(120000000000));
 	assert_int_equal(read_with("GODWIT_TIMEOUT", "30", 0).timeout_ns, UINT64_C(30000000000));
-	assert_int_equal(read_with("GODWIT_TIMEOUT", "24h", 0).timeout_ns, UINT64_C(86400000000000));
+	assert_int_equal(read_with("GODWIT_TIMEOUT", "24h", 0).timeout_ns,
+			 UINT64_C(86400000000000));
 	assert_int_equal(read_with("GODWIT_SPIN", "50us", 0).spin_ns, 50000);
 	assert_true(read_with("GODWIT_SCHEME", "AUTO", 0).parity);
 	assert_false(read_with("GODWIT_ICRC", "off", 0).icrc);
