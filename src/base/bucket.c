@@ -9,6 +9,8 @@
 #define TOKENS_A_BYTE INT64_C(8000000000)
 /* Largest depth, debt or single request in bytes; more would overflow the counter. */
 #define BYTES_LIMIT (UINT64_C(1) << 29)
+/* Time in which the largest debt is paid off. */
+#define DEBT_NS UINT64_C(100000000)
 /* A late sender catches up at rate / CATCH_UP above its rate. */
 #define CATCH_UP 4
 /* From this rate on the sender is not paced. */
@@ -72,6 +74,16 @@ static void settle(struct bucket *bucket, uint64_t now_ns)
 	bucket->arrears -= extra;
 }
 
+/* Forgives what the rate does not pay off in DEBT_NS. A debt that was made at a high rate would otherwise stop a sender for
+ * minutes when the rate falls, and so would one that grows faster than the rate pays. */
+static void forgive(struct bucket *bucket)
+{
+	int64_t worst = -tokens_for(bucket_bytes_in(bucket->rate_bps, DEBT_NS) + 1);
+
+	if (bucket->tokens < worst)
+		bucket->tokens = worst;
+}
+
 void bucket_init(struct bucket *bucket, uint64_t depth_bytes, uint64_t now_ns)
 {
 	*bucket = (struct bucket){ .rate_bps = BUCKET_UNPACED, .at_ns = now_ns };
@@ -89,6 +101,7 @@ void bucket_set(struct bucket *bucket, uint64_t rate_bps, uint64_t depth_bytes, 
 	bucket->depth = tokens_for(depth_bytes);
 	if (bucket->tokens > bucket->depth)
 		bucket->tokens = bucket->depth;
+	forgive(bucket);
 }
 
 uint64_t bucket_allow(struct bucket *bucket, uint64_t now_ns)
@@ -101,15 +114,12 @@ uint64_t bucket_allow(struct bucket *bucket, uint64_t now_ns)
 
 void bucket_take(struct bucket *bucket, uint64_t bytes, uint64_t now_ns)
 {
-	int64_t worst = -tokens_for(BYTES_LIMIT);
-
 	if (bucket->rate_bps == BUCKET_UNPACED)
 		return;
 	settle(bucket, now_ns);
 	bucket->awaited = false;
 	bucket->tokens -= tokens_for(bytes);
-	if (bucket->tokens < worst)
-		bucket->tokens = worst;
+	forgive(bucket);
 }
 
 uint64_t bucket_next_ns(struct bucket *bucket, uint64_t bytes, uint64_t now_ns)

@@ -49,7 +49,7 @@ void bucket_make_up(struct bucket *bucket, uint64_t late_ns);
 uint64_t bucket_allow(struct bucket *bucket, uint64_t now_ns);
 
 /* Takes the tokens of bytes that left. More than was allowed becomes a debt, so that what must leave at once (a probe,
- * a retransmission) is paid for later. */
+ * a retransmission) is paid for later; but no more than the rate pays in 100 ms. */
 void bucket_take(struct bucket *bucket, uint64_t bytes, uint64_t now_ns);
 
 /* Returns when that many bytes will be allowed, or when the bucket will be full if it cannot hold them; UINT64_MAX if

@@ -79,6 +79,25 @@ static void what_was_spilled_does_not_come_back(void **state)
 	assert_int_equal(bucket_allow(&bucket, 1000), 1000);
 }
 
+/* What left beyond the allowance is paid off within 100 ms, at whatever rate. */
+static void a_debt_is_forgiven(void **state)
+{
+	struct bucket bucket;
+
+	(void)state;
+	bucket_init(&bucket, 4000, 0);
+	bucket_set(&bucket, GBIT, 4000, 0);
+	bucket_take(&bucket, 1 << 20, 0);
+	/* 8 ms at this rate are owed in full. */
+	assert_int_equal(bucket_next_ns(&bucket, 1000, 0), 8 * ((1 << 20) - 4000 + 1000));
+	/* At another they would be 84 s. */
+	bucket_set(&bucket, 100000, 1500, 0);
+	assert_in_range(bucket_next_ns(&bucket, 1, 0), S / 10, S / 10 + 2 * 80000);
+	for (int i = 0; i < 100; i++)
+		bucket_take(&bucket, 1500, S);
+	assert_in_range(bucket_next_ns(&bucket, 1, S), S + S / 10, S + S / 10 + 2 * 80000);
+}
+
 static void bytes_in_a_time(void **state)
 {
 	(void)state;
@@ -94,6 +113,7 @@ int main(void)
 		cmocka_unit_test(earns_its_rate_up_to_its_depth),
 		cmocka_unit_test(a_smaller_bucket_spills),
 		cmocka_unit_test(what_was_spilled_does_not_come_back),
+		cmocka_unit_test(a_debt_is_forgiven),
 		cmocka_unit_test(bytes_in_a_time),
 	};
 
