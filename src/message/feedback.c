@@ -56,6 +56,8 @@ struct sent_record {
 #define PTO_SHIFT    6u
 /* Packets that leave beyond the window after a probe timeout. */
 #define PTO_PACKETS 2u
+/* Packets in flight, for each that arrived, that an echo of a packet sent more than once can account for. */
+#define ECHO_COVERS 16u
 /* Requests for a report that are under way at a time where more than this share is lost, and times that so many wait
  * equally long. */
 #define ASK_LOSS     0.05
@@ -298,9 +300,16 @@ void feedback_answered(struct gw_qp *qp, uint64_t asked_ns)
 
 void feedback_forget(struct gw_qp *qp)
 {
+/* Nothing sent up to `sequence` is in flight any more. */
+static void account(struct feedback *f, uint32_t sequence)
+{
+	f->echoed = sequence;
+	f->echoed_arrived = f->peer_arrived;
+}
+
 	struct feedback *f = &qp->feedback;
 
-	f->echoed = f->sequence;
+	account(f, f->sequence);
 	estimate_restart(f);
 	reopen(qp);
 }
@@ -311,7 +320,7 @@ void feedback_ended(struct gw_qp *qp, const struct gw_send *send)
 
 	if (!send->high_water || !serial_after(send->last_sequence, f->echoed))
 		return;
-	f->echoed = send->last_sequence;
+	account(f, send->last_sequence);
 	reopen(qp);
 }
 
@@ -429,6 +438,16 @@ void feedback_reported(struct gw_qp *qp, const struct control_message *message)
 	bool newer;
 
 	if (qp->path)
+/* Returns up to which packet nothing is in flight any more after the echo of this one. Which of several sendings arrived is not
+ * known. The latest counts, but where control overtakes data it is often an earlier one, and then one arrival would make up for a
+ * whole window in flight. So the echo makes up for no more packets than a path may lose for each that arrived. */
+static uint32_t echoed_by(const struct feedback *f, const struct sent_record *r)
+{
+	uint32_t most = f->echoed + ECHO_COVERS * (f->peer_arrived - f->echoed_arrived);
+
+	return r->times > 1 && serial_after(r->sequence, most) ? most : r->sequence;
+}
+
 		lanes_told(qp, message);
 	estimate_holes(f, report);
 	if (!take_totals(qp, report))
@@ -460,7 +479,7 @@ void feedback_reported(struct gw_qp *qp, const struct control_message *message)
 		estimate_loss(qp, r->sequence);
 	}
 	if (newer) {
-		f->echoed = r->sequence;
+		account(f, echoed_by(f, r));
 		f->timed_out = false;
 		if (rtt_ns)
 			estimate_rate(f, r->msn, qp->ctx->now - report->hold_ns);

@@ -49,6 +49,8 @@ struct feedback {
 	uint32_t sequence;
 	/* sequence number of the latest packet known to have arrived, or that need not be waited for: later ones are in flight */
 	uint32_t echoed;
+	/* peer_arrived when `echoed` last moved */
+	uint32_t echoed_arrived;
 	/* sequence number of the packet whose echo was taken last */
 	uint32_t sampled;
 	/* packets that have arrived at the peer, duplicates and late ones included */
