@@ -196,11 +196,12 @@ GW_API int gw_qp_set_gate(struct gw_qp *qp, const struct gw_gate *gate, void *ar
 /* Asks the gate again now: it has changed its mind. */
 GW_API int gw_qp_reopen(struct gw_qp *qp);
 
-/* How long to wait for an answer before believing it lost: smoothed RTT and four deviations or a quarter, never under a
- * millisecond, 50 ms before anything was measured. */
+/* How long to wait for an answer before believing it lost: smoothed RTT and four deviations or a quarter, and the time that
+ * the hosts take to answer; never under a millisecond, 50 ms before anything was measured. */
 GW_API uint64_t gw_qp_patience_ns(const struct gw_qp *qp);
 /* How long an answer takes, and a little more: to be asked again after that costs a datagram and no more. Smoothed RTT and
- * two deviations or an eighth, never under half a millisecond; 50 ms before anything was measured. */
+ * two deviations or an eighth, and the time that the hosts take to answer; never under half a millisecond, 50 ms before
+ * anything was measured. */
 GW_API uint64_t gw_qp_answer_ns(const struct gw_qp *qp);
 
 #ifdef __cplusplus

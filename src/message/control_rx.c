@@ -252,6 +252,7 @@ static bool take_probe(struct gw_qp *qp, const struct control_message *message)
 	f->probe_at = f->probe_later;
 	if (qp->ctx->arrived - asked_ns >= body->hold_ns)
 		feedback_rtt(qp, qp->ctx->arrived - asked_ns - body->hold_ns);
+	feedback_held(qp, body->hold_ns + (qp->ctx->now - qp->ctx->arrived));
 	size_probe_answered(qp, asked_ns);
 	feedback_answered(qp, asked_ns);
 	return true;

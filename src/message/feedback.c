@@ -129,9 +129,9 @@ uint64_t gw_qp_patience_ns(const struct gw_qp *qp)
 	if (!qp || !qp->feedback.rtt_ns)
 		return PATIENCE_UNKNOWN_NS;
 	f = &qp->feedback;
-	patience = f->rtt_ns + (4 * f->rtt_var_ns > f->rtt_ns / PATIENCE_SHARE
-					? 4 * f->rtt_var_ns
-					: f->rtt_ns / PATIENCE_SHARE);
+	patience = f->rtt_ns + f->hold_ns +
+		   (4 * f->rtt_var_ns > f->rtt_ns / PATIENCE_SHARE ? 4 * f->rtt_var_ns
+								   : f->rtt_ns / PATIENCE_SHARE);
 	return patience < PATIENCE_MIN_NS ? PATIENCE_MIN_NS : patience;
 }
 
@@ -143,9 +143,9 @@ uint64_t gw_qp_answer_ns(const struct gw_qp *qp)
 	if (!qp || !qp->feedback.rtt_ns)
 		return PATIENCE_UNKNOWN_NS;
 	f = &qp->feedback;
-	answer = f->rtt_ns + (2 * f->rtt_var_ns > f->rtt_ns / ANSWER_SHARE
-				      ? 2 * f->rtt_var_ns
-				      : f->rtt_ns / ANSWER_SHARE);
+	answer = f->rtt_ns + f->hold_ns +
+		 (2 * f->rtt_var_ns > f->rtt_ns / ANSWER_SHARE ? 2 * f->rtt_var_ns
+							       : f->rtt_ns / ANSWER_SHARE);
 	return answer < ANSWER_MIN_NS ? ANSWER_MIN_NS : answer;
 }
 
@@ -162,7 +162,7 @@ uint64_t feedback_pto_ns(const struct gw_qp *qp)
 	const struct feedback *f = &qp->feedback;
 	uint64_t var_ns = 4 * (f->rtt_ns ? f->rtt_var_ns : RTT_VAR_UNKNOWN_NS);
 
-	return (f->rtt_ns ? f->rtt_ns : RTT_UNKNOWN_NS) +
+	return (f->rtt_ns ? f->rtt_ns : RTT_UNKNOWN_NS) + f->hold_ns +
 	       (var_ns > PTO_VAR_MIN_NS ? var_ns : PTO_VAR_MIN_NS) +
 	       (pays_for_reports(qp) ? REPORT_DELAY_MAX_NS : REPORT_DELAY_POOR_NS);
 }
@@ -187,11 +187,13 @@ static uint64_t ask_wait_ns(const struct gw_qp *qp)
 	uint32_t at_once = (double)f->path.loss > ASK_LOSS && !qp->path ? ASKS_AT_ONCE : 1;
 	uint32_t few = ASKS_EQUAL * at_once;
 	uint32_t shift = f->probes_unanswered > few ? f->probes_unanswered - few : 0;
-	uint64_t wait_ns = f->rtt_ns ? f->rtt_ns + 4 * f->rtt_var_ns : gw_qp_patience_ns(qp);
+	uint64_t answer_ns =
+		f->rtt_ns ? f->rtt_ns + 4 * f->rtt_var_ns + f->hold_ns : gw_qp_patience_ns(qp);
+	uint64_t wait_ns = answer_ns / at_once;
 
-	if (!f->probes_unanswered || wait_ns / at_once < REPORT_DELAY_MIN_NS)
-		return REPORT_DELAY_MIN_NS;
-	return wait_ns / at_once << (shift < PTO_SHIFT ? shift : PTO_SHIFT);
+	if (!f->probes_unanswered || wait_ns < REPORT_DELAY_MIN_NS)
+		wait_ns = REPORT_DELAY_MIN_NS;
+	return wait_ns << (shift < PTO_SHIFT ? shift : PTO_SHIFT);
 }
 
 /* Waiting for the gate, whose window may be smaller than what pays for a report: asks for one, but not each time that a round
@@ -298,8 +300,6 @@ void feedback_answered(struct gw_qp *qp, uint64_t asked_ns)
 	feedback_reopen(qp);
 }
 
-void feedback_forget(struct gw_qp *qp)
-{
 /* Nothing sent up to `sequence` is in flight any more. */
 static void account(struct feedback *f, uint32_t sequence)
 {
@@ -307,6 +307,8 @@ static void account(struct feedback *f, uint32_t sequence)
 	f->echoed_arrived = f->peer_arrived;
 }
 
+void feedback_forget(struct gw_qp *qp)
+{
 	struct feedback *f = &qp->feedback;
 
 	account(f, f->sequence);
@@ -399,6 +401,13 @@ void feedback_rtt(struct gw_qp *qp, uint64_t sample_ns)
 	see_rtt_min(qp, sample_ns);
 }
 
+void feedback_held(struct gw_qp *qp, uint64_t hold_ns)
+{
+	struct feedback *f = &qp->feedback;
+
+	f->hold_ns = f->hold_ns - f->hold_ns / 8 + hold_ns / 8;
+}
+
 /* Takes the totals of a report. False: it is older than another that came before it. */
 static bool take_totals(struct gw_qp *qp, const struct control_report *report)
 {
@@ -429,15 +438,6 @@ static void undo_timeout(struct gw_qp *qp)
 	gate_undo_timeout(qp);
 }
 
-void feedback_reported(struct gw_qp *qp, const struct control_message *message)
-{
-	const struct control_report *report = &message->report;
-	struct feedback *f = &qp->feedback;
-	struct sent_record *r;
-	uint64_t at, elapsed, rtt_ns = 0;
-	bool newer;
-
-	if (qp->path)
 /* Returns up to which packet nothing is in flight any more after the echo of this one. Which of several sendings arrived is not
  * known. The latest counts, but where control overtakes data it is often an earlier one, and then one arrival would make up for a
  * whole window in flight. So the echo makes up for no more packets than a path may lose for each that arrived. */
@@ -448,6 +448,15 @@ static uint32_t echoed_by(const struct feedback *f, const struct sent_record *r)
 	return r->times > 1 && serial_after(r->sequence, most) ? most : r->sequence;
 }
 
+void feedback_reported(struct gw_qp *qp, const struct control_message *message)
+{
+	const struct control_report *report = &message->report;
+	struct feedback *f = &qp->feedback;
+	struct sent_record *r;
+	uint64_t at, elapsed, rtt_ns = 0;
+	bool newer;
+
+	if (qp->path)
 		lanes_told(qp, message);
 	estimate_holes(f, report);
 	if (!take_totals(qp, report))

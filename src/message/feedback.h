@@ -109,6 +109,8 @@ struct feedback {
 	uint64_t rtt_min_ns;
 	uint64_t rtt_min_now_ns;
 	uint64_t rtt_min_since_ns;
+	/* time that the two hosts add to the answer of a probe, smoothed: no part of the round trip, but of any wait */
+	uint64_t hold_ns;
 	/* when the next probe is due; when it is due once the last one is answered */
 	uint64_t probe_at;
 	uint64_t probe_later;
@@ -137,6 +139,8 @@ uint32_t feedback_lane(const struct gw_qp *qp, uint32_t msn, uint32_t packet);
 void feedback_landed(struct gw_qp *qp, uint32_t msn, uint32_t packet, uint32_t bytes, bool ce);
 void feedback_reported(struct gw_qp *qp, const struct control_message *message);
 void feedback_rtt(struct gw_qp *qp, uint64_t sample_ns);
+/* The answer to a probe waited this long at both hosts. */
+void feedback_held(struct gw_qp *qp, uint64_t hold_ns);
 /* The receiver completed this message: nothing of it is waited for any more. */
 void feedback_ended(struct gw_qp *qp, const struct gw_send *send);
 /* Nothing came for a probe timeout although the window is full. */

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * What passes between a queue pair and its gate: each packet that arrived, and each mark, is told once, whichever reports were
- * lost; a repair that a shut gate holds back is not put twice; and a window of a few packets is reported in time.
+ * lost; a repair that a shut gate holds back is not put twice; a window of a few packets is reported in time; and who waits for a
+ * report does not ask for it without end.
  */
 #include "../reliability/duo.h"
 
@@ -236,6 +237,47 @@ static void small_windows_are_reported(void **state)
 	}
 }
 
+static uint32_t allow_until_told(void *arg, uint32_t in_flight, uint32_t payload, uint64_t now,
+				 uint64_t *again_ns)
+{
+	(void)arg;
+	(void)in_flight;
+	(void)payload;
+	(void)now;
+	*again_ns = UINT64_MAX;
+	return gate.room;
+}
+
+static const struct gw_gate waiting = { .allow = allow_until_told, .sent = take_sent };
+
+/* A sender whose gate is shut asks for a report ten times in a millisecond where answers come within one, but not when none
+ * comes. */
+static void questions_in_vain_become_rare(void **state)
+{
+	struct duo_attr attr = { .link = { .delay_ns = 5 * US } };
+	struct duo_transfer transfer;
+	uint32_t asked;
+	struct duo duo;
+
+	(void)state;
+	duo_open(&duo, &attr);
+	duo_start(&duo, LENGTH, &transfer);
+	duo_finish(&transfer, S);
+	gate.room = 4;
+	assert_int_equal(gw_qp_set_gate(duo.qp[0], &waiting, NULL), 0);
+	duo_link(&duo, 0)->down = true;
+	duo_start(&duo, LENGTH, &transfer);
+	duo_until(&duo, S, !gate.room);
+	asked = duo.qp[0]->feedback.probe_id;
+	duo_run(&duo, 100 * MS);
+	assert_in_range(duo.qp[0]->feedback.probe_id - asked, 4, 100);
+	duo_link(&duo, 0)->down = false;
+	gate.room = UINT32_MAX;
+	gw_qp_reopen(duo.qp[0]);
+	duo_finish(&transfer, S);
+	duo_close(&duo);
+}
+
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
@@ -244,6 +286,7 @@ int main(void)
 		cmocka_unit_test(losses_are_told),
 		cmocka_unit_test(a_repair_is_put_once),
 		cmocka_unit_test(small_windows_are_reported),
+		cmocka_unit_test(questions_in_vain_become_rare),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
