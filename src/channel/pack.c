@@ -3,7 +3,7 @@
  * Packs: small sends and notices share buffers of the channel's own, each sent as one message under Selective Repeat.
  *
  * An operation that owes the peer a record stands in line (ch->lines) until a pack has room, then in that pack's list
- * until the peer has read it. While fewer than two packs are on their way the next one leaves at once, so that a lone
+ * until the peer has read it, unless the record is TAKEN: that nothing waits for. While fewer than two packs are on their way the next one leaves at once, so that a lone
  * small send waits for nothing; otherwise records gather until it is full or an earlier one is answered. A pack of data
  * is answered when every record in it has met its receive: that is how a send ends. Data leaves one pack to the notices, so that a receiver that posts nothing can still be told things.
  */
@@ -163,10 +163,14 @@ static void fill_group(struct gw_channel *ch, enum pack_group group)
 		for (int kind = RECORD_DATA; kind <= RECORD_TAKEN; kind++)
 			if (op->owes & OWES(kind))
 				write_record(pack, op, (enum record_kind)kind);
-		op->packed = op->owes;
+		/* Nothing waits for the answer to TAKEN: the receive's place is free for the next one. */
+		op->packed = op->owes & ~OWES(RECORD_TAKEN);
 		op->owes = 0;
 		list_del(item);
-		list_add_tail(&pack->records, item);
+		if (op->packed)
+			list_add_tail(&pack->records, item);
+		else
+			op_check(op);
 	}
 	if (ch->filling[group] && ch->packs_out[group] < AT_ONCE)
 		send_pack(ch, group);
