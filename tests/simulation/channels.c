@@ -202,6 +202,17 @@ static void draw_attr(struct rng *rng, const struct scenario *s, struct gw_chann
 	attr->handler = &handler;
 }
 
+/* Returns how long the slots of a receiving end rest: each once for every part that it takes, and for a part's parity. */
+static uint64_t rests_ns(const struct scenario *s, const struct flow_plan *plan,
+			 const struct gw_channel_attr *attr)
+{
+	uint64_t parts = 0;
+
+	for (uint32_t i = 0; attr->part_bytes && i < plan->messages; i++)
+		parts += plan->message[i].length / attr->part_bytes + 1;
+	return 2 * parts / attr->slots * s->host.lifetime_ns;
+}
+
 int channels_open(struct run *run, uint32_t index)
 {
 	struct flow *flow = &run->flows[index], *back = &run->flows[index + 1];
@@ -216,6 +227,7 @@ int channels_open(struct run *run, uint32_t index)
 		struct gw_channel_attr attr = { .arg = run };
 
 		draw_attr(&rng, run->scenario, &attr);
+		run->rests_ns += rests_ns(run->scenario, &run->scenario->flow[index + !i], &attr);
 		error = gw_channel_create(run->world.hosts[host[i]].ctx, &attr, &channel[i]);
 		if (!error)
 			gw_channel_info(channel[i], &info[i]);

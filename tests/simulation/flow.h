@@ -76,6 +76,8 @@ struct run {
 	struct run_result *result;
 	bool trace;
 	uint64_t start_ns;
+	/* Time that the slots of channels rest between messages, if every message has a part for its parity. */
+	uint64_t rests_ns;
 	struct world world;
 	struct gw_qp_handler qp_handler;
 	struct flow flows[FLOWS_MAX];

@@ -373,13 +373,13 @@ static void wind_up(struct run *run)
 }
 
 /* Nothing may take longer, in virtual time. A question, its answer and the retransmission that it asks for all have to get
- * through, and each takes a part of a round trip. */
-static uint64_t limit_ns(const struct scenario *scenario)
+ * through, and each takes a part of a round trip. The slots of a NIC rest after each part of a message. */
+static uint64_t limit_ns(const struct run *run)
 {
-	double through = 1 - scenario->loss;
+	double through = 1 - run->scenario->loss;
 
 	return (uint64_t)((double)LIMIT_NS / (through * through * through)) +
-	       FAR_ROUNDS * scenario->far_ns;
+	       FAR_ROUNDS * run->scenario->far_ns + run->rests_ns;
 }
 
 void scenario_run(const struct scenario *scenario, bool trace, struct run_result *out)
@@ -410,7 +410,7 @@ void scenario_run(const struct scenario *scenario, bool trace, struct run_result
 		run_fail(run, "the flows cannot be opened");
 	while (!out->failed && !finished(run)) {
 		uint64_t next = misfortunes(run, start), shrinks = shrink(run, start);
-		uint64_t limit = start + limit_ns(run->scenario);
+		uint64_t limit = start + limit_ns(run);
 
 		next = next < shrinks ? next : shrinks;
 		if (!world_step(&run->world, next < limit ? next : limit) && next >= limit) {
