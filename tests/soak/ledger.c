@@ -3,6 +3,7 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <malloc.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <sys/mman.h>
@@ -48,17 +49,13 @@ uint32_t ledger_descriptors(void)
 	return count - 3; /* ".", ".." and the directory itself */
 }
 
-static uint32_t resident_kib(void)
+/* Returns what was allocated and not freed. Pages of a context's pools and arena are resident from their first use on, so that
+ * what is resident grows for minutes although nothing is kept. */
+static uint32_t heap_kib(void)
 {
-	FILE *file = fopen("/proc/self/statm", "re");
-	unsigned long size = 0, resident = 0;
+	struct mallinfo2 info = mallinfo2();
 
-	if (!file)
-		return 0;
-	if (fscanf(file, "%lu %lu", &size, &resident) != 2)
-		resident = 0;
-	fclose(file);
-	return (uint32_t)(resident * ((unsigned long)sysconf(_SC_PAGESIZE) >> 10));
+	return (uint32_t)((info.uordblks + info.hblkhd) >> 10);
 }
 
 void ledger_sample(struct ledger *ledger, uint64_t now_ns)
@@ -67,7 +64,7 @@ void ledger_sample(struct ledger *ledger, uint64_t now_ns)
 		return;
 	ledger->sample[ledger->samples] = (struct ledger_sample){
 		.at_ns = now_ns,
-		.resident_kib = resident_kib(),
+		.heap_kib = heap_kib(),
 		.descriptors = ledger_descriptors(),
 	};
 	ledger->samples++;

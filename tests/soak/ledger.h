@@ -33,7 +33,7 @@ struct ledger_channel {
 /* What the process used at one moment. */
 struct ledger_sample {
 	uint64_t at_ns;
-	uint32_t resident_kib;
+	uint32_t heap_kib;
 	uint32_t descriptors;
 };
 
