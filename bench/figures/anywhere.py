@@ -87,4 +87,18 @@ def draw(build, result, folder):
         file.write(done.stdout)
 
 
-TABLES = {"anywhere": anywhere}
+def rows(kept):
+    result = kept["result"]
+    missed = [one for one in result["rows"] if not one["good"]]
+    lines = [["use", "once", "goal", "today"]]
+    lines += [[one["row"], one["before"], one["goal"], ("" if one["good"] else "**missed:** ") + one["found"]] for one in result["rows"]]
+    commands = [["use", "command"]] + [[one["row"], f"`{one['command']}`"] for one in result["rows"]]
+    met = len(result["rows"]) - len(missed)
+    return "\n\n".join([f"{met} of {len(result['rows'])} meet their goal.", table(lines),
+                        "What runs on host 0 of the lab, `godwit perf` or `recv` waiting on host 1, or on this host:", table(commands),
+                        f"{kept['processor']}, {result['processors']} processors, Linux {result['kernel']}, {kept['compiler']}; one "
+                        f"run a row, a second one of those that missed, *lab* and *loopback*, as an ordinary user with "
+                        f"`net.core.rmem_max` {result['rmem_max']}. `{kept['command']}`"])
+
+
+TABLES = {"anywhere": anywhere, "rows": rows}
