@@ -50,6 +50,7 @@ static void free_all(struct gw_context *ctx)
 	pool_destroy(&ctx->grants);
 	pool_destroy(&ctx->puts);
 	pool_destroy(&ctx->mrs);
+	context_groups_close(ctx);
 	arena_destroy(&ctx->arena);
 	heap_destroy(&ctx->timers);
 	free(ctx);
@@ -101,7 +102,8 @@ int context_open_on(struct fabric *fabric, const struct gw_context_attr *attr,
 	    (error = pool_init(&ctx->mrs, sizeof(struct gw_mr), DEFAULT_MRS)) ||
 	    (error = arena_init(&ctx->arena,
 				attr->bitmap_bytes ? attr->bitmap_bytes : DEFAULT_BITMAP_BYTES)) ||
-	    (error = heap_reserve(&ctx->timers, 2 * (size_t)qps + sends + recvs)))
+	    (error = context_groups_open(ctx)) ||
+	    (error = heap_reserve(&ctx->timers, 2 * (size_t)qps + sends + recvs + GW_GROUPS_MAX)))
 		goto free_context;
 	trace_open();
 	ctx->now = fabric->ops->now_ns(fabric);
@@ -268,7 +270,7 @@ static void take(const struct fabric_event *event)
 	case FABRIC_FENCED:
 		recv_fenced(qp, event->slot);
 		break;
-	case FABRIC_GROUP: /* no queue pair's, and nobody joins a group yet */
+	case FABRIC_GROUP: /* context_group_event() has it */
 		break;
 	case FABRIC_CNP:
 		gate_cnp(qp);
@@ -310,6 +312,9 @@ static int fire_timers(struct gw_context *ctx)
 			recv = container_of(timer, struct gw_recv, timer);
 			if (recv->handler && recv->handler->timer)
 				recv->handler->timer(recv, recv->arg, ctx->now);
+			break;
+		case TIMER_GROUP:
+			group_timer_fired(container_of(timer, struct gw_group, timer));
 			break;
 		}
 	}
@@ -380,8 +385,9 @@ int gw_progress(struct gw_context *ctx)
 	count_ = fabric->ops->poll(fabric, events);
 	ctx->now = fabric->ops->now_ns(fabric);
 	for (int i = 0; i < count_; i++)
-		take(&events[i]);
-	work = count_;
+		if (!context_group_event(ctx, &events[i]))
+			take(&events[i]);
+	work = count_ + context_groups_turn(ctx);
 	credit_update(ctx);
 	work += show_progress(ctx);
 	work += fire_timers(ctx);

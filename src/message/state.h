@@ -33,6 +33,7 @@
 #include "base/pool.h"
 #include "fabric/fabric.h"
 #include "message/feedback.h"
+#include "message/group.h"
 #include "message/order.h"
 #include "message/reach.h"
 #include "message/recv.h"
@@ -146,6 +147,7 @@ struct gw_context {
 	/* Requests whose end is still to be told. */
 	struct list ended_sends;
 	struct list ended_recvs;
+	struct groups groups;
 	struct credit credit;
 	/* FABRIC_DROP_OVERRUN when the credit last followed it. */
 	uint64_t overruns;

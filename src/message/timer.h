@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* timer.h: a timer of a queue pair, a send or a receive, in the context's heap. Private to message/. */
+/* timer.h: a timer of a queue pair, a send, a receive or a group, in the context's heap. Private to message/. */
 #ifndef MESSAGE_TIMER_H
 #define MESSAGE_TIMER_H
 
@@ -11,7 +11,7 @@
 
 #define NEVER UINT64_MAX
 
-enum timer_kind { TIMER_QP, TIMER_SEND, TIMER_RECV, TIMER_QP_USER };
+enum timer_kind { TIMER_QP, TIMER_SEND, TIMER_RECV, TIMER_QP_USER, TIMER_GROUP };
 
 struct timer {
 	struct heap_node node;
