@@ -5,7 +5,13 @@
 #include <string.h>
 
 #include "collective/comm.h"
+#include "collective/multicast.h"
 #include "collective/reduce.h"
+
+static uint64_t aligned(uint64_t bytes)
+{
+	return (bytes + MEMORY_ALIGN - 1) / MEMORY_ALIGN * MEMORY_ALIGN;
+}
 
 static uint8_t *address(const struct gw_coll *coll, struct spot where)
 {
@@ -108,7 +114,28 @@ static void compute(void *arg, uint32_t index)
 	}
 }
 
-const struct engine_ops coll_engine_ops = { .post = post, .compute = compute };
+static const struct engine_ops engine_ops = { .post = post, .compute = compute };
+
+int coll_build(struct gw_coll *coll)
+{
+	const struct layout *layout = &coll->program.layout;
+	int error = algorithm_build(&coll->task, &coll->program);
+
+	if (error)
+		return error;
+	error = engine_init(&coll->engine, &coll->program, coll->comm->size, &engine_ops, coll);
+	if (error)
+		return error;
+	coll->moves = calloc(coll->program.steps.count + 1, sizeof(*coll->moves));
+	if (!coll->moves)
+		return -ENOMEM;
+	for (uint32_t i = 0; i < coll->program.steps.count; i++)
+		coll->moves[i].coll = coll;
+	if (coll->program.work)
+		coll->work_bytes = aligned(layout_offset(layout, layout_cells(layout)));
+	coll->slot_stride = aligned(coll->program.slot_bytes);
+	return 0;
+}
 
 /* Has the track's memory be large enough, and gives it to the operation. */
 static int take_memory(struct gw_coll *coll)
@@ -147,10 +174,16 @@ void track_free_memory(struct track *track)
 	track->bytes = 0;
 }
 
+static void run_steps(struct gw_coll *coll)
+{
+	int error = take_memory(coll);
+
+	advance(coll, error ? error : engine_start(&coll->engine));
+}
+
 void coll_start(struct gw_comm *comm, uint32_t track)
 {
 	struct gw_coll *coll;
-	int error;
 
 	if (list_empty(&comm->tracks[track].colls) || comm->status)
 		return;
@@ -158,8 +191,25 @@ void coll_start(struct gw_comm *comm, uint32_t track)
 	if (coll->started)
 		return;
 	coll->started = true;
-	error = take_memory(coll);
-	advance(coll, error ? error : engine_start(&coll->engine));
+	if (coll->multicast)
+		multicast_start(coll);
+	else
+		run_steps(coll);
+}
+
+void coll_fall_back(struct gw_coll *coll)
+{
+	int error;
+
+	multicast_free(coll);
+	coll->task.algorithm = algorithm_choose(coll->task.operation,
+						coll->task.elements * coll->task.unit,
+						coll->task.size, false);
+	error = coll_build(coll);
+	if (error)
+		advance(coll, error);
+	else
+		run_steps(coll);
 }
 
 void coll_kick(struct gw_comm *comm, uint32_t track, uint32_t peer)
@@ -169,7 +219,9 @@ void coll_kick(struct gw_comm *comm, uint32_t track, uint32_t peer)
 	if (list_empty(&comm->tracks[track].colls) || comm->status)
 		return;
 	coll = container_of(comm->tracks[track].colls.next, struct gw_coll, node);
-	if (coll->started)
+	if (coll->started && coll->multicast)
+		multicast_kick(coll, peer);
+	else if (coll->started)
 		advance(coll, engine_kick(&coll->engine, peer));
 }
 
@@ -202,6 +254,7 @@ static void give_memory_back(struct gw_coll *coll)
 	coll->moves = NULL;
 	engine_free(&coll->engine);
 	program_free(&coll->program);
+	multicast_free(coll);
 }
 
 void coll_free(struct gw_coll *coll)

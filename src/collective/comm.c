@@ -8,6 +8,7 @@
 
 #include "base/zero.h"
 #include "collective/comm.h"
+#include "collective/multicast.h"
 
 #define DEFAULT_PEER_TIMEOUT UINT64_C(10000000000)
 
@@ -141,6 +142,7 @@ void comm_destroy(struct gw_comm *comm)
 		free(comm->tracks[i].links);
 	}
 	list_del(&comm->node);
+	multicast_close(comm);
 	free(comm->left);
 	free(comm->members);
 	free(comm);

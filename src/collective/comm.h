@@ -46,6 +46,9 @@ struct office {
 	atomic_bool woken;
 };
 
+struct multicast;
+struct multicast_group;
+
 /* Number of the communicator that gw_comm_open() made; those split off it have others. */
 #define COMM_FIRST 0
 
@@ -107,6 +110,8 @@ struct gw_comm {
 	struct gw_coll *closing;
 	/* for each rank whether it has closed the communicator */
 	bool *left;
+	/* null until an operation asks for multicast */
+	struct multicast_group *multicast;
 };
 
 /* A step of an operation that is a message. */
@@ -129,6 +134,8 @@ struct gw_coll {
 	struct engine engine;
 	/* one for each step */
 	struct move *moves;
+	/* in place of steps, where the network copies packets; else null */
+	struct multicast *multicast;
 	/* address of cell 0 of each place, and registration of what is there */
 	uint8_t *base[PLACE_COUNT];
 	struct gw_mr *mr[PLACE_COUNT];
@@ -214,8 +221,6 @@ static inline uint32_t coll_track(const struct gw_coll *coll)
 	return coll->number % coll->comm->track_count;
 }
 
-extern const struct engine_ops coll_engine_ops;
-
 /* Starts the first operation of a track. */
 void coll_start(struct gw_comm *comm, uint32_t track);
 /* Ends an operation with a status: its memory is the caller's. */
@@ -228,6 +233,10 @@ void coll_feed(struct gw_comm *comm);
  * this rank, and sent every one. */
 bool coll_closing_over(const struct gw_comm *comm);
 void coll_free(struct gw_coll *coll);
+/* Builds the steps of the operation's algorithm. */
+int coll_build(struct gw_coll *coll);
+/* Goes on with an algorithm that needs no multicast. */
+void coll_fall_back(struct gw_coll *coll);
 void track_free_memory(struct track *track);
 
 #endif

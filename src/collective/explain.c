@@ -4,6 +4,7 @@
 #include <stdio.h>
 
 #include "collective/comm.h"
+#include "collective/multicast.h"
 
 /* Ranks named in one sentence. */
 #define NAMED_MAX 4
@@ -48,6 +49,16 @@ int gw_comm_explain(const struct gw_comm *comm, char *text, size_t size)
 	coll = oldest(comm);
 	if (!coll) {
 		APPEND("no operation is open");
+		return (int)used;
+	}
+	if (coll->multicast) {
+		char what[128];
+
+		multicast_explain(coll, what, sizeof(what));
+		APPEND("%s number %u (multicast, %llu bytes) of rank %u: %s",
+		       operation_name(coll->task.operation), coll->number,
+		       (unsigned long long)(coll->task.elements * coll->task.unit), comm->rank,
+		       what);
 		return (int)used;
 	}
 	track = coll->number % comm->track_count;

@@ -76,7 +76,7 @@ static int link_make(struct gw_comm *comm, uint32_t track, uint32_t peer, struct
 	if (comm->size > MANY_RANKS) {
 		attr.flags |= GW_CHANNEL_NO_PARITY;
 		attr.packs = 4;
-		attr.pack_bytes = 4096;
+		attr.pack_bytes = 8192;
 		attr.slots = 32;
 		attr.operations = 256;
 	}

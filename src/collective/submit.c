@@ -6,15 +6,11 @@
 
 #include "base/zero.h"
 #include "collective/comm.h"
+#include "collective/multicast.h"
 #include "collective/reduce.h"
 
 /* Sends of at most so much need no registration, as in struct gw_channel_attr. */
 #define SMALL_BYTES 4096
-
-static uint64_t aligned(uint64_t bytes)
-{
-	return (bytes + MEMORY_ALIGN - 1) / MEMORY_ALIGN * MEMORY_ALIGN;
-}
 
 static int register_place(struct gw_coll *coll, enum place place, void *addr, uint64_t bytes)
 {
@@ -99,7 +95,7 @@ static int make(struct gw_comm *comm, enum operation operation, const struct gw_
 	bool reduces = operation == OPERATION_ALLREDUCE || operation == OPERATION_REDUCE_SCATTER;
 	uint32_t unit = (uint32_t)reduce_size(attr->type);
 	struct task *task = &coll->task;
-	const struct layout *layout;
+	bool multicast;
 	int error;
 
 	if (!unit || attr->reduction > GW_MAX || attr->root >= comm->size ||
@@ -115,10 +111,13 @@ static int make(struct gw_comm *comm, enum operation operation, const struct gw_
 			       .elements = blocks ? attr->count * comm->size : attr->count,
 			       .segment_bytes = comm->segment_bytes,
 			       .mean = reduces && attr->reduction == GW_MEAN };
-	if (!task->algorithm)
+	multicast = multicast_wanted(comm, task);
+	if (multicast)
+		task->algorithm = GW_ALGORITHM_MULTICAST;
+	else if (!task->algorithm || multicast_asked(task))
 		task->algorithm = algorithm_choose(operation, task->elements * unit, comm->size,
 						   comm->flags & GW_COMM_FIXED_ORDER);
-	if (!algorithm_fits(operation, task->algorithm) ||
+	if ((!multicast && !algorithm_fits(operation, task->algorithm)) ||
 	    (reduces && comm->flags & GW_COMM_FIXED_ORDER &&
 	     task->algorithm != GW_ALGORITHM_DIRECT))
 		return -EINVAL;
@@ -127,21 +126,9 @@ static int make(struct gw_comm *comm, enum operation operation, const struct gw_
 		return error;
 	coll->type = attr->type;
 	coll->reduction = attr->reduction;
-	error = algorithm_build(task, &coll->program);
+	error = multicast ? multicast_make(coll) : coll_build(coll);
 	if (error)
 		return error;
-	error = engine_init(&coll->engine, &coll->program, comm->size, &coll_engine_ops, coll);
-	if (error)
-		return error;
-	coll->moves = calloc(coll->program.steps.count + 1, sizeof(*coll->moves));
-	if (!coll->moves)
-		return -ENOMEM;
-	for (uint32_t i = 0; i < coll->program.steps.count; i++)
-		coll->moves[i].coll = coll;
-	layout = &coll->program.layout;
-	if (coll->program.work)
-		coll->work_bytes = aligned(layout_offset(layout, layout_cells(layout)));
-	coll->slot_stride = aligned(coll->program.slot_bytes);
 	return operation == OPERATION_BARRIER ? 0 : caller_memory(coll, attr);
 }
 

@@ -84,6 +84,7 @@ struct link_verdict link_enter(struct link *link, uint64_t now_ns, uint32_t byte
 		return verdict;
 	}
 	link->stats.forwarded++;
+	link->stats.bytes += bytes;
 	verdict.copies = 1;
 	verdict.at_ns[0] = link->busy_until_ns + attr->delay_ns + extra;
 	if (attr->ecn_bytes && queued > attr->ecn_bytes) {

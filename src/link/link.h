@@ -47,6 +47,8 @@ struct link_attr {
 /* Packets that entered the link, by what happened to them. */
 struct link_stats {
 	uint64_t forwarded;
+	/* Bytes of those. */
+	uint64_t bytes;
 	/* Lost at random, alone or in a burst. */
 	uint64_t lost;
 	/* Dropped because the queue was full. */

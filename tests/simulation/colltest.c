@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "collective/multicast.h"
 #include "message/state.h"
 #include "simulation/ranks.h"
 #include "tools/coll/values.h"
@@ -39,6 +40,11 @@ struct scenario {
 	uint32_t victim;
 	bool aborts;
 	uint64_t fault_ns;
+	/* a rank that has no multicast; one that loses all of it, both ways, from a time on; one whose way in loses 30 %; size: none */
+	uint32_t without;
+	uint32_t deaf;
+	uint64_t deaf_ns;
+	uint32_t lossy;
 };
 
 /* An operation of one rank. */
@@ -62,6 +68,7 @@ struct run {
 	struct ranks ranks;
 	struct part *parts;
 	bool failed;
+	bool deafened;
 	char why[512];
 };
 
@@ -142,10 +149,46 @@ static void draw_plan(struct rng *rng, const struct scenario *s, struct plan *pl
 	plan->attr.root = (uint32_t)rng_below(rng, size);
 	plan->in_place = !rng_below(rng, 3);
 	do
-		plan->attr.algorithm = (enum gw_algorithm)rng_below(rng, GW_ALGORITHM_DIRECT + 1);
-	while (plan->attr.algorithm && !algorithm_fits(plan->operation, plan->attr.algorithm));
+		plan->attr.algorithm =
+			(enum gw_algorithm)rng_below(rng, GW_ALGORITHM_MULTICAST + 1);
+	while (plan->attr.algorithm && !algorithm_fits(plan->operation, plan->attr.algorithm) &&
+	       (plan->attr.algorithm != GW_ALGORITHM_MULTICAST ||
+		!multicast_fits(plan->operation)));
 	if (s->attr.comm.flags & GW_COMM_FIXED_ORDER)
 		plan->attr.algorithm = GW_ALGORITHM_AUTO;
+}
+
+/* What concerns multicast, last, so that it changes nothing of what else a seed draws. */
+static void draw_multicast(struct rng *rng, struct scenario *s)
+{
+	uint32_t size = s->attr.shape.hosts;
+
+	s->without = rng_below(rng, 16) ? size : (uint32_t)rng_below(rng, size);
+	s->deaf = rng_below(rng, 6) ? size : (uint32_t)rng_below(rng, size);
+	s->deaf_ns = SECOND + spread(rng, MS, 500 * MS);
+	s->lossy = rng_below(rng, 8) ? size : (uint32_t)rng_below(rng, size);
+	if (rng_below(rng, 3))
+		return;
+	/* Packets that come long after their operation. */
+	if (!rng_below(rng, 3)) {
+		s->attr.shape.edge.reorder = 0.01;
+		s->attr.shape.edge.reorder_ns = 300 * MS;
+	}
+	for (unsigned i = 0; i < s->count; i++) {
+		struct plan *plan = &s->plans[i];
+
+		if (rng_below(rng, 3))
+			plan->operation =
+				rng_below(rng, 2) ? OPERATION_BROADCAST : OPERATION_ALLGATHER;
+		if (!multicast_fits(plan->operation))
+			continue;
+		plan->attr.algorithm =
+			rng_below(rng, 4) ? GW_ALGORITHM_MULTICAST : GW_ALGORITHM_AUTO;
+		if (!rng_below(rng, 3))
+			plan->attr.count = (50000 + rng_below(rng, 1000000)) /
+					   gw_type_size(plan->attr.type) /
+					   (plan->operation == OPERATION_ALLGATHER ? size : 1);
+	}
 }
 
 static void draw(uint64_t seed, struct scenario *s)
@@ -188,6 +231,7 @@ static void draw(uint64_t seed, struct scenario *s)
 		s->aborts = rng_below(&rng, 2);
 		s->fault_ns = SECOND + spread(&rng, US, 200 * MS);
 	}
+	draw_multicast(&rng, s);
 }
 
 /* ---- running ---------------------------------------------------------------------------------------------------- */
@@ -312,6 +356,19 @@ static uint64_t post_due(struct run *run)
 	return next;
 }
 
+/* A token that no other rank has makes a rank deaf, and unheard. */
+static void deafen(struct run *run)
+{
+	const struct scenario *s = run->scenario;
+	struct gw_comm *comm = s->deaf < run->ranks.size ? run->ranks.rank[s->deaf].comm : NULL;
+
+	if (run->deafened || !comm || ranks_now(&run->ranks) < s->deaf_ns || !comm->multicast ||
+	    comm->multicast->state != MULTICAST_WORKS)
+		return;
+	comm->multicast->token ^= 1;
+	run->deafened = true;
+}
+
 static void strike(struct run *run)
 {
 	const struct scenario *s = run->scenario;
@@ -409,6 +466,45 @@ static void check_pools(struct run *run)
 	}
 }
 
+/* What was multicast, over all scenarios and ranks. */
+static struct {
+	uint64_t works, missing, ended, rounds, data, parity, dropped, fetched, given_up;
+} sights;
+
+static void look_at_multicast(struct run *run)
+{
+	for (uint32_t r = 0; r < run->ranks.size; r++) {
+		const struct gw_comm *comm = run->ranks.rank[r].comm;
+		const struct multicast_group *group = comm ? comm->multicast : NULL;
+
+		if (!group)
+			continue;
+		sights.works += group->state == MULTICAST_WORKS;
+		sights.missing += group->state == MULTICAST_MISSING;
+		sights.ended += group->ended;
+		sights.rounds += group->rounds;
+		sights.data += group->sent_data;
+		sights.parity += group->sent_parity;
+		sights.dropped += group->dropped;
+		sights.fetched += group->fetched;
+		sights.given_up += group->given_up;
+	}
+}
+
+/* Says what the first rank with an open operation waits for. */
+static void stuck(struct run *run)
+{
+	char text[400] = "";
+
+	for (uint32_t r = 0; r < run->ranks.size; r++) {
+		if (!run->ranks.rank[r].comm)
+			continue;
+		gw_comm_explain(run->ranks.rank[r].comm, text, sizeof(text));
+		if (strcmp(text, "no operation is open"))
+			FAIL(run, "an operation does not end: %s", text);
+	}
+}
+
 static void run_scenario(const struct scenario *s, struct run *run)
 {
 	uint64_t limit = SECOND + 600 * SECOND;
@@ -420,6 +516,11 @@ static void run_scenario(const struct scenario *s, struct run *run)
 		return;
 	}
 	rng_seed(&rng, s->seed + 3);
+	if (s->without < run->ranks.size)
+		sim_host(run->ranks.world.sim, s->without)->caps.max_group = 0;
+	if (s->lossy < run->ranks.size)
+		sim_link(run->ranks.world.sim, run->ranks.size == 2 ? !s->lossy : 2 * s->lossy + 1)
+			->attr.loss = 0.3;
 	run->parts = calloc((size_t)run->ranks.size * s->count, sizeof(*run->parts));
 	for (uint32_t r = 0; r < run->ranks.size; r++) {
 		uint64_t due = SECOND;
@@ -431,6 +532,7 @@ static void run_scenario(const struct scenario *s, struct run *run)
 		}
 	}
 	while (!run->failed && !over(run)) {
+		deafen(run);
 		uint64_t next = post_due(run);
 		bool struck = s->victim == run->ranks.size || run->ranks.rank[s->victim].dead ||
 			      run->ranks.rank[s->victim].comm->status;
@@ -441,12 +543,13 @@ static void run_scenario(const struct scenario *s, struct run *run)
 			next = s->fault_ns;
 		if (!ranks_step(&run->ranks, next < limit ? next : limit) &&
 		    ranks_now(&run->ranks) >= limit)
-			FAIL(run, "an operation does not end");
+			stuck(run);
 	}
 	for (uint32_t i = 0; !run->failed && i < run->ranks.size * s->count; i++)
 		check_part(run, &run->parts[i]);
 	if (s->victim < run->ranks.size)
 		check_blame(run);
+	look_at_multicast(run);
 	if (!run->failed)
 		check_pools(run);
 	ranks_close(&run->ranks);
@@ -498,5 +601,12 @@ int main(int argc, char **argv)
 	}
 	printf("%llu scenarios, %llu with a rank that died or aborted\n",
 	       (unsigned long long)(last - first + 1), (unsigned long long)faults);
+	printf("multicast: works at %llu ranks, not at %llu; %llu operations in %llu rounds, %llu data and %llu parity packets, "
+	       "%llu dropped, %llu groups fetched, %llu given up\n",
+	       (unsigned long long)sights.works, (unsigned long long)sights.missing,
+	       (unsigned long long)sights.ended, (unsigned long long)sights.rounds,
+	       (unsigned long long)sights.data, (unsigned long long)sights.parity,
+	       (unsigned long long)sights.dropped, (unsigned long long)sights.fetched,
+	       (unsigned long long)sights.given_up);
 	return 0;
 }
