@@ -252,6 +252,21 @@ struct multicast_group {
 	uint64_t given_up;
 };
 
+static inline struct gw_comm *comm_of(const struct multicast *run)
+{
+	return run->coll->comm;
+}
+
+static inline struct multicast_group *group_of(const struct multicast *run)
+{
+	return run->coll->comm->multicast;
+}
+
+static inline bool gathers(const struct multicast *run)
+{
+	return run->coll->task.operation == OPERATION_ALLGATHER;
+}
+
 /* ---- called by the communicator ---- */
 
 /* Whether an operation can be multicast. */
@@ -288,30 +303,47 @@ void fetch_begin(struct partner *partner);
 
 /* ---- multicast_run.c ---- */
 
+void run_begin(struct multicast *run);
+void run_next_round(struct multicast *run);
 void run_note(struct multicast *run, struct partner *from, const struct note *note, uint64_t now);
-void run_fetched(struct multicast *run, uint32_t group);
+/* Sends a note to all children that take part in its round. */
+void run_relay(struct multicast *run, const struct note *note);
+/* All packets of the pass have left. */
+void run_pass_sent(struct multicast *run, uint64_t now);
 /* Ends the operation if nothing is left to do. The run may be gone afterwards. */
 void run_settle(struct multicast *run);
-void run_begin(struct multicast *run);
+/* The block that this rank sends; null: none. */
+struct block *run_own(const struct multicast *run);
+/* Block and number there of a group of all blocks. */
+struct block *run_group(struct multicast *run, uint32_t group, uint32_t *within);
+
+/* ---- multicast_report.c ---- */
+
 /* A packet of the operation arrived. */
 void run_symbol(struct multicast *run, uint32_t rank, uint8_t round, uint32_t index,
 		const uint8_t *data, uint32_t length, uint64_t now);
 void run_marker(struct multicast *run, uint32_t rank, uint32_t round, uint32_t limit, uint64_t now);
-/* All packets of the pass have left. */
-void run_pass_sent(struct multicast *run, uint64_t now);
 /* Makes the report if its time has come. */
 void run_timer(struct multicast *run, uint64_t now);
 /* This rank's part of the round's report can be made. */
 void run_own_ready(struct multicast *run);
 void run_add_own(struct multicast *run, struct note *note);
+/* Reports to the parent when this rank and all below it can. */
+void run_check_report(struct multicast *run);
 bool run_all_reported(const struct multicast *run);
-void run_next_round(struct multicast *run);
-/* Block and number there of a group of all blocks. */
-struct block *run_group(struct multicast *run, uint32_t group, uint32_t *within);
-/* Sends a note to all children that take part in its round. */
-void run_relay(struct multicast *run, const struct note *note);
-/* The block that this rank sends; null: none. */
-struct block *run_own(const struct multicast *run);
+bool run_all_done(const struct multicast *run);
+bool run_is_whole(const struct multicast *run);
+void report_of_child(struct multicast *run, struct partner *child, const struct note *note);
+void report_round_ended(struct multicast *run, const struct note *note, uint64_t now);
+
+/* ---- multicast_fetch.c ---- */
+
+/* Sends children what they want, once this rank has all. */
+void fetch_serve(struct multicast *run);
+void fetch_wanted(struct multicast *run, struct partner *child, const struct note *note);
+/* Asks the parent for what is missing, when no other note of it can come. */
+void fetch_check(struct multicast *run);
+void fetch_came(struct multicast *run, uint32_t group);
 
 /* ---- multicast_gather.c ---- */
 

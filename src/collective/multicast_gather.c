@@ -14,16 +14,6 @@
 /* Rounds without progress after which another algorithm takes over. */
 #define BARREN_ROUNDS 8
 
-static struct gw_comm *comm_of(const struct multicast *run)
-{
-	return run->coll->comm;
-}
-
-static struct multicast_group *group_of(const struct multicast *run)
-{
-	return run->coll->comm->multicast;
-}
-
 /* So many that a turn takes longer than handing it on. */
 static uint32_t chains_for(const struct multicast *run)
 {

@@ -27,11 +27,6 @@
 /* Bytes of a packet that are worth multicasting at least. */
 #define PACKET_MIN 256
 
-static struct multicast_group *group_of(const struct multicast *run)
-{
-	return run->coll->comm->multicast;
-}
-
 static void fail_answer(struct multicast_group *group, int status)
 {
 	if (group->answer.status)
@@ -127,6 +122,11 @@ static void begin_probe(struct multicast *run, const struct note *from, uint64_t
 	struct multicast_group *group = group_of(run);
 	struct note note = { .kind = NOTE_PROBE, .limit = from->limit };
 
+	if (from->limit > group->packet || from->limit < PACKET_MIN) {
+		comm_fail(group->comm, true, -EPROTO, "rank %u was asked for packets of %u bytes",
+			  group->comm->rank, from->limit);
+		return;
+	}
 	group->packet = from->limit;
 	group->payload = group->packet - PACKET_HEADER;
 	group->answers = 0;

@@ -156,14 +156,14 @@ void partner_free(struct partner *partner)
 	free(partner);
 }
 
-static struct gw_comm *comm_of(const struct partner *partner)
+static struct gw_comm *comm_with(const struct partner *partner)
 {
 	return partner->run->coll->comm;
 }
 
 static void fail(const struct partner *partner, int status)
 {
-	struct gw_comm *comm = comm_of(partner);
+	struct gw_comm *comm = comm_with(partner);
 	char name[80];
 
 	comm_fail(comm, true, status, "rank %u cannot exchange notes with %s: %s", comm->rank,
@@ -172,7 +172,7 @@ static void fail(const struct partner *partner, int status)
 
 static int channel_of(const struct partner *partner, struct gw_channel **out)
 {
-	struct gw_comm *comm = comm_of(partner);
+	struct gw_comm *comm = comm_with(partner);
 
 	return link_channel(comm, partner->run->coll->number % comm->track_count, partner->rank,
 			    out);
@@ -182,7 +182,7 @@ static int channel_of(const struct partner *partner, struct gw_channel **out)
 static bool refused(const struct partner *partner, int error)
 {
 	if (error == -ENOBUFS)
-		comm_of(partner)->starved = true;
+		comm_with(partner)->starved = true;
 	else if (error && error != -EAGAIN)
 		fail(partner, error);
 	return error != 0;
@@ -206,7 +206,7 @@ static void note_came(struct gw_op *op, void *arg, const struct gw_op_result *re
 {
 	struct partner *partner = arg;
 	struct multicast *run = partner->run;
-	struct gw_comm *comm = comm_of(partner);
+	struct gw_comm *comm = comm_with(partner);
 	int status = result->status;
 	uint64_t length = result->length;
 	struct note note;
@@ -246,10 +246,10 @@ static void group_moved(struct gw_op *op, void *arg, const struct gw_op_result *
 	free(out);
 	partner->fetch_open--;
 	run->open--;
-	if (status || comm_of(partner)->status)
+	if (status || comm_with(partner)->status)
 		return;
 	if (comes)
-		run_fetched(run, group);
+		fetch_came(run, group);
 	partner_pump(partner);
 	run_settle(run);
 }
@@ -306,7 +306,7 @@ void partner_pump(struct partner *partner)
 	struct gw_op *op;
 	int error;
 
-	if (comm_of(partner)->status)
+	if (comm_with(partner)->status)
 		return;
 	if (list_empty(&partner->outbox) && (!partner->expect || partner->open) &&
 	    !partner->fetching)

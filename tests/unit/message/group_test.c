@@ -25,10 +25,14 @@ struct member {
 	uint32_t last_source;
 	/* leave as soon as something is heard */
 	bool leaves;
+	/* and join again at once */
+	bool rejoins;
 };
 
 static struct member members[MEMBERS];
 static uint64_t token;
+
+static struct gw_group_attr attr_of(struct member *member);
 
 static void packet(struct gw_group *group, void *arg, const struct gw_group_packet *packet,
 		   uint64_t now)
@@ -49,6 +53,13 @@ static void packet(struct gw_group *group, void *arg, const struct gw_group_pack
 	if (member->leaves) {
 		assert_int_equal(gw_group_leave(group), 0);
 		member->group = NULL;
+	}
+	if (member->rejoins) {
+		struct gw_group_attr attr = attr_of(member);
+
+		member->rejoins = false;
+		assert_int_equal(gw_group_join(member->ctx, &attr, &member->group), 0);
+		assert_ptr_not_equal(group, member->group);
 	}
 }
 
@@ -175,10 +186,29 @@ static void the_timer_fires_once(void **state)
 	assert_int_equal(gw_group_timer(members[1].group, now + 1000000), 0);
 	assert_int_equal(gw_group_timer(members[1].group, UINT64_MAX), 0);
 	while (gw_now_ns(members[0].ctx) < now + 10000000)
-		for (unsigned i = 0; i < MEMBERS; i++)
-			gw_progress(members[i].ctx);
+		gw_progress(members[0].ctx);
+	for (unsigned i = 0; i < MEMBERS; i++)
+		gw_progress(members[i].ctx);
 	assert_int_equal(members[0].timers, 1);
 	assert_int_equal(members[1].timers, 0);
+}
+
+/* Packets that the same turn found are of the old membership. */
+static void joining_again_in_a_callback_is_a_new_membership(void **state)
+{
+	uint64_t until;
+
+	(void)state;
+	members[1].leaves = members[1].rejoins = true;
+	assert_int_equal(send_some(&members[0], 0, COUNT), (int)COUNT);
+	run(2, COUNT);
+	run(1, 1);
+	members[1].leaves = false;
+	until = gw_now_ns(members[1].ctx) + 20000000;
+	while (gw_now_ns(members[1].ctx) < until)
+		gw_progress(members[1].ctx);
+	assert_int_equal(members[1].heard, 1);
+	assert_int_equal(pool_used(&members[1].ctx->groups.pool), 1);
 }
 
 static void leaving_in_a_callback_ends_all_calls(void **state)
@@ -269,6 +299,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(the_timer_fires_once, setup, teardown),
 		cmocka_unit_test_setup_teardown(leaving_in_a_callback_ends_all_calls, setup,
 						teardown),
+		cmocka_unit_test_setup_teardown(joining_again_in_a_callback_is_a_new_membership,
+						setup, teardown),
 		cmocka_unit_test_setup_teardown(a_refused_send_is_told_of_room, setup, teardown),
 		cmocka_unit_test_setup_teardown(misuse_is_refused, setup, teardown),
 	};
