@@ -150,7 +150,8 @@ enum gw_algorithm {
 	GW_ALGORITHM_TREE,
 	/* every rank to every other: two steps, and a fixed order of reduction */
 	GW_ALGORITHM_DIRECT,
-	/* packets that the network copies: broadcast, allgather */
+	/* packets that the network copies: broadcast, allgather. The first such operation finds out whether they reach every rank. If
+	 * not, other algorithms take over, and the log says so once. After it, AUTO may choose multicast, too. */
 	GW_ALGORITHM_MULTICAST,
 };
 

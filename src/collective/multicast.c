@@ -100,13 +100,14 @@ int multicast_make(struct gw_coll *coll)
 
 void multicast_free(struct gw_coll *coll)
 {
+	struct multicast_group *group = coll->comm->multicast;
 	struct multicast *run = coll->multicast;
 
 	if (!run)
 		return;
 	coll->multicast = NULL;
-	if (coll->comm->multicast && coll->comm->multicast->asking == run)
-		coll->comm->multicast->asking = NULL;
+	if (group && group->asking == run)
+		group->asking = NULL;
 	list_del(&run->node);
 	for (uint32_t i = 0; i < run->partner_count; i++)
 		partner_free(run->partners[i]);
@@ -115,6 +116,9 @@ void multicast_free(struct gw_coll *coll)
 	free(run->blocks);
 	free(run->repair);
 	free(run);
+	/* The first one could not be posted: another one is going to ask. */
+	if (group && group->state == MULTICAST_UNKNOWN && group->asker == coll->comm->posted)
+		multicast_close(coll->comm);
 }
 
 static void proceed(struct gw_coll *coll)
