@@ -15,13 +15,16 @@
 /* A pass may arrive for so much longer than it left, by jitter and batches. */
 #define STRETCH_NS UINT64_C(1000000)
 #define NS_BITS	   8e9
-/* Growth of the rate after a good pass: before it has met a limit, and after. */
-#define GROWTH	      1.5
-#define GROWTH_STEADY 1.02
+/* Loss above the usual from which the rate does not grow. */
+#define LOSS_SHOWS 0.005
+/* Part by which the rate grows after a pass that was fine: at first and after trouble, and at most; it doubles between them. */
+#define GROWTH_LEAST 0.02
+#define GROWTH_MOST  0.5
 
 void multicast_rate_init(struct multicast_rate *rate, uint64_t start_bps, uint64_t cap_bps)
 {
 	*rate = (struct multicast_rate){ .cap_bps = cap_bps ? cap_bps : UINT64_MAX,
+					 .growth = GROWTH_MOST,
 					 .window = START_WINDOW };
 	rate->rate_bps = start_bps ? start_bps : START_BPS;
 	if (rate->rate_bps > rate->cap_bps)
@@ -42,9 +45,31 @@ static void narrow(struct multicast_rate *rate)
 	rate->window = rate->window / 2 > START_WINDOW ? rate->window / 2 : START_WINDOW;
 }
 
+/* A pass that was fine: the faster, the longer none was not, unless losses begin to show. */
+static void grow(struct multicast_rate *rate, double loss, double usual)
+{
+	if (loss > 1.5 * usual + LOSS_SHOWS) {
+		rate->growth = GROWTH_LEAST;
+		return;
+	}
+	set(rate, (double)rate->rate_bps * (1 + rate->growth));
+	rate->growth = fmin(2 * rate->growth, GROWTH_MOST);
+}
+
+/* A pass that arrived for longer than it left. A single one may come from a receiver that was not scheduled: once the path is known
+ * it does not more than halve the rate. */
+static void slow_down(struct multicast_rate *rate, const struct multicast_pass *pass)
+{
+	double least = rate->steady ? (double)rate->rate_bps / 2 : 0;
+	double seen = (double)pass->bytes * NS_BITS / (double)pass->seen_ns;
+
+	set(rate, fmin((double)rate->rate_bps, fmax(seen, least)));
+	rate->growth = GROWTH_LEAST;
+}
+
 void multicast_rate_learn(struct multicast_rate *rate, const struct multicast_pass *pass)
 {
-	double loss = pass->packets ? (double)pass->missed / pass->packets : 0;
+	double loss = pass->packets ? (double)pass->missed / pass->packets : 0, usual = rate->loss;
 	double limit = 1.5 * rate->chance > LOSS_FREE ? 1.5 * rate->chance : LOSS_FREE;
 	bool slow = pass->seen_ns > pass->sent_ns + pass->sent_ns / 4 + STRETCH_NS;
 
@@ -52,18 +77,18 @@ void multicast_rate_learn(struct multicast_rate *rate, const struct multicast_pa
 		return;
 	loss = loss < 0.9 ? loss : 0.9;
 	rate->loss = rate->loss > 0 ? (3 * rate->loss + loss) / 4 : loss;
-	rate->steady |= slow || loss > limit;
 	if (slow)
-		set(rate, fmin((double)rate->rate_bps,
-			       (double)pass->bytes * NS_BITS / (double)pass->seen_ns));
+		slow_down(rate, pass);
+	rate->steady |= slow || loss > limit;
 	if (loss <= limit) {
 		rate->lowered_from = 0;
 		if (!slow)
-			set(rate, (double)rate->rate_bps * (rate->steady ? GROWTH_STEADY : GROWTH));
-		if (rate->window < MOST_WINDOW)
+			grow(rate, loss, usual);
+		if (!slow && rate->window < MOST_WINDOW)
 			rate->window *= 2;
 		return;
 	}
+	rate->growth = GROWTH_LEAST;
 	if (rate->lowered_from && loss > rate->lowered_at * 0.75) {
 		rate->chance = loss;
 		set(rate, (double)rate->lowered_from);

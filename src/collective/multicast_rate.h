@@ -5,8 +5,8 @@
  * A pass of packets is followed by a report: what share of them the worst receiver missed, and for how long packets arrived. A pass
  * that took much longer to arrive than to send met a slower link, and the rate becomes what arrived in that time. A pass that lost
  * many packets lowers the rate by the lost share; when the next one loses as many, the loss does not come from the rate: the rate is
- * restored, and that much loss is taken for chance from then on. Otherwise rate and window grow, the rate slowly once it has met a
- * limit. The window is what a pass has of
+ * restored, and that much loss is taken for chance from then on. Otherwise rate and window grow: the rate slowly after trouble, and faster with every pass
+ * that is fine. The window is what a pass has of
  * data that was never sent: it starts small, so that a rate which is much too high does little harm.
  */
 #ifndef COLLECTIVE_MULTICAST_RATE_H
@@ -25,8 +25,10 @@ struct multicast_rate {
 	double loss;
 	/* share of packets that are lost at any rate */
 	double chance;
-	/* some pass met the limit of the path: the rate grows slowly */
+	/* some pass has met a limit of the path */
 	bool steady;
+	/* part by which the rate grows after the next pass that is fine */
+	double growth;
 	/* the last pass lowered the rate from this, after this loss; 0: it did not */
 	uint64_t lowered_from;
 	double lowered_at;

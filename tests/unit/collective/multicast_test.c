@@ -238,6 +238,32 @@ static void a_slow_receiver_sets_the_rate(void **state)
 	assert_in_range(multicast_rows(&rate, 10), 12, 14);
 }
 
+/* One pass that seemed slow, or that lost much, is made good within ten. */
+static void trouble_passes(void **state)
+{
+	(void)state;
+	for (unsigned loses = 0; loses < 2; loses++) {
+		struct multicast_rate rate;
+		struct multicast_pass pass;
+
+		multicast_rate_init(&rate, 0, 0);
+		for (unsigned i = 0; i < 100 || rate.lowered_from; i++) {
+			pass = pass_over(&rate, 1e9, 0);
+			multicast_rate_learn(&rate, &pass);
+		}
+		pass = pass_over(&rate, 1e9, loses ? 0.8 : 0);
+		if (!loses)
+			pass.seen_ns += 50 * pass.sent_ns;
+		multicast_rate_learn(&rate, &pass);
+		assert_true(rate.rate_bps < 700000000);
+		for (unsigned i = 0; i < 10; i++) {
+			pass = pass_over(&rate, 1e9, 0);
+			multicast_rate_learn(&rate, &pass);
+		}
+		assert_true(rate.rate_bps > 800000000);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -246,6 +272,7 @@ int main(void)
 		cmocka_unit_test(wrong_symbols_change_nothing),
 		cmocka_unit_test(a_group_may_come_by_another_way),
 		cmocka_unit_test(the_rate_finds_the_path),
+		cmocka_unit_test(trouble_passes),
 		cmocka_unit_test(the_rate_keeps_to_its_cap),
 		cmocka_unit_test(a_slow_receiver_sets_the_rate),
 	};
