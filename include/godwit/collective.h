@@ -191,7 +191,6 @@ struct gw_coll_attr {
  * Post an operation. Return 0, or
  * -EINVAL    a bad attribute, or an algorithm that the operation has not
  * -ENOMEM
- * -ENOTSUP   the algorithm needs what the fabric has not
  * or the status of a communicator that has failed.
  *
  * barrier:         ends when every rank has posted it; attributes may be null
