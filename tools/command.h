@@ -17,6 +17,7 @@ struct command {
 extern const struct command command_coll;
 extern const struct command command_doctor;
 extern const struct command command_lab;
+extern const struct command command_mesh;
 extern const struct command command_ncclcheck;
 extern const struct command command_perf;
 extern const struct command command_plan;

@@ -16,9 +16,9 @@
 #include "overview.h"
 
 static const struct command *const commands[] = {
-	&command_coll,	 &command_doctor, &command_lab,	    &command_ncclcheck,
-	&command_perf,	 &command_plan,	  &command_qualify, &command_recv,
-	&command_secret, &command_send,	  &command_watch,
+	&command_coll,	    &command_doctor, &command_lab,  &command_mesh,
+	&command_ncclcheck, &command_perf,   &command_plan, &command_qualify,
+	&command_recv,	    &command_secret, &command_send, &command_watch,
 };
 
 #define COMMAND_COUNT (sizeof(commands) / sizeof(commands[0]))
