@@ -6,7 +6,6 @@
 #ifndef TOOLS_MESH_MATRIX_H
 #define TOOLS_MESH_MATRIX_H
 
-#include <jansson.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -62,9 +61,5 @@ double matrix_loss(const struct matrix_cell *cell);
 
 /* The element in the middle, the larger of two; NANs are left out, and NAN if there are only those. Sorts `values`. */
 double matrix_median(double *values, unsigned count);
-
-/* The arrays "hosts" and "pairs" of schema godwit-mesh/1. */
-json_t *matrix_hosts_json(const struct matrix *matrix);
-json_t *matrix_pairs_json(const struct matrix *matrix);
 
 #endif

@@ -9,6 +9,7 @@
 
 #include "heat.h"
 #include "job.h"
+#include "json.h"
 #include "survey.h"
 #include "tools/command.h"
 #include "tools/interrupt.h"

@@ -10,6 +10,7 @@
 
 #include "measure.h"
 #include "tools/interrupt.h"
+#include "tournament.h"
 
 /* Ranks wait for each other for so long after a measurement, which has limits of its own. */
 #define WAIT_NS UINT64_C(60000000000)
@@ -53,29 +54,6 @@ struct survey {
 	/* the ranks are on different hosts: pairs on one host are left out */
 	bool many_hosts;
 };
-
-unsigned survey_rounds(unsigned ranks)
-{
-	return ranks < 2 ? 0 : ranks % 2 ? ranks : ranks - 1;
-}
-
-/* All ranks but the last stand on a circle, and in round r those whose numbers add up to r are partners; the one that would be its
- * own partner has the last one, or nobody. */
-unsigned survey_partner(unsigned ranks, unsigned round, unsigned rank)
-{
-	unsigned circle = survey_rounds(ranks);
-	unsigned partner;
-
-	if (rank == circle) {
-		for (partner = 0; 2 * partner % circle != round; partner++)
-			;
-		return partner;
-	}
-	partner = (round + circle - rank) % circle;
-	if (partner != rank)
-		return partner;
-	return ranks % 2 ? rank : circle;
-}
 
 static int fail(struct survey *survey, int error, const char *what)
 {
@@ -228,7 +206,7 @@ static void keep(struct row *row, unsigned port, const struct measured *found)
 
 static int measure_round(struct survey *survey, unsigned round)
 {
-	unsigned partner = survey_partner(survey->size, round, survey->rank);
+	unsigned partner = tournament_partner(survey->size, round, survey->rank);
 	unsigned peers[MATRIX_PORTS_MAX], theirs[MATRIX_PORTS_MAX];
 	struct link links[MATRIX_PORTS_MAX];
 	int rc;
@@ -278,7 +256,7 @@ static int measure_together(struct survey *survey, unsigned distance)
 
 static int measure_all(struct survey *survey)
 {
-	unsigned rounds = survey_rounds(survey->size);
+	unsigned rounds = tournament_rounds(survey->size);
 	bool show = !survey->rank && !survey->job->report.json && isatty(STDERR_FILENO);
 	int rc = 0;
 

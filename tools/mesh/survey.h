@@ -12,10 +12,6 @@
 #include "job.h"
 #include "matrix.h"
 
-/* Partner of a rank in a round; the rank itself: none. Rounds count from 0 to survey_rounds() - 1. */
-unsigned survey_rounds(unsigned ranks);
-unsigned survey_partner(unsigned ranks, unsigned round, unsigned rank);
-
 /* Measures, and gives every rank the whole matrix. On failure the reason is in the job's report. */
 int survey(struct mesh_job *job, struct gw_comm *comm, struct matrix *out);
 

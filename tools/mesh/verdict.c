@@ -7,7 +7,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "tools/report.h"
 #include "tools/text.h"
 
 #define NAMES_MAX 8
@@ -170,29 +169,4 @@ int verdict_reach(const struct matrix *matrix, struct verdict *out)
 	if (rc)
 		verdict_close(out);
 	return rc;
-}
-
-json_t *verdict_json(const struct verdict *verdict, const struct matrix *matrix)
-{
-	json_t *list = json_array();
-
-	for (unsigned i = 0; i < verdict->count; i++) {
-		const struct finding *finding = &verdict->findings[i];
-		json_t *object = json_object();
-
-		json_object_set_new(object, "kind", json_string(finding_name(finding->kind)));
-		if (finding->from >= 0)
-			json_object_set_new(object, "from",
-					    report_text(matrix->host[finding->from].name));
-		if (finding->to >= 0)
-			json_object_set_new(object, "to",
-					    report_text(matrix->host[finding->to].name));
-		if (!isnan(finding->measured))
-			json_object_set_new(object, "measured", json_real(finding->measured));
-		if (!isnan(finding->expected))
-			json_object_set_new(object, "expected", json_real(finding->expected));
-		json_object_set_new(object, "text", report_text(finding->text));
-		json_array_append_new(list, object);
-	}
-	return list;
 }

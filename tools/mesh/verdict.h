@@ -9,7 +9,7 @@
 #ifndef TOOLS_MESH_VERDICT_H
 #define TOOLS_MESH_VERDICT_H
 
-#include <jansson.h>
+#include <stdbool.h>
 #include <stddef.h>
 
 #include "matrix.h"
@@ -66,7 +66,6 @@ int verdict_reach(const struct matrix *matrix, struct verdict *out);
 void verdict_close(struct verdict *verdict);
 
 const char *finding_name(enum finding_kind kind);
-json_t *verdict_json(const struct verdict *verdict, const struct matrix *matrix);
 
 /* ---- for the parts of it ------------------------------------------------------------------------------------------ */
 
