@@ -11,9 +11,8 @@
 enum heat_quantity { HEAT_ALONE, HEAT_TOGETHER, HEAT_LOSS, HEAT_LATENCY, HEAT_QUANTITIES };
 
 const char *heat_title(enum heat_quantity quantity);
-/* Bits a second, percent or us; NAN: not measured. */
-double heat_value(const struct matrix *matrix, enum heat_quantity quantity, unsigned from,
-		  unsigned to);
+/* From host i to host j: bits a second, percent or us; NAN: not measured. */
+double heat_value(const struct matrix *matrix, enum heat_quantity quantity, unsigned i, unsigned j);
 double heat_median(const struct matrix *matrix, enum heat_quantity quantity);
 /* What to divide values by, so that the median has up to three digits before the point, and the name of that unit. */
 double heat_unit(enum heat_quantity quantity, double median, const char **name);

@@ -7,6 +7,9 @@
 #include "heat.h"
 #include "tools/text.h"
 
+/* Cells go from blue to grey up to here, and from yellow to red beyond: people who confuse red and green can tell them apart. */
+#define PALE 0.3
+
 static const char head[] =
 	"<!DOCTYPE html>\n"
 	"<html lang=\"en\"><head><meta charset=\"utf-8\">\n"
@@ -92,15 +95,16 @@ static void write_cell(FILE *file, const struct matrix *matrix, enum heat_quanti
 		       double median, double unit, unsigned i, unsigned j)
 {
 	double value = heat_value(matrix, quantity, i, j), shown = value / unit;
+	double bad = badness(quantity, value, median);
+	double warm = bad < PALE ? 0 : (bad - PALE) / (1 - PALE);
 
 	if (isnan(value)) {
 		fputs("<td class=\"none\">&middot;</td>", file);
 		return;
 	}
-	/* Blue to red by way of pale yellow, which people who confuse red and green can tell apart. */
-	fprintf(file, "<td class=\"l%d\" style=\"background:hsl(%.0f 75%% %.0f%%)\" title=\"",
-		heat_level(quantity, value, median), 205 - 200 * badness(quantity, value, median),
-		88 - 18 * badness(quantity, value, median));
+	fprintf(file, "<td class=\"l%d\" style=\"background:hsl(%.0f %.0f%% %.0f%%)\" title=\"",
+		heat_level(quantity, value, median), bad < PALE ? 205 : 50 - 45 * warm,
+		bad < PALE ? 75 * (1 - bad / PALE) : 85, 88 - 18 * warm);
 	write_tip(file, matrix, i, j);
 	fprintf(file, shown < 99.95 && shown > 0 ? "\">%.3g</td>" : "\">%.0f</td>", shown);
 }

@@ -23,6 +23,6 @@ struct mesh_job {
 };
 
 /* Reads the command line. -EINVAL, and what is wrong is in the report. */
-int mesh_job_read(int argc, char **argv, struct mesh_job *out);
+int mesh_job_read(int argc, char **argv, struct mesh_job *job);
 
 #endif

@@ -70,11 +70,11 @@ struct link {
 	unsigned notes[NOTES];
 	/* counts when the other end's NOTE_MARK arrived */
 	struct port_counts marked;
-	/* sends of data that have not ended, bytes of those that have, and when the last one did */
-	unsigned open;
+	/* data that has arrived, in bytes, and when the last of it did */
 	uint64_t sent_bytes;
 	uint64_t sent_ns;
-	/* notes of this end that have not arrived */
+	/* sends of data and notes of this end that have not arrived */
+	unsigned open;
 	unsigned notes_open;
 	struct receive receives[PORT_RECEIVES];
 };

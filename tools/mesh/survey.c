@@ -11,9 +11,14 @@
 #include "measure.h"
 #include "tools/interrupt.h"
 #include "tournament.h"
+#include "verdict.h"
 
 /* Ranks wait for each other for so long after a measurement, which has limits of its own. */
 #define WAIT_NS UINT64_C(60000000000)
+
+/* Pairs with findings are measured again so often, and so many of them at most. */
+#define CONFIRMATIONS 2
+#define DOUBTS_MAX    8
 
 /* What a rank tells the others about itself, once. */
 struct card {
@@ -99,7 +104,7 @@ static int open_ports(struct survey *survey)
 	int rc = 0;
 
 	survey->port_count = survey->job->ports;
-	if (fabric && strncmp(fabric, "roce:", 5)) {
+	if (fabric && strncmp(fabric, "roce:", 5) != 0) {
 		survey->port_count = 1;
 	} else {
 		rc = port_address(gw_comm_context(survey->comm), address, &number);
@@ -204,11 +209,11 @@ static void keep(struct row *row, unsigned port, const struct measured *found)
 	counts->overrun += found->counts.overrun;
 }
 
-static int measure_round(struct survey *survey, unsigned round)
+/* Measures the pair of this rank and its partner; there is none if that is the rank itself. */
+static int measure_partner(struct survey *survey, unsigned partner)
 {
-	unsigned partner = tournament_partner(survey->size, round, survey->rank);
 	unsigned peers[MATRIX_PORTS_MAX], theirs[MATRIX_PORTS_MAX];
-	struct link links[MATRIX_PORTS_MAX];
+	struct link links[MATRIX_PORTS_MAX] = { 0 };
 	int rc;
 
 	for (unsigned p = 0; p < survey->used_ports; p++) {
@@ -265,7 +270,8 @@ static int measure_all(struct survey *survey)
 			if (show)
 				fprintf(stderr, "\rpass %u of %u, round %u of %u  ", pass + 1,
 					survey->job->passes, round + 1, rounds);
-			rc = measure_round(survey, round);
+			rc = measure_partner(survey,
+					     tournament_partner(survey->size, round, survey->rank));
 		}
 		for (unsigned k = 1; !rc && k < survey->size; k++)
 			rc = measure_together(survey, k);
@@ -346,6 +352,72 @@ static int share(struct survey *survey, struct matrix *out)
 	return rc;
 }
 
+static struct row *make_rows(unsigned count)
+{
+	struct row *rows = calloc(count, sizeof(*rows));
+
+	for (unsigned i = 0; rows && i < count; i++) {
+		rows[i].latency_us = rows[i].together_bps = NAN;
+		for (unsigned p = 0; p < MATRIX_PORTS_MAX; p++)
+			rows[i].port[p].bps = NAN;
+	}
+	return rows;
+}
+
+/* Pairs that rank 0 has doubts about. */
+struct doubts {
+	unsigned count;
+	unsigned pairs[DOUBTS_MAX][2];
+};
+
+static void find_doubts(const struct matrix *matrix, struct doubts *out)
+{
+	struct verdict verdict = { 0 };
+
+	*out = (struct doubts){ 0 };
+	if (verdict_reach(matrix, &verdict))
+		return;
+	for (unsigned i = 0; i < verdict.count && out->count < DOUBTS_MAX; i++) {
+		const struct finding *finding = &verdict.findings[i];
+
+		if (finding->from < 0 || finding->to < 0 || finding->from == finding->to)
+			continue;
+		out->pairs[out->count][0] = (unsigned)finding->from;
+		out->pairs[out->count++][1] = (unsigned)finding->to;
+	}
+	verdict_close(&verdict);
+}
+
+/*
+ * Measures pairs again that were found to be bad, one after the other: in a large mesh some pair is disturbed in every
+ * pass, by something else that its hosts do. What is wrong with hosts and networks shows in many pairs and needs no such
+ * care.
+ */
+static int confirm(struct survey *survey, struct matrix *matrix)
+{
+	struct doubts mine, *all = calloc(survey->size, sizeof(*all));
+	int rc;
+
+	if (!all)
+		return report_fail(&survey->job->report, -ENOMEM, "no memory for results");
+	find_doubts(matrix, &mine);
+	rc = gather(survey, &mine, all, sizeof(mine));
+	for (unsigned i = 0; !rc && i < all[0].count; i++) {
+		const unsigned *pair = all[0].pairs[i];
+		unsigned partner = survey->rank == pair[0]   ? pair[1]
+				   : survey->rank == pair[1] ? pair[0]
+							     : survey->rank;
+
+		rc = measure_partner(survey, partner);
+	}
+	if (!rc && all[0].count) {
+		matrix_close(matrix);
+		rc = share(survey, matrix);
+	}
+	free(all);
+	return rc;
+}
+
 int survey(struct mesh_job *job, struct gw_comm *comm, struct matrix *out)
 {
 	struct survey survey = {
@@ -355,23 +427,21 @@ int survey(struct mesh_job *job, struct gw_comm *comm, struct matrix *out)
 
 	survey.cards = calloc(survey.size, sizeof(*survey.cards));
 	survey.ends = calloc(survey.size, sizeof(*survey.ends));
-	survey.rows = calloc(survey.size, sizeof(*survey.rows));
-	rc = survey.cards && survey.ends && survey.rows
-		     ? 0
-		     : report_fail(&job->report, -ENOMEM, "no memory for %u ranks", survey.size);
-	for (unsigned i = 0; !rc && i < survey.size; i++) {
-		survey.rows[i].latency_us = survey.rows[i].together_bps = NAN;
-		for (unsigned p = 0; p < MATRIX_PORTS_MAX; p++)
-			survey.rows[i].port[p].bps = NAN;
-	}
-	if (!rc)
+	survey.rows = make_rows(survey.size);
+	if (!survey.cards || !survey.ends || !survey.rows) {
+		report_fail(&job->report, -ENOMEM, "no memory for %u ranks", survey.size);
+		rc = -ENOMEM;
+	} else {
 		rc = open_ports(&survey);
+	}
 	if (!rc)
 		rc = introduce(&survey);
 	if (!rc)
 		rc = measure_all(&survey);
 	if (!rc)
 		rc = share(&survey, out);
+	for (unsigned i = 0; !rc && i < CONFIRMATIONS; i++)
+		rc = confirm(&survey, out);
 	for (unsigned p = 0; p < survey.port_count; p++)
 		port_close(&survey.ports[p]);
 	free(survey.cards);

@@ -13,6 +13,8 @@ unsigned tournament_partner(unsigned ranks, unsigned round, unsigned rank)
 	unsigned circle = tournament_rounds(ranks);
 	unsigned partner;
 
+	if (!circle)
+		return rank;
 	if (rank == circle) {
 		for (partner = 0; 2 * partner % circle != round; partner++)
 			;

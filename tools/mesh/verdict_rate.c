@@ -192,7 +192,7 @@ static int add_groups(struct rates *r)
 	char text[GROUP_TEXT] = "", who[GROUP_TEXT / 2], is[TEXT_SIZE], was[TEXT_SIZE];
 	size_t pairs = 0, used = 0;
 	unsigned groups = 0;
-	double *cross = malloc((size_t)r->hosts * r->hosts * sizeof(*cross)), median;
+	double *cross = calloc((size_t)r->hosts * r->hosts + 1, sizeof(*cross)), median;
 	int rc;
 
 	if (!cross)
