@@ -14,7 +14,7 @@
 
 #define FINDINGS_MAX 20
 /* Hosts that a terminal of 80 columns and more has room for; the page of HTML has them all. */
-#define HOSTS_MAX 24
+#define HOSTS_MAX 24u
 #define WIDTH	  8
 
 double heat_value(const struct matrix *matrix, enum heat_quantity quantity, unsigned i, unsigned j)

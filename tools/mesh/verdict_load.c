@@ -15,14 +15,15 @@
 #define NETWORK_SHARE 4 /* a quarter */
 
 /* What a pair keeps of its rate alone. A host that is slow alone is left out: its own link is full, both of data and of the
- * acknowledgements that the other direction waits for. */
+ * acknowledgements that the other direction waits for. So is a pair that loses packets, which is slow by chance. */
 static double kept(const struct matrix *matrix, unsigned i, unsigned j, const bool *slow)
 {
-	const struct matrix_cell *cell = matrix_at(matrix, i, j);
+	const struct matrix_cell *there = matrix_at(matrix, i, j), *back = matrix_at(matrix, j, i);
 
-	return i == j || slow[i] || slow[j] || !(cell->alone_bps > 0)
-		       ? NAN
-		       : cell->together_bps / cell->alone_bps;
+	if (i == j || slow[i] || slow[j] || !(there->alone_bps > 0) ||
+	    matrix_loss(there) >= VERDICT_LOSS || matrix_loss(back) >= VERDICT_LOSS)
+		return NAN;
+	return there->together_bps / there->alone_bps;
 }
 
 /* Fills in which hosts send or receive slowly alone. */

@@ -191,6 +191,10 @@ static void test_network_loss(void **unused)
 	for (unsigned i = 0; i < 64; i++)
 		lose(&m, i / 8, i % 8, i / 8 == i % 8 ? 0 : 0.01);
 	lose(&m, 4, 6, 0.1);
+	/* Slow because of the losses, which are named. */
+	matrix_at(&m, 4, 6)->together_bps *= 0.3;
+	for (unsigned j = 0; j < 8; j++)
+		matrix_at(&m, 2, j)->together_bps *= 0.3;
 	EXPECT(&m, "the network drops 1.2 % of packets, between 56 of 56",
 	       "node4 -> node6 drops 10 %");
 }
@@ -252,6 +256,13 @@ static void test_together(void **unused)
 	for (unsigned j = 0; j < 8; j++)
 		matrix_at(&m, j, 2)->together_bps *= 0.3;
 	EXPECT(&m, "while all hosts send, node2 receives with 7 of 7 hosts");
+	/* A host whose link up is slow sends its acknowledgements late: that is the same fault. */
+	m = make(8, 0.05);
+	for (unsigned j = 0; j < 8; j++) {
+		scale(&m, 6, j, 0.5);
+		matrix_at(&m, j, 6)->together_bps *= 0.3;
+	}
+	EXPECT(&m, "node6 sends slower than it receives");
 }
 
 static void test_latency(void **unused)
