@@ -267,6 +267,13 @@ static int add_pair(const struct rates *r, unsigned i, unsigned j)
 			r->verdict, finding,
 			"%s <-> %s is slow: %s there and %s back, against %s with other hosts",
 			from, to, is, other, was);
+	/* The other direction may be nearly as slow without being below what its hosts do with others. */
+	if (!(value < VERDICT_SLOW * back)) {
+		finding.kind = FINDING_SLOW_PAIR;
+		return verdict_add(r->verdict, finding,
+				   "%s -> %s is slow: %s against %s with other hosts", from, to, is,
+				   was);
+	}
 	return verdict_add(r->verdict, finding, "%s -> %s is slower than %s -> %s: %s against %s",
 			   from, to, to, from, is, other);
 }

@@ -150,6 +150,11 @@ static void test_slow_pair(void **unused)
 	scale(&m, 2, 5, 0.5);
 	scale(&m, 5, 2, 0.4);
 	EXPECT(&m, "node2 <-> node5 is slow");
+	/* Slow there, and a little less than slow back. */
+	m = make(8, 0);
+	scale(&m, 2, 5, 0.7);
+	scale(&m, 5, 2, 0.8);
+	EXPECT(&m, "node2 -> node5 is slow: 700 Mbit/s against 1.00 Gbit/s with other hosts");
 }
 
 static void test_asymmetric(void **unused)
