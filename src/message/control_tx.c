@@ -341,7 +341,7 @@ static void put_sizes(struct gw_qp *qp, struct control_datagram *datagram)
 		return;
 	control_datagram_send(datagram);
 	for (uint32_t lane = 0; lane < FABRIC_LANES_MAX; lane++) {
-		unsigned n = size_lane_used(qp, lane) ? size_probes(qp, lane, payloads) : 0;
+		unsigned n = size_lane_asked(qp, lane) ? size_probes(qp, lane, payloads) : 0;
 
 		if (n && qp->path && ops->control_by)
 			ops->control_by(qp->fabric_qp, lane);

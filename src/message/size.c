@@ -107,11 +107,21 @@ void size_begin(struct gw_qp *qp)
 		start(qp, SIZE_PROBING);
 }
 
-bool size_lane_used(const struct gw_qp *qp, uint32_t lane)
+static bool size_lane_used(const struct gw_qp *qp, uint32_t lane)
 {
 	if (!qp->path)
 		return lane == 0;
 	return lane < qp->path->count && qp->path->lane[lane].state == PATH_USED;
+}
+
+/* Nothing is smaller than the floor: before a path is said not to carry even that, all of its lanes are asked. Small probes take any
+ * lane, and one that loses everything proves nothing about sizes. */
+bool size_lane_asked(const struct gw_qp *qp, uint32_t lane)
+{
+	const struct size *s = &qp->size;
+
+	return size_lane_used(qp, lane) || (s->state == SIZE_DOUBTED && s->proven == s->floor &&
+					    qp->path && lane < qp->path->count);
 }
 
 /* Data left by this lane two answers ago, nothing was ever heard of it, and others deliver: it may be dead, and must not hold

@@ -108,7 +108,7 @@ bool size_message(struct gw_qp *qp, const struct control_header *header,
 bool size_cut_check(struct gw_qp *qp);
 /* The payloads to probe on a lane in this round, largest first; returns how many. */
 unsigned size_probes(const struct gw_qp *qp, uint32_t lane, uint32_t payloads[FABRIC_RUNGS + 1]);
-/* Whether a lane carries data. */
-bool size_lane_used(const struct gw_qp *qp, uint32_t lane);
+/* Whether probes of a size take this lane. */
+bool size_lane_asked(const struct gw_qp *qp, uint32_t lane);
 
 #endif
