@@ -338,10 +338,32 @@ static void disagreeing(struct job *job)
 	CHECK(strstr(gw_comm_error(job->comm), "do all ranks call the same"));
 }
 
+/* The root of a broadcast gives less than the others expect. */
+static void giving_less(struct job *job)
+{
+	static uint8_t values[200];
+	struct gw_coll_attr attr = { .send = values,
+				     .recv = job->rank ? values : NULL,
+				     .count = job->rank ? 200 : 100,
+				     .type = GW_UINT8 };
+	struct gw_coll *coll;
+	uint64_t total;
+	int error;
+
+	CHECK(gw_broadcast(job->comm, &attr, &coll) == 0);
+	error = gw_coll_wait(coll, 30 * SECOND);
+	CHECK(job->rank == 0 || error == -EPROTO);
+	while (!error)
+		error = sum(job->comm, 1, &total);
+	CHECK(error == -EPROTO);
+	CHECK(strstr(gw_comm_error(job->comm), "sent 100 bytes where"));
+}
+
 static void ranks_that_disagree_are_told(void **state)
 {
 	(void)state;
 	run(3, 3, disagreeing);
+	run(2, 2, giving_less);
 }
 
 /* One rank comes to the end two seconds later than the others, who wait for it. */
