@@ -385,7 +385,7 @@ int gw_progress(struct gw_context *ctx)
 	count_ = fabric->ops->poll(fabric, events);
 	ctx->now = fabric->ops->now_ns(fabric);
 	for (int i = 0; i < count_; i++)
-		if (!context_group_event(ctx, &events[i]))
+		if (events[i].type == FABRIC_DATA || !context_group_event(ctx, &events[i]))
 			take(&events[i]);
 	work = count_ + context_groups_turn(ctx);
 	credit_update(ctx);
