@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Where rank 0 waits for the others of a process group: an address that they reach, and a free port."""
+import random
 import socket
 from typing import Any, Optional
 
@@ -24,8 +25,24 @@ def own_address(toward: Optional[str]) -> str:
     return "127.0.0.1"
 
 
+def _first_ephemeral() -> int:
+    try:
+        with open("/proc/sys/net/ipv4/ip_local_port_range", encoding="ascii") as file:
+            return int(file.read().split()[0])
+    except (OSError, ValueError, IndexError):
+        return 32768
+
+
 def free_port(address: str) -> int:
+    """A port that is free, and below those that the system gives to connections: one of these may be taken before rank 0 listens."""
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
-    with socket.socket(family, socket.SOCK_STREAM) as probe:
-        probe.bind((address, 0))
-        return int(probe.getsockname()[1])
+    below = _first_ephemeral()
+    ports = [random.SystemRandom().randrange(max(1024, below - 12000), below) for _ in range(50)] if below > 2048 else []
+    for port in [*ports, 0]:
+        with socket.socket(family, socket.SOCK_STREAM) as probe:
+            try:
+                probe.bind((address, port))
+            except OSError:
+                continue
+            return int(probe.getsockname()[1])
+    raise OSError("no TCP port is free")
