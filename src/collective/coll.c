@@ -202,9 +202,9 @@ void coll_fall_back(struct gw_coll *coll)
 	int error;
 
 	multicast_free(coll);
-	coll->task.algorithm = algorithm_choose(coll->task.operation,
-						coll->task.elements * coll->task.unit,
-						coll->task.size, false);
+	coll->task.algorithm =
+		algorithm_choose(coll->task.operation, coll->task.elements * coll->task.unit,
+				 coll->task.size, false);
 	error = coll_build(coll);
 	if (error)
 		advance(coll, error);
