@@ -19,7 +19,7 @@ static uint8_t *address(const struct gw_coll *coll, struct spot where)
 				  ? where.first * coll->slot_stride
 				  : layout_offset(&coll->program.layout, where.first);
 
-	return coll->base[where.place] + offset;
+	return coll_at(coll->base[where.place], offset);
 }
 
 static const struct step *step_at(const struct gw_coll *coll, uint32_t index)
@@ -159,7 +159,7 @@ static int take_memory(struct gw_coll *coll)
 		track->bytes = bytes;
 	}
 	coll->base[PLACE_WORK] = track->memory;
-	coll->base[PLACE_SLOT] = track->memory + coll->work_bytes;
+	coll->base[PLACE_SLOT] = coll_at(track->memory, coll->work_bytes);
 	coll->mr[PLACE_WORK] = coll->mr[PLACE_SLOT] = track->mr;
 	return 0;
 }

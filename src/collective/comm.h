@@ -216,6 +216,12 @@ void links_close(struct gw_comm *comm);
 
 /* ---- coll.c ---- */
 
+/* An address that may lie outside of its buffer: where cell 0 would be if the buffer held all cells. Modulo 2^64, also from null. */
+static inline uint8_t *coll_at(const uint8_t *base, uint64_t offset)
+{
+	return (uint8_t *)((uintptr_t)base + (uintptr_t)offset);
+}
+
 static inline uint32_t coll_track(const struct gw_coll *coll)
 {
 	return coll->number % coll->comm->track_count;

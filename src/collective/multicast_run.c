@@ -47,8 +47,8 @@ static int make_blocks(struct multicast *run)
 	for (uint32_t b = 0; b < run->block_count; b++) {
 		bool sends = gathers(run) ? b == own : run->place == 0;
 		uint8_t *at = sends && !gathers(run) && !task->in_place ? send : recv;
-		int error = block_init(&run->blocks[b], at + b * run->block_bytes, run->block_bytes,
-				       payload, sends);
+		int error = block_init(&run->blocks[b], coll_at(at, b * run->block_bytes),
+				       run->block_bytes, payload, sends);
 
 		if (error)
 			return error;
@@ -59,10 +59,10 @@ static int make_blocks(struct multicast *run)
 	run->repair = calloc(run->block_groups, 1);
 	if (!run->repair)
 		return -ENOMEM;
-	if (gathers(run) && !task->in_place)
-		memcpy(recv + own * run->block_bytes, send + own * run->block_bytes,
+	if (run->block_bytes && gathers(run) && !task->in_place)
+		memcpy(coll_at(recv, own * run->block_bytes), coll_at(send, own * run->block_bytes),
 		       run->block_bytes);
-	else if (run->place == 0 && !task->in_place && recv)
+	else if (run->block_bytes && run->place == 0 && !task->in_place && recv)
 		memcpy(recv, send, run->block_bytes);
 	return 0;
 }

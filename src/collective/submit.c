@@ -46,8 +46,8 @@ static int caller_memory(struct gw_coll *coll, const struct gw_coll_attr *attr)
 	error = register_place(coll, PLACE_SEND, send, gathers ? block : all);
 	if (!error)
 		error = register_place(coll, PLACE_RECV, recv, scatters ? block : all);
-	coll->base[PLACE_SEND] = gathers ? send - task->rank * block : send;
-	coll->base[PLACE_RECV] = scatters ? recv - task->rank * block : recv;
+	coll->base[PLACE_SEND] = coll_at(send, gathers ? -(task->rank * block) : 0);
+	coll->base[PLACE_RECV] = coll_at(recv, scatters ? -(task->rank * block) : 0);
 	return error;
 }
 
