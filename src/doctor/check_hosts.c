@@ -55,8 +55,7 @@ static const char *camp_hosts(struct exam *exam, const struct camp *camp)
 static void tell(struct exam *exam, const char *name, struct camp *camps, unsigned count,
 		 size_t total)
 {
-	const struct check *check = exam->check;
-	struct finding *finding = diagnosis_finding(exam->diagnosis);
+	struct finding *finding = check_finding(exam->check, exam->diagnosis);
 	const struct camp *most = &camps[0], *few;
 	const struct host_fact *evidence;
 	struct builder text = { 0 }, objects = { 0 };
@@ -77,13 +76,6 @@ static void tell(struct exam *exam, const char *name, struct camp *camps, unsign
 			      camps[i].value);
 		builder_print(&objects, "%s%s", objects.length ? ", " : "", hosts);
 	}
-	finding->check = check->id;
-	finding->severity = check->severity;
-	finding->impact = check->impact;
-	finding->title = check->title;
-	finding->healthy = check->healthy;
-	finding->why = check->why;
-	finding->fix = check->fix;
 	finding->value = say(exam, "%s", text.text);
 	finding->object = say(exam, "%s", objects.text);
 	evidence = few->fact ? few->fact : most->fact;

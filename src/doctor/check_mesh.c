@@ -162,16 +162,8 @@ static bool view_make(struct exam *exam, struct view *view)
 
 static struct finding *mesh_found(struct exam *exam, const char *object, const char *value)
 {
-	struct finding *finding = diagnosis_finding(exam->diagnosis);
-	const struct check *check = exam->check;
+	struct finding *finding = check_finding(exam->check, exam->diagnosis);
 
-	finding->check = check->id;
-	finding->severity = check->severity;
-	finding->impact = check->impact;
-	finding->title = check->title;
-	finding->healthy = check->healthy;
-	finding->why = check->why;
-	finding->fix = check->fix;
 	/* Names are the mesh's, which may go before the diagnosis. */
 	finding->object = say(exam, "%s", object);
 	finding->value = value;

@@ -140,23 +140,30 @@ static const char *fill_in(struct exam *exam, const struct subject *subject, con
 	return result;
 }
 
-struct finding *found(struct exam *exam, const struct subject *subject, const char *where,
-		      const char *value, ...)
+struct finding *check_finding(const struct check *check, struct diagnosis *diagnosis)
 {
-	struct finding *finding = diagnosis_finding(exam->diagnosis);
-	const struct check *check = exam->check;
-	va_list args;
+	struct finding *finding = diagnosis_finding(diagnosis);
 
-	va_start(args, value);
-	finding->value = scratch_vprint(&exam->diagnosis->scratch, value, args);
-	va_end(args);
 	finding->check = check->id;
 	finding->severity = check->severity;
 	finding->impact = check->impact;
 	finding->title = check->title;
 	finding->healthy = check->healthy;
 	finding->why = check->why;
-	finding->fix = fill_in(exam, subject, check->fix);
+	finding->fix = check->fix;
+	return finding;
+}
+
+struct finding *found(struct exam *exam, const struct subject *subject, const char *where,
+		      const char *value, ...)
+{
+	struct finding *finding = check_finding(exam->check, exam->diagnosis);
+	va_list args;
+
+	va_start(args, value);
+	finding->value = scratch_vprint(&exam->diagnosis->scratch, value, args);
+	va_end(args);
+	finding->fix = fill_in(exam, subject, finding->fix);
 	finding->where = place(exam, where);
 	finding->object = object_of(exam, subject);
 	return finding;

@@ -116,6 +116,9 @@ int exam_perform(struct exam *exam, const struct exam_attr *attr);
 const struct check *check_at(size_t index);
 const struct check *check_find(const char *id, size_t length);
 
+/* Adds a finding with the words of a check. Object, place and value are the caller's to fill in. */
+struct finding *check_finding(const struct check *check, struct diagnosis *diagnosis);
+
 /* Adds a finding of the running check about the subject, with the check's words. `where` is a path. */
 struct finding *found(struct exam *exam, const struct subject *subject, const char *where,
 		      const char *value, ...) __attribute__((format(printf, 4, 5)));

@@ -12,20 +12,12 @@
 struct finding *job_found(struct exam *exam, const char *object, const struct joblog_place *place,
 			  const char *value, ...)
 {
-	struct finding *finding = diagnosis_finding(exam->diagnosis);
-	const struct check *check = exam->check;
+	struct finding *finding = check_finding(exam->check, exam->diagnosis);
 	va_list args;
 
 	va_start(args, value);
 	finding->value = scratch_vprint(&exam->diagnosis->scratch, value, args);
 	va_end(args);
-	finding->check = check->id;
-	finding->severity = check->severity;
-	finding->impact = check->impact;
-	finding->title = check->title;
-	finding->healthy = check->healthy;
-	finding->why = check->why;
-	finding->fix = check->fix;
 	finding->object = object;
 	if (place && place->file)
 		finding->where = joblog_place_name(&exam->diagnosis->scratch, place);

@@ -54,20 +54,12 @@ static const char *object_of(struct pair_exam *exam, const struct pair_way *way)
 struct finding *pair_found(struct pair_exam *exam, const struct pair_way *way, const char *where,
 			   const char *value, ...)
 {
-	struct finding *finding = diagnosis_finding(exam->diagnosis);
-	const struct check *check = exam->check;
+	struct finding *finding = check_finding(exam->check, exam->diagnosis);
 	va_list args;
 
 	va_start(args, value);
 	finding->value = scratch_vprint(&exam->diagnosis->scratch, value, args);
 	va_end(args);
-	finding->check = check->id;
-	finding->severity = check->severity;
-	finding->impact = check->impact;
-	finding->title = check->title;
-	finding->healthy = check->healthy;
-	finding->why = check->why;
-	finding->fix = check->fix;
 	finding->where = where;
 	finding->object = object_of(exam, way);
 	return finding;
