@@ -16,7 +16,7 @@
 
 #include "fabric/roce/endpoint.h"
 #include "message/state.h"
-#include "wire/bytes.h"
+#include "base/bytes.h"
 
 #define BTH_QPN	  5
 #define BTH_PSN	  9

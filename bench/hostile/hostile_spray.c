@@ -20,7 +20,7 @@
 #include "base/rng.h"
 #include "fabric/roce/endpoint.h"
 #include "message/state.h"
-#include "wire/bytes.h"
+#include "base/bytes.h"
 
 #define PACKET_MAX   2048
 #define BTH_VERSION  1

@@ -3,30 +3,20 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/bytes.h"
 #include "channel/record.h"
 
 #define STATUS_MAX 4095 /* no errno is larger */
 
-static void put32(uint8_t *out, uint32_t value)
-{
-	for (int i = 0; i < 4; i++)
-		out[i] = (uint8_t)(value >> (24 - 8 * i));
-}
-
-static uint32_t get32(const uint8_t *in)
-{
-	return (uint32_t)in[0] << 24 | (uint32_t)in[1] << 16 | (uint32_t)in[2] << 8 | in[3];
-}
-
 size_t record_put(uint8_t *out, const struct record *record)
 {
-	put32(out, record->seq);
+	put_be32(out, record->seq);
 	out[4] = record->kind;
 	out[5] = record->flags;
 	out[6] = (uint8_t)(record->status >> 8);
 	out[7] = (uint8_t)record->status;
-	put32(out + 8, record->length);
-	put32(out + 12, record->crc);
+	put_be32(out + 8, record->length);
+	put_be32(out + 12, record->crc);
 	if (record->kind != RECORD_DATA)
 		return RECORD_HEADER;
 	if (record->length)
@@ -59,12 +49,12 @@ int record_next(const uint8_t *pack, size_t size, size_t *offset, struct record 
 		return 0;
 	if (left < RECORD_HEADER)
 		return -EBADMSG;
-	record = (struct record){ .seq = get32(in),
+	record = (struct record){ .seq = get_be32(in),
 				  .kind = in[4],
 				  .flags = in[5],
 				  .status = (uint16_t)(in[6] << 8 | in[7]),
-				  .length = get32(in + 8),
-				  .crc = get32(in + 12),
+				  .length = get_be32(in + 8),
+				  .crc = get_be32(in + 12),
 				  .data = in + RECORD_HEADER };
 	if (!sound(&record))
 		return -EBADMSG;

@@ -9,12 +9,12 @@
  * in the byte order of the network. At the end of an operation every note that was sent has been received: a rank expects a note
  * exactly when the other one is bound to send it.
  */
-#include <endian.h>
 #include <errno.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/bytes.h"
 #include "collective/multicast.h"
 
 #define NOTE_HEADER 56
@@ -37,50 +37,21 @@ struct group_out {
 	bool comes;
 };
 
-static void put32(uint8_t *at, uint32_t value)
-{
-	value = htobe32(value);
-	memcpy(at, &value, sizeof(value));
-}
-
-static void put64(uint8_t *at, uint64_t value)
-{
-	value = htobe64(value);
-	memcpy(at, &value, sizeof(value));
-}
-
-static uint32_t get32(const uint8_t *at)
-{
-	uint32_t value;
-
-	memcpy(&value, at, sizeof(value));
-	return be32toh(value);
-}
-
-static uint64_t get64(const uint8_t *at)
-{
-	uint64_t value;
-
-	memcpy(&value, at, sizeof(value));
-	return be64toh(value);
-}
-
 static void encode(const struct note *note, uint8_t *out)
 {
 	out[0] = note->kind;
 	out[1] = note->flags;
-	out[2] = (uint8_t)(note->entries >> 8);
-	out[3] = (uint8_t)note->entries;
-	put32(out + 4, note->round);
-	put32(out + 8, note->number);
-	put32(out + 12, (uint32_t)note->status);
-	put32(out + 16, note->rank);
-	put32(out + 20, note->limit);
-	put32(out + 24, note->count);
-	put32(out + 28, note->worst);
-	put64(out + 32, note->sum);
-	put64(out + 40, note->value);
-	put64(out + 48, note->seen_ns);
+	put_be16(out + 2, note->entries);
+	put_be32(out + 4, note->round);
+	put_be32(out + 8, note->number);
+	put_be32(out + 12, (uint32_t)note->status);
+	put_be32(out + 16, note->rank);
+	put_be32(out + 20, note->limit);
+	put_be32(out + 24, note->count);
+	put_be32(out + 28, note->worst);
+	put_be64(out + 32, note->sum);
+	put_be64(out + 40, note->value);
+	put_be64(out + 48, note->seen_ns);
 	memcpy(out + NOTE_HEADER, note->vector, note->entries);
 }
 
@@ -91,19 +62,19 @@ static bool decode(const uint8_t *in, uint64_t length, struct note *note)
 	memset(note, 0, offsetof(struct note, vector));
 	note->kind = in[0];
 	note->flags = in[1];
-	note->entries = (uint16_t)(in[2] << 8 | in[3]);
+	note->entries = get_be16(in + 2);
 	if (note->entries > NOTE_ENTRIES || length != NOTE_HEADER + (uint64_t)note->entries)
 		return false;
-	note->round = get32(in + 4);
-	note->number = get32(in + 8);
-	note->status = (int32_t)get32(in + 12);
-	note->rank = get32(in + 16);
-	note->limit = get32(in + 20);
-	note->count = get32(in + 24);
-	note->worst = get32(in + 28);
-	note->sum = get64(in + 32);
-	note->value = get64(in + 40);
-	note->seen_ns = get64(in + 48);
+	note->round = get_be32(in + 4);
+	note->number = get_be32(in + 8);
+	note->status = (int32_t)get_be32(in + 12);
+	note->rank = get_be32(in + 16);
+	note->limit = get_be32(in + 20);
+	note->count = get_be32(in + 24);
+	note->worst = get_be32(in + 28);
+	note->sum = get_be64(in + 32);
+	note->value = get_be64(in + 40);
+	note->seen_ns = get_be64(in + 48);
 	memcpy(note->vector, in + NOTE_HEADER, note->entries);
 	return true;
 }

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "fabric/address.h"
-#include "wire/bytes.h"
+#include "base/bytes.h"
 
 #define QPN_MASK 0xffffffu
 

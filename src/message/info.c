@@ -16,7 +16,7 @@
 #include <string.h>
 
 #include "message/info.h"
-#include "wire/bytes.h"
+#include "base/bytes.h"
 
 #define INFO_VERSION 2
 static const uint8_t magic[4] = { 'G', 'W', 'Q', 'P' };

@@ -2,10 +2,11 @@
 /* Encodes and decodes frames. Everything here reads bytes of a stranger. */
 #include "frame.h"
 
-#include <endian.h>
 #include <errno.h>
 #include <stdbool.h>
 #include <string.h>
+
+#include "base/bytes.h"
 
 enum { MAGIC = 8, SERVICE_AT = 4, LIBRARY_AT = SERVICE_AT + FRAME_SERVICE };
 
@@ -13,34 +14,6 @@ _Static_assert(LIBRARY_AT + FRAME_LIBRARY == FRAME_HELLO, "the hello has no gap"
 
 /* The line break shows up a path that changes line ends. */
 static const uint8_t magic[MAGIC] = { FRAME_FIRST_BYTE, 'o', 'd', 'w', 'i', 't', '\r', '\n' };
-
-static void put16(uint8_t *out, uint16_t value)
-{
-	value = htobe16(value);
-	memcpy(out, &value, sizeof(value));
-}
-
-static void put32(uint8_t *out, uint32_t value)
-{
-	value = htobe32(value);
-	memcpy(out, &value, sizeof(value));
-}
-
-static uint16_t get16(const uint8_t *in)
-{
-	uint16_t value;
-
-	memcpy(&value, in, sizeof(value));
-	return be16toh(value);
-}
-
-static uint32_t get32(const uint8_t *in)
-{
-	uint32_t value;
-
-	memcpy(&value, in, sizeof(value));
-	return be32toh(value);
-}
 
 static bool printable(uint8_t c)
 {
@@ -50,15 +23,15 @@ static bool printable(uint8_t c)
 void frame_encode_header(const struct frame_header *header, uint8_t out[FRAME_HEADER])
 {
 	memcpy(out, magic, MAGIC);
-	put16(out + 8, header->version);
-	put16(out + 10, header->kind);
-	put32(out + 12, header->length);
+	put_be16(out + 8, header->version);
+	put_be16(out + 10, header->kind);
+	put_be32(out + 12, header->length);
 }
 
 void frame_encode_hello(const struct frame_hello *hello, uint8_t out[FRAME_HELLO])
 {
 	memset(out, 0, FRAME_HELLO);
-	put32(out, hello->service_version);
+	put_be32(out, hello->service_version);
 	memcpy(out + SERVICE_AT, hello->service, strnlen(hello->service, FRAME_SERVICE - 1));
 	memcpy(out + LIBRARY_AT, hello->library, strnlen(hello->library, FRAME_LIBRARY - 1));
 }
@@ -71,9 +44,9 @@ int frame_decode(const uint8_t *in, size_t length, struct frame_header *out)
 	if (length < FRAME_HEADER)
 		return 0;
 	*out = (struct frame_header){
-		.version = get16(in + 8),
-		.kind = get16(in + 10),
-		.length = get32(in + 12),
+		.version = get_be16(in + 8),
+		.kind = get_be16(in + 10),
+		.length = get_be32(in + 12),
 	};
 	if (out->version != FRAME_VERSION)
 		return -EPROTONOSUPPORT;
@@ -104,7 +77,7 @@ int frame_decode_hello(const uint8_t *in, size_t length, struct frame_hello *out
 	if (length != FRAME_HELLO || get_text(in + SERVICE_AT, FRAME_SERVICE, hello.service) ||
 	    get_text(in + LIBRARY_AT, FRAME_LIBRARY, hello.library))
 		return -EPROTO;
-	hello.service_version = get32(in);
+	hello.service_version = get_be32(in);
 	*out = hello;
 	return 0;
 }

@@ -9,7 +9,7 @@
 #include <assert.h>
 #include <errno.h>
 
-#include "wire/bytes.h"
+#include "base/bytes.h"
 #include "wire/control_layout.h"
 
 struct span {

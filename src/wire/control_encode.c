@@ -10,7 +10,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "wire/bytes.h"
+#include "base/bytes.h"
 #include "wire/control_layout.h"
 
 /* The next `size` bytes, zeroed so that reserved fields are; NULL if the datagram is full. */

@@ -25,7 +25,7 @@
 #include <string.h>
 #include <sys/socket.h>
 
-#include "wire/bytes.h"
+#include "base/bytes.h"
 #include "wire/crc32.h"
 #include "wire/roce.h"
 

@@ -9,7 +9,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "wire/bytes.h"
+#include "base/bytes.h"
 
 enum {
 	HAS_RETH = 1,

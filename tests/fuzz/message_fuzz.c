@@ -17,7 +17,7 @@
 #include "message/context.h"
 #include "message_peer.h"
 #include "message_user.h"
-#include "wire/bytes.h"
+#include "base/bytes.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -22,7 +22,7 @@
 #include <unistd.h>
 
 #include "meet.h"
-#include "wire/bytes.h"
+#include "base/bytes.h"
 #include "wire/icrc.h"
 #include "wire/roce.h"
 

@@ -19,7 +19,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "tools/bytes.h"
+#include "base/bytes.h"
 
 #define MAGIC	     0x47574450u
 #define HEADER	     48u
@@ -250,16 +250,16 @@ static void put_header(const struct probe *probe, uint8_t *out, enum probe_kind 
 {
 	int64_t now = probe_now();
 
-	put32(out, MAGIC);
+	put_be32(out, MAGIC);
 	out[4] = (uint8_t)kind;
 	out[5] = (uint8_t)mark;
-	put16(out + 6, (uint16_t)size);
+	put_be16(out + 6, (uint16_t)size);
 	memcpy(out + 8, probe->token_out, PROBE_TOKEN);
-	put32(out + 16, number);
-	put32(out + 20, 0);
-	put64(out + 24, (uint64_t)now);
-	put64(out + 32, (uint64_t)probe->echo_tx_ns);
-	put64(out + 40, probe->echo_tx_ns ? (uint64_t)(now - probe->echo_rx_ns) : 0);
+	put_be32(out + 16, number);
+	put_be32(out + 20, 0);
+	put_be64(out + 24, (uint64_t)now);
+	put_be64(out + 32, (uint64_t)probe->echo_tx_ns);
+	put_be64(out + 40, probe->echo_tx_ns ? (uint64_t)(now - probe->echo_rx_ns) : 0);
 }
 
 bool probe_send(struct probe *probe, unsigned socket, enum probe_kind kind, uint32_t number,
@@ -334,13 +334,13 @@ static void take_one(struct probe *probe, unsigned socket, const uint8_t *bytes,
 	int64_t tx, echo;
 	uint64_t hold;
 
-	if (length < HEADER || get32(bytes) != MAGIC ||
+	if (length < HEADER || get_be32(bytes) != MAGIC ||
 	    memcmp(bytes + 8, probe->token_in, PROBE_TOKEN) != 0)
 		return;
-	number = get32(bytes + 16);
-	tx = (int64_t)get64(bytes + 24);
-	echo = (int64_t)get64(bytes + 32);
-	hold = get64(bytes + 40);
+	number = get_be32(bytes + 16);
+	tx = (int64_t)get_be64(bytes + 24);
+	echo = (int64_t)get_be64(bytes + 32);
+	hold = get_be64(bytes + 40);
 	note_source(probe, socket, from);
 	probe->echo_tx_ns = tx;
 	probe->echo_rx_ns = now;
@@ -360,7 +360,7 @@ static void take_one(struct probe *probe, unsigned socket, const uint8_t *bytes,
 			probe->marks.arrived[bytes[5]][mark & 0xff]++;
 		break;
 	case PROBE_SIZE:
-		if (probe->size_count < 2 * PAIR_SIZES_MAX && get16(bytes + 6) == packet)
+		if (probe->size_count < 2 * PAIR_SIZES_MAX && get_be16(bytes + 6) == packet)
 			probe->sizes[probe->size_count++] = packet;
 		break;
 	case PROBE_TRAIN:

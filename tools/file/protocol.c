@@ -9,7 +9,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "tools/bytes.h"
+#include "base/bytes.h"
 #include "tools/options.h"
 #include "tools/scheme.h"
 #include "tools/session.h"
@@ -25,9 +25,9 @@ static const uint8_t verdict_magic[MAGIC] = { 'G', 'w', 'V', 'e', 'r', 'd', 'c',
 void protocol_encode_hello(const struct protocol_hello *hello, uint8_t out[PROTOCOL_HELLO])
 {
 	memset(out, 0, PROTOCOL_HELLO);
-	put64(out, hello->size);
-	put32(out + 8, hello->block);
-	put32(out + 12, hello->mode);
+	put_be64(out, hello->size);
+	put_be32(out + 8, hello->block);
+	put_be32(out + 12, hello->mode);
 	out[16] = (uint8_t)hello->lanes;
 	out[17] = hello->scheme->library->id;
 	memcpy(out + HELLO_CHANNEL, hello->channel.bytes, sizeof(hello->channel.bytes));
@@ -39,9 +39,9 @@ int protocol_decode_hello(const uint8_t *in, size_t length, struct protocol_hell
 
 	if (length != PROTOCOL_HELLO)
 		return -EPROTO;
-	hello.size = get64(in);
-	hello.block = get32(in + 8);
-	hello.mode = get32(in + 12);
+	hello.size = get_be64(in);
+	hello.block = get_be32(in + 8);
+	hello.mode = get_be32(in + 12);
 	hello.lanes = in[16];
 	hello.scheme = scheme_by_id(in[17]);
 	if ((hello.size > INT64_MAX && hello.size != PROTOCOL_SIZE_UNKNOWN) ||
@@ -64,16 +64,16 @@ void protocol_encode_trailer(const struct protocol_trailer *trailer, uint8_t out
 {
 	memset(out, 0, PROTOCOL_TRAILER);
 	memcpy(out, trailer_magic, MAGIC);
-	put64(out + 8, trailer->size);
-	put32(out + 16, trailer->crc32);
+	put_be64(out + 8, trailer->size);
+	put_be32(out + 16, trailer->crc32);
 }
 
 int protocol_decode_trailer(const uint8_t *in, size_t length, struct protocol_trailer *out)
 {
 	if (length != PROTOCOL_TRAILER || memcmp(in, trailer_magic, MAGIC) != 0)
 		return -EPROTO;
-	out->size = get64(in + 8);
-	out->crc32 = get32(in + 16);
+	out->size = get_be64(in + 8);
+	out->crc32 = get_be32(in + 16);
 	return 0;
 }
 
@@ -83,8 +83,8 @@ size_t protocol_encode_verdict(const struct protocol_verdict *verdict,
 	size_t length = strnlen(verdict->text, PROTOCOL_TEXT);
 
 	memcpy(out, verdict_magic, MAGIC);
-	put32(out + 8, (uint32_t)verdict->status);
-	put32(out + 12, verdict->crc32);
+	put_be32(out + 8, (uint32_t)verdict->status);
+	put_be32(out + 12, verdict->crc32);
 	memcpy(out + VERDICT_TEXT, verdict->text, length);
 	return VERDICT_TEXT + length;
 }
@@ -94,8 +94,8 @@ int protocol_decode_verdict(const uint8_t *in, size_t length, struct protocol_ve
 	if (length < VERDICT_TEXT || length > PROTOCOL_VERDICT ||
 	    memcmp(in, verdict_magic, MAGIC) != 0)
 		return -EPROTO;
-	out->status = (int32_t)get32(in + 8);
-	out->crc32 = get32(in + 12);
+	out->status = (int32_t)get_be32(in + 8);
+	out->crc32 = get_be32(in + 12);
 	memcpy(out->text, in + VERDICT_TEXT, length - VERDICT_TEXT);
 	out->text[length - VERDICT_TEXT] = '\0';
 	return 0;

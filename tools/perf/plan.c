@@ -10,8 +10,9 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 
-#include "tools/bytes.h"
+#include "base/bytes.h"
 #include "tools/options.h"
 #include "scheme.h"
 #include "tools/text.h"
@@ -206,23 +207,23 @@ int perf_plan_check(const struct perf_plan *plan, uint64_t memory_bytes, char wh
 void perf_plan_encode(const struct perf_plan *plan, uint8_t out[PERF_PLAN_BYTES])
 {
 	memset(out, 0, PERF_PLAN_BYTES);
-	put32(out, PERF_VERSION);
-	put32(out + 4, plan->test);
-	put32(out + 8,
-	      (plan->both ? FLAG_BOTH : 0) | (plan->verify ? FLAG_VERIFY : 0) |
-		      (plan->poll ? FLAG_POLL : 0) | (plan->skip_icrc ? FLAG_SKIP_ICRC : 0) |
-		      (plan->channel ? FLAG_CHANNEL : 0) | (plan->reverse ? FLAG_REVERSE : 0));
-	put32(out + 12, plan->qps);
-	put32(out + 16, plan->depth);
+	put_be32(out, PERF_VERSION);
+	put_be32(out + 4, plan->test);
+	put_be32(out + 8,
+		 (plan->both ? FLAG_BOTH : 0) | (plan->verify ? FLAG_VERIFY : 0) |
+			 (plan->poll ? FLAG_POLL : 0) | (plan->skip_icrc ? FLAG_SKIP_ICRC : 0) |
+			 (plan->channel ? FLAG_CHANNEL : 0) | (plan->reverse ? FLAG_REVERSE : 0));
+	put_be32(out + 12, plan->qps);
+	put_be32(out + 16, plan->depth);
 	out[20] = (uint8_t)(plan->threads - 1);
 	out[22] = plan->traffic_class;
 	out[23] = (uint8_t)plan->lanes;
-	put64(out + 24, plan->size);
-	put64(out + 32, plan->count);
-	put64(out + 40, plan->duration_ns);
-	put64(out + 48, plan->working_set);
+	put_be64(out + 24, plan->size);
+	put_be64(out + 32, plan->count);
+	put_be64(out + 40, plan->duration_ns);
+	put_be64(out + 48, plan->working_set);
 	memcpy(out + NAME_OFFSET, plan->scheme->name, strnlen(plan->scheme->name, PERF_NAME_BYTES));
-	put64(out + RATE_OFFSET, plan->rate_bps);
+	put_be64(out + RATE_OFFSET, plan->rate_bps);
 	memcpy(out + CONTROLLER_OFFSET, plan->congestion,
 	       strnlen(plan->congestion, PERF_NAME_BYTES));
 }
@@ -233,33 +234,33 @@ int perf_plan_decode(const uint8_t *in, size_t length, struct perf_plan *out, ch
 	struct perf_plan plan;
 	uint32_t flags;
 
-	if (length >= 4 && get32(in) != PERF_VERSION) {
+	if (length >= 4 && get_be32(in) != PERF_VERSION) {
 		snprintf(
 			why, PERF_WHY,
 			"this end speaks version %d of the measurement, the client version %" PRIu32,
-			PERF_VERSION, get32(in));
+			PERF_VERSION, get_be32(in));
 		return -EPROTO;
 	}
 	if (length != PERF_PLAN_BYTES) {
 		refuse(why, "that is no plan for a measurement");
 		return -EPROTO;
 	}
-	flags = get32(in + 8);
-	if (get32(in + 4) > PERF_LATENCY || flags & ~FLAGS || in[21]) {
+	flags = get_be32(in + 8);
+	if (get_be32(in + 4) > PERF_LATENCY || flags & ~FLAGS || in[21]) {
 		refuse(why, "the plan asks for what this end does not know");
 		return -EPROTO;
 	}
 	memcpy(name, in + NAME_OFFSET, PERF_NAME_BYTES);
 	plan = (struct perf_plan){
-		.test = (enum perf_test)get32(in + 4),
+		.test = (enum perf_test)get_be32(in + 4),
 		.scheme = perf_scheme_find(name),
-		.size = get64(in + 24),
-		.count = get64(in + 32),
-		.duration_ns = get64(in + 40),
-		.working_set = get64(in + 48),
-		.qps = get32(in + 12),
+		.size = get_be64(in + 24),
+		.count = get_be64(in + 32),
+		.duration_ns = get_be64(in + 40),
+		.working_set = get_be64(in + 48),
+		.qps = get_be32(in + 12),
 		.threads = in[20] + 1u,
-		.depth = get32(in + 16),
+		.depth = get_be32(in + 16),
 		.lanes = in[23],
 		.traffic_class = in[22],
 		.skip_icrc = flags & FLAG_SKIP_ICRC,
@@ -268,7 +269,7 @@ int perf_plan_decode(const uint8_t *in, size_t length, struct perf_plan *out, ch
 		.poll = flags & FLAG_POLL,
 		.channel = flags & FLAG_CHANNEL,
 		.reverse = flags & FLAG_REVERSE,
-		.rate_bps = get64(in + RATE_OFFSET),
+		.rate_bps = get_be64(in + RATE_OFFSET),
 	};
 	memcpy(plan.congestion, in + CONTROLLER_OFFSET, PERF_NAME_BYTES);
 	if (!plan.scheme) {

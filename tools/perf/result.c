@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tools/bytes.h"
+#include "base/bytes.h"
 #include "flow.h"
 
 #define FIELD(name) offsetof(struct perf_result, name)
@@ -227,7 +227,7 @@ void perf_result_encode(const struct perf_result *result, uint8_t out[PERF_RESUL
 		uint64_t value;
 
 		memcpy(&value, (const uint8_t *)result + fields[i], sizeof(value));
-		put64(out + 8 * i, value);
+		put_be64(out + 8 * i, value);
 	}
 }
 
@@ -236,7 +236,7 @@ int perf_result_decode(const uint8_t *in, size_t length, struct perf_result *out
 	if (length != PERF_RESULT_BYTES)
 		return -EPROTO;
 	for (size_t i = 0; i < FIELD_COUNT; i++) {
-		uint64_t value = get64(in + 8 * i);
+		uint64_t value = get_be64(in + 8 * i);
 
 		/* JSON knows no more. */
 		if (value > INT64_MAX)
@@ -248,22 +248,22 @@ int perf_result_decode(const uint8_t *in, size_t length, struct perf_result *out
 
 void perf_share_encode(const struct perf_share *share, uint8_t out[PERF_SHARE_BYTES])
 {
-	put64(out, share->bytes);
-	put64(out + 8, share->messages);
+	put_be64(out, share->bytes);
+	put_be64(out + 8, share->messages);
 }
 
 int perf_share_decode(const uint8_t *in, size_t length, struct perf_share *out)
 {
-	if (length != PERF_SHARE_BYTES || get64(in) > INT64_MAX || get64(in + 8) > INT64_MAX)
+	if (length != PERF_SHARE_BYTES || get_be64(in) > INT64_MAX || get_be64(in + 8) > INT64_MAX)
 		return -EPROTO;
-	*out = (struct perf_share){ get64(in), get64(in + 8) };
+	*out = (struct perf_share){ get_be64(in), get_be64(in + 8) };
 	return 0;
 }
 
 void perf_counter_encode(const struct perf_counter *counter, uint8_t out[PERF_COUNTER_BYTES])
 {
 	memset(out, 0, PERF_COUNTER_BYTES);
-	put64(out, counter->value);
+	put_be64(out, counter->value);
 	memcpy(out + 8, counter->name, strnlen(counter->name, PERF_COUNTER_NAME - 1));
 }
 
@@ -273,7 +273,7 @@ int perf_counter_decode(const uint8_t *in, size_t length, struct perf_counter *o
 
 	if (length != PERF_COUNTER_BYTES || in[length - 1] != 0)
 		return -EPROTO;
-	counter.value = get64(in);
+	counter.value = get_be64(in);
 	memcpy(counter.name, in + 8, PERF_COUNTER_NAME);
 	if (counter.value > INT64_MAX || counter.name[0] == '\0')
 		return -EPROTO;

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "tools/bytes.h"
+#include "base/bytes.h"
 
 #define PAYLOADS 3
 static const uint32_t payloads[PAYLOADS] = { 256, 1024, 0 };
@@ -81,16 +81,16 @@ void qualify_case_encode(const struct qualify_case *what, uint8_t out[QUALIFY_CA
 	out[1] = what->kind[1];
 	out[2] = what->family;
 	out[3] = what->device;
-	put32(out + 4, what->payload);
+	put_be32(out + 4, what->payload);
 	out[8] = what->sealed;
 }
 
 int qualify_case_decode(const uint8_t *in, size_t length, struct qualify_case *out)
 {
 	if (length != QUALIFY_CASE_BYTES || in[0] >= QUALIFY_KINDS || in[1] >= QUALIFY_KINDS ||
-	    (in[2] != 4 && in[2] != 6) || get32(in + 4) > 65536 || in[8] > 1)
+	    (in[2] != 4 && in[2] != 6) || get_be32(in + 4) > 65536 || in[8] > 1)
 		return -EPROTO;
-	*out = (struct qualify_case){ { in[0], in[1] }, in[2], in[3], in[8], get32(in + 4) };
+	*out = (struct qualify_case){ { in[0], in[1] }, in[2], in[3], in[8], get_be32(in + 4) };
 	return in[8] && !qualify_case_users(out) ? -EPROTO : 0;
 }
 

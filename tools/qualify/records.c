@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tools/bytes.h"
+#include "base/bytes.h"
 
 #define TEXT_MAX     65536 /* all pieces together */
 #define OFFER_BYTES  (4 + sizeof(struct gw_qp_info) + QUALIFY_WHY)
@@ -57,7 +57,7 @@ int qualify_send_offer(struct control *control, const struct qualify_offer *offe
 {
 	uint8_t body[OFFER_BYTES];
 
-	put32(body, (uint32_t)offer->status);
+	put_be32(body, (uint32_t)offer->status);
 	memcpy(body + 4, &offer->qp, sizeof(offer->qp));
 	memcpy(body + 4 + sizeof(offer->qp), offer->why, QUALIFY_WHY);
 	return control_send(control, QUALIFY_RECORD_QP, body, sizeof(body));
@@ -71,7 +71,7 @@ int qualify_recv_offer(struct control *control, struct qualify_offer *out)
 		return rc;
 	if (control->length != OFFER_BYTES)
 		return control_explain_nonsense(control);
-	out->status = (int32_t)get32(control->body);
+	out->status = (int32_t)get_be32(control->body);
 	memcpy(&out->qp, control->body + 4, sizeof(out->qp));
 	memcpy(out->why, control->body + 4 + sizeof(out->qp), QUALIFY_WHY);
 	out->why[QUALIFY_WHY - 1] = '\0';
@@ -87,9 +87,9 @@ int qualify_send_result(struct control *control, const struct qualify_result *re
 	uint8_t body[RESULT_BYTES];
 
 	for (unsigned i = 0; i < 6; i++)
-		put32(body + 4 * i, small[i]);
+		put_be32(body + 4 * i, small[i]);
 	for (unsigned i = 0; i < 4; i++)
-		put64(body + 24 + 8 * i, large[i]);
+		put_be64(body + 24 + 8 * i, large[i]);
 	memcpy(body + 56, result->why, QUALIFY_WHY);
 	return control_send(control, QUALIFY_RECORD_RESULT, body, sizeof(body));
 }
@@ -104,16 +104,16 @@ int qualify_recv_result(struct control *control, struct qualify_result *out)
 	if (control->length != RESULT_BYTES)
 		return control_explain_nonsense(control);
 	*out = (struct qualify_result){
-		.status = (int32_t)get32(body),
-		.payload = get32(body + 4),
-		.received = get32(body + 8),
-		.wrong = get32(body + 12),
-		.marked = get32(body + 16),
-		.cnps = get32(body + 20),
-		.bytes = get64(body + 24),
-		.sent = get64(body + 32),
-		.repeated = get64(body + 40),
-		.dropped = get64(body + 48),
+		.status = (int32_t)get_be32(body),
+		.payload = get_be32(body + 4),
+		.received = get_be32(body + 8),
+		.wrong = get_be32(body + 12),
+		.marked = get_be32(body + 16),
+		.cnps = get_be32(body + 20),
+		.bytes = get_be64(body + 24),
+		.sent = get_be64(body + 32),
+		.repeated = get_be64(body + 40),
+		.dropped = get_be64(body + 48),
 	};
 	memcpy(out->why, body + 56, QUALIFY_WHY);
 	out->why[QUALIFY_WHY - 1] = '\0';

@@ -13,7 +13,7 @@
 #include <openssl/hmac.h>
 
 #include "fabric/roce/cipher.h"
-#include "wire/bytes.h"
+#include "base/bytes.h"
 
 #define KEYS	  8
 #define IV_SIZE	  12

@@ -9,7 +9,7 @@
 
 #include "fabric/address.h"
 #include "fabric/roce/tx.h"
-#include "wire/bytes.h"
+#include "base/bytes.h"
 
 _Static_assert(ROCE_BTH_SIZE + ROCE_DETH_SIZE + ROCE_IMM_SIZE + ADDRESS_UD_KEY_SIZE <=
 		       ROCE_HEADERS_MAX,

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "fabric/roce/seal.h"
-#include "wire/bytes.h"
+#include "base/bytes.h"
 
 #define WORD_BITS 64u
 /* Bytes of BTH that may change on the way (FECN, BECN), and that have lane and PSN. */

@@ -17,7 +17,7 @@
 
 #include "base/log.h"
 #include "fabric/roce/share.h"
-#include "wire/bytes.h"
+#include "base/bytes.h"
 
 /* Probes have opcodes from the range left to manufacturers, so that they are no packets of RoCE. */
 #define PROBE_SIZE 24

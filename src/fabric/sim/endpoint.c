@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "fabric/sim/network.h"
-#include "wire/bytes.h"
+#include "base/bytes.h"
 
 #define DEFAULT_QUEUE 4096
 #define WINDOW_MOST   (DEFAULT_QUEUE / 2)

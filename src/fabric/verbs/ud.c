@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "fabric/verbs/endpoint.h"
-#include "wire/bytes.h"
+#include "base/bytes.h"
 
 #define ECN_MASK 0x3
 #define ECN_CE	 0x3

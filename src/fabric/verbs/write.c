@@ -9,7 +9,7 @@
 
 #include "base/log.h"
 #include "fabric/verbs/endpoint.h"
-#include "wire/bytes.h"
+#include "base/bytes.h"
 
 struct posting {
 	struct ibv_send_wr requests[POST_BATCH];

@@ -12,7 +12,7 @@
 
 #include "fabric/roce/endpoint.h"
 #include "message/state.h"
-#include "wire/bytes.h"
+#include "base/bytes.h"
 
 #define FORGE_MAX 8192
 

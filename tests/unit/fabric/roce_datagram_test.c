@@ -14,7 +14,7 @@
 #include "fabric/address.h"
 #include "fabric/open.h"
 #include "fabric/roce/endpoint.h"
-#include "wire/bytes.h"
+#include "base/bytes.h"
 
 #define PAYLOAD	   1020u
 #define SLOT	   3u

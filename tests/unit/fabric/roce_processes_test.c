@@ -14,7 +14,7 @@
 
 #include "fabric/roce/endpoint.h"
 #include "message/state.h"
-#include "wire/bytes.h"
+#include "base/bytes.h"
 
 #define CHILDREN     3
 #define CHILD_LIFE_S 25 /* longer than any wait of the parent's */

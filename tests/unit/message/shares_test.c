@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "message/state.h"
-#include "wire/bytes.h"
+#include "base/bytes.h"
 
 #define STREAMS	 (PUTS_COMMON / GW_PUTS_MAX + 1)
 #define PAYLOAD	 256u

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Big-endian loads and stores at any alignment. Everything on the wire goes through these, so no
+ * bytes.h: big-endian loads and stores at any alignment. Everything that two ends exchange goes through these, so no
  * decoder ever casts a packet to a struct. The compiler turns each into one load and a swap.
  */
-#ifndef WIRE_BYTES_H
-#define WIRE_BYTES_H
+#ifndef GODWIT_BASE_BYTES_H
+#define GODWIT_BASE_BYTES_H
 
 #include <stdint.h>
 
