@@ -167,7 +167,8 @@ struct gw_path_report {
 	/* Packets sent whose loss or arrival was counted since the last report. Losses are counted once a round trip, packets
 	 * delivered in every report: only these two make a share. */
 	uint64_t counted_packets;
-	uint64_t reserved[1];
+	/* Part of rtt_ns that the report spent in queues on its way back, in ns; 0 where it is not known. */
+	uint64_t return_queue_ns;
 };
 
 /*

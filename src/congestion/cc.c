@@ -123,7 +123,7 @@ static void compare_sizes(struct cc *cc, struct cc_report *report)
 	if (!report->rtt_ns || !bytes)
 		return;
 	if (4 * bytes < (uint64_t)3 * cc->sample_bytes && ++cc->smaller < SMALLER_MOST) {
-		report->rtt_ns = 0;
+		report->rtt_ns = report->return_ns = 0;
 		return;
 	}
 	report->larger = cc->sample_bytes && 3 * bytes > (uint64_t)4 * cc->sample_bytes;
@@ -140,9 +140,11 @@ void cc_report(struct cc *cc, const struct cc_report *report, uint64_t now_ns)
 	struct cc_limits limits;
 
 	cc->saved_ops = NULL;
+	if (known.return_ns >= known.rtt_ns)
+		known.return_ns = 0;
 	compare_sizes(cc, &known);
 	if (cc->choosing)
-		choose(cc, known.rtt_ns, now_ns);
+		choose(cc, known.rtt_ns - known.return_ns, now_ns);
 	/* A window that the receiver's credit does not let the sender use says nothing about a larger one. */
 	cc->ops->limits(cc->state, &limits);
 	known.app_limited |= cc->credit_bytes < limits.window_bytes;

@@ -56,6 +56,8 @@ struct cc_report {
 	uint64_t marked_packets;
 	/* round-trip time of the latest packet delivered, without the receiver's hold time; 0: not measured */
 	uint64_t rtt_ns;
+	/* part of it that was spent in queues on the way back, which this end's data does not cause; below rtt_ns */
+	uint64_t return_ns;
 	/* bytes in that packet; 0: not known */
 	uint32_t rtt_bytes;
 	/* that packet is larger than those measured before, whose round-trip times do not compare; set by cc_report() */

@@ -144,6 +144,7 @@ static void report(void *arg, const struct gw_path_report *path, uint64_t now)
 				   .counted_packets = path->counted_packets,
 				   .marked_packets = path->marked_packets,
 				   .rtt_ns = path->rtt_ns,
+				   .return_ns = path->return_queue_ns,
 				   .rtt_bytes = path->rtt_bytes };
 
 	side->in_flight_bytes = path->in_flight_packets * side->packet_bytes;

@@ -185,7 +185,7 @@ bool model_report(struct model *m, const struct cc_report *report, double window
 		m->unsure = true;
 	}
 	if (report->rtt_ns)
-		see_rtt(m, (double)report->rtt_ns, now_ns);
+		see_rtt(m, (double)(report->rtt_ns - report->return_ns), now_ns);
 	m->bytes += report->delivered_bytes;
 	m->packets += report->delivered_packets;
 	m->counted += report->counted_packets;

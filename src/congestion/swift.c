@@ -10,7 +10,7 @@
  *
  * Differences from the paper:
  * - The base target is the minimum round-trip time plus a margin. The paper's fabric knows its number of hops.
- * - The delay is the whole round trip, because there is no NIC clock that separates hosts from the network.
+ * - The delay is the round trip without queues on the way back. There is no NIC clock that separates hosts from the network.
  * - On a slow link a report comes once in many round trips. A window lasts from one report to the next, and the target is
  *   higher, because what the sender does shows that much later.
  * - The delay is the minimum of the last one to two round trips, which is the standing queue. A single sample may have
@@ -95,8 +95,9 @@ struct swift {
 	struct recent least_ns;
 	/* minimum of the last one to two round trips: the standing queue included */
 	struct recent standing_ns;
-	/* smoothed round-trip time; 0: not measured yet */
+	/* smoothed round-trip time, and the same without the queue of the way back; 0: not measured yet */
 	double rtt_ns;
+	double mean_delay_ns;
 	/* smoothed time between reports */
 	double gap_ns;
 	/* times of the latest report, of the start of this round, and of the latest reduction of the window */
@@ -201,12 +202,14 @@ static double target_ns(const struct swift *s)
 	return least_ns(s) + margin + alpha * (1 / sqrt(window) - 1 / sqrt(MAX_FLOW));
 }
 
-static void see_rtt(struct swift *s, double rtt_ns, uint64_t now_ns)
+/* The delay is without the queue of the way back, which is the peer's to shorten. */
+static void see_rtt(struct swift *s, double rtt_ns, double delay_ns, uint64_t now_ns)
 {
-	recent_see_least(&s->least_ns, rtt_ns, LEAST_AFTER_NS, now_ns);
-	s->rtt_ns = s->rtt_ns > 0 ? s->rtt_ns + (rtt_ns - s->rtt_ns) * SMOOTH : rtt_ns;
-	recent_see_least(&s->standing_ns, rtt_ns, turn_ns(s), now_ns);
-	if (rtt_ns < least_ns(s) + NEAR * margin_ns(s))
+	recent_see_least(&s->least_ns, delay_ns, LEAST_AFTER_NS, now_ns);
+	s->mean_delay_ns += (delay_ns - s->mean_delay_ns) * (s->rtt_ns > 0 ? SMOOTH : 1);
+	s->rtt_ns += (rtt_ns - s->rtt_ns) * (s->rtt_ns > 0 ? SMOOTH : 1);
+	recent_see_least(&s->standing_ns, delay_ns, turn_ns(s), now_ns);
+	if (delay_ns < least_ns(s) + NEAR * margin_ns(s))
 		s->bare_at = now_ns;
 	if (s->drain_until && now_ns >= s->drain_until) {
 		s->drain_until = 0;
@@ -247,7 +250,7 @@ static bool is_heavy(const struct swift *s, const struct chance_round *round)
 static void judge_loss(struct swift *s, uint64_t now_ns)
 {
 	/* Of many flows one that sends less changes little, but a queue now and then shows that others are there. */
-	bool queue = fmax(s->rtt_ns, delay_ns(s)) > target_ns(s);
+	bool queue = fmax(s->mean_delay_ns, delay_ns(s)) > target_ns(s);
 	struct chance_round round = {
 		.packets = s->counted, .lost = s->lost, .queue = queue, .idle = s->idle
 	};
@@ -326,7 +329,8 @@ static void swift_report(void *state, const struct cc_report *report, uint64_t n
 		recent_init(&s->standing_ns, INFINITY, now_ns);
 	}
 	if (report->rtt_ns)
-		see_rtt(s, (double)report->rtt_ns, now_ns);
+		see_rtt(s, (double)report->rtt_ns, (double)(report->rtt_ns - report->return_ns),
+			now_ns);
 	if (s->rtt_ns <= 0)
 		return;
 	if (delay_ns(s) <= target_ns(s)) {
@@ -390,7 +394,7 @@ static void swift_status(const void *state, struct cc_status *out)
 	*out = (struct cc_status){ .doing = s->doing };
 	if (s->rtt_ns > 0) {
 		out->base_rtt_ns = (uint64_t)least_ns(s);
-		out->queue_ns = (uint64_t)fmax(s->rtt_ns - least_ns(s), 0);
+		out->queue_ns = (uint64_t)fmax(s->mean_delay_ns - least_ns(s), 0);
 	}
 }
 

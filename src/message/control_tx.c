@@ -195,7 +195,8 @@ static void put_report(struct gw_qp *qp, struct control_datagram *datagram)
 	const struct order_lanes *lanes = qp->order.lanes;
 	struct control_lane all = { f->landed, f->ce };
 	/* Afresh: what this turn took until here is part of it. */
-	uint64_t hold = gw_now_ns(qp->ctx) - f->echo_time;
+	uint64_t now = gw_now_ns(qp->ctx);
+	uint64_t hold = now - f->echo_time;
 
 	if (f->echo_valid && hold < CONTROL_NO_ECHO) {
 		report.echo_msn = f->echo_msn;
@@ -213,7 +214,8 @@ static void put_report(struct gw_qp *qp, struct control_datagram *datagram)
 		control_put_lane(&datagram->writer, &all);
 	put_results(qp, datagram);
 	put_runs(qp, datagram);
-	control_put_holes(&datagram->writer, f->holes.runs, f->holes.packets);
+	if (!control_put_holes(&datagram->writer, f->holes.runs, f->holes.packets))
+		control_put_clock(&datagram->writer, (uint32_t)(now / 1000));
 	control_datagram_end(datagram);
 	count(qp->ctx, COUNT_REPORTS_SENT);
 	feedback_reporting(qp);

@@ -17,6 +17,10 @@
  * comparison.
  *
  * The rate is that of landing, from echo to echo of one message.
+ *
+ * A report carries the clock of its writer. The two clocks differ, but by how much does not change from one report to the next:
+ * what a report takes longer than the fastest one is the queue of the way back. Clocks also drift apart. The least time rises by
+ * more than they do, so that drift never passes for a queue, at the cost of a queue that stands for seconds being forgotten.
  */
 #include <errno.h>
 
@@ -33,6 +37,8 @@
 #define RUN_PACKETS_MAX (1 << 20) /* in one report: no more is believed */
 #define FLOW_LEAST	64.0	  /* packets: from fewer no rate is told */
 #define FLOW_KEPT	8192.0
+/* Fastest drift of two clocks: that at which ntpd slews one. As 1 / DRIFT. */
+#define DRIFT 2000
 
 /* Returns the mean number of packets lost in a row. As if there had been one more, of one packet: little is known from few. */
 static float mean_run(const struct path_estimate *path)
@@ -183,6 +189,30 @@ void estimate_holes(struct feedback *f, const struct control_report *report)
 		f->path.runs /= 2;
 		f->path.run_packets /= 2;
 	}
+}
+
+uint64_t estimate_return_queue(struct gw_qp *qp, const struct control_report *report)
+{
+	struct path_estimate *path = &qp->feedback.path;
+	uint64_t now = qp->ctx->arrived;
+	int64_t least_ns = path->return_least_ns, trip_ns;
+
+	if (!report->has_clock)
+		return 0;
+	/* The clock wraps: of all times that differ by a wrap, the one that is nearest to the least. */
+	trip_ns = (int64_t)(int32_t)((uint32_t)(now / 1000) - report->clock_us -
+				     (uint32_t)(least_ns / 1000)) *
+			  1000 +
+		  least_ns;
+	if (now > path->return_at)
+		least_ns += (int64_t)(now - path->return_at) / DRIFT;
+	/* The way back takes no longer than the round trip: one of the clocks was set. */
+	if (!path->return_at || trip_ns < least_ns ||
+	    trip_ns - least_ns > (int64_t)qp->feedback.rtt_ns)
+		least_ns = trip_ns;
+	path->return_least_ns = least_ns;
+	path->return_at = now;
+	return (uint64_t)(trip_ns - least_ns);
 }
 
 void estimate_gap(struct gw_qp *qp, const struct gw_recv *recv, uint32_t packet)

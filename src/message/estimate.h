@@ -56,6 +56,9 @@ struct path_estimate {
 	/* time of the latest echo that the rate counts, or 0 */
 	uint64_t flow_at;
 	uint32_t flow_msn, flow_arrived;
+	/* least time of a report on its way back, by two clocks that differ, in ns; when it was seen, or 0 */
+	int64_t return_least_ns;
+	uint64_t return_at;
 };
 
 /* At the receiver: runs of packets that did not come in their turn. */
@@ -76,6 +79,8 @@ void estimate_restart(struct feedback *f);
 /* `landed_at`: when the packet echoed landed there, by our clock and but for the way back. */
 void estimate_rate(struct feedback *f, uint32_t msn, uint64_t landed_at);
 void estimate_holes(struct feedback *f, const struct control_report *report);
+/* Returns how long a report waited in queues on its way back, as far as known. */
+uint64_t estimate_return_queue(struct gw_qp *qp, const struct control_report *report);
 /* A packet landed that was not the next. */
 void estimate_gap(struct gw_qp *qp, const struct gw_recv *recv, uint32_t packet);
 

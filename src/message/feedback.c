@@ -454,6 +454,7 @@ void feedback_reported(struct gw_qp *qp, const struct control_message *message)
 	struct feedback *f = &qp->feedback;
 	struct sent_record *r;
 	uint64_t at, elapsed, rtt_ns = 0;
+	uint64_t return_queue_ns = estimate_return_queue(qp, report);
 	bool newer;
 
 	if (qp->path)
@@ -495,7 +496,7 @@ void feedback_reported(struct gw_qp *qp, const struct control_message *message)
 	}
 	if (rtt_ns)
 		feedback_rtt(qp, rtt_ns);
-	gate_report(qp, rtt_ns, r->bytes);
+	gate_report(qp, rtt_ns, return_queue_ns, r->bytes);
 	f->beyond = 0;
 	reopen(qp);
 }

@@ -27,12 +27,13 @@ void gate_left(struct gw_qp *qp, uint32_t packets, uint64_t bytes)
 		qp->gate->sent(qp->gate_arg, packets, bytes, qp->ctx->now);
 }
 
-void gate_report(struct gw_qp *qp, uint64_t rtt_ns, uint32_t rtt_bytes)
+void gate_report(struct gw_qp *qp, uint64_t rtt_ns, uint64_t return_queue_ns, uint32_t rtt_bytes)
 {
 	struct feedback *f = &qp->feedback;
 	struct gw_path_report report = { .delivered_packets = f->peer_arrived - f->told_arrived,
 					 .marked_packets = f->peer_ce - f->told_ce,
 					 .rtt_ns = rtt_ns,
+					 .return_queue_ns = return_queue_ns,
 					 .rtt_bytes = rtt_bytes,
 					 .in_flight_packets = f->sequence - f->echoed,
 					 .payload = qp->tx.payload,

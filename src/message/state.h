@@ -388,7 +388,7 @@ void credit_update(struct gw_context *ctx);
 /* Returns how many packets the gate lets leave now. */
 uint32_t gate_allow(struct gw_qp *qp, uint32_t in_flight, uint32_t payload);
 void gate_left(struct gw_qp *qp, uint32_t packets, uint64_t bytes);
-void gate_report(struct gw_qp *qp, uint64_t rtt_ns, uint32_t rtt_bytes);
+void gate_report(struct gw_qp *qp, uint64_t rtt_ns, uint64_t return_queue_ns, uint32_t rtt_bytes);
 void gate_timeout(struct gw_qp *qp);
 void gate_undo_timeout(struct gw_qp *qp);
 void gate_credit(struct gw_qp *qp);

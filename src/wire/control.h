@@ -24,7 +24,7 @@
  *	          u32 echo_msn, echo_packet, hold_ns | u32 runs_msn |
  *	          u8 lanes | u8 results | u16 runs | lanes x { u32 landed, ce } |
  *	          results x { u32 msn, status, missing } | runs x { u32 first, count } |
- *	          u32 holes, u32 hole_packets    (may be missing: an older release)
+ *	          u32 holes, u32 hole_packets | u32 clock_us    (may be missing: an older release)
  *	NACK      u32 msn | u32 round | u32 below | u16 runs | u16 flags |
  *	          runs x { u32 first, count }
  *	CREDIT    u32 window_packets | u32 reserved
@@ -59,6 +59,7 @@
 #define CONTROL_RESULT_SIZE	    12
 #define CONTROL_RUN_SIZE	    8
 #define CONTROL_HOLES_SIZE	    8
+#define CONTROL_CLOCK_SIZE	    4
 /* Each type's body without its lists. */
 #define CONTROL_ANNOUNCE_SIZE 8
 #define CONTROL_GRANT_SIZE    8
@@ -191,6 +192,9 @@ struct control_report {
 	bool has_holes;
 	uint32_t holes;
 	uint32_t hole_packets;
+	/* The reporter's clock when it wrote this, in us; wraps. */
+	bool has_clock;
+	uint32_t clock_us;
 };
 
 /* Of message msn, every packet below `below` has landed, except those in the runs. */
@@ -315,6 +319,8 @@ int control_put_report(struct control_writer *w, const struct control_report *re
 int control_put_lane(struct control_writer *w, const struct control_lane *lane);
 int control_put_result(struct control_writer *w, const struct control_result *result);
 int control_put_holes(struct control_writer *w, uint32_t holes, uint32_t hole_packets);
+/* Comes after the holes. */
+int control_put_clock(struct control_writer *w, uint32_t clock_us);
 int control_put_nack(struct control_writer *w, const struct control_nack *nack);
 /* To a report or a NACK. -EINVAL: a run that the decoder would refuse (see above). */
 int control_put_run(struct control_writer *w, const struct control_run *run);

@@ -98,6 +98,9 @@ static int decode_report(struct span body, struct control_report *report)
 	report->has_holes = b != NULL;
 	report->holes = b ? get_be32(b) : 0;
 	report->hole_packets = b ? get_be32(b + 4) : 0;
+	b = b ? take(&body, CONTROL_CLOCK_SIZE) : NULL;
+	report->has_clock = b != NULL;
+	report->clock_us = b ? get_be32(b) : 0;
 	return 0;
 }
 

@@ -234,6 +234,18 @@ int control_put_holes(struct control_writer *w, uint32_t holes, uint32_t hole_pa
 	return 0;
 }
 
+int control_put_clock(struct control_writer *w, uint32_t clock_us)
+{
+	uint8_t *b;
+
+	assert(has_body(w, CONTROL_REPORT, CONTROL_REPORT_SIZE + CONTROL_HOLES_SIZE));
+	b = append(w, CONTROL_CLOCK_SIZE);
+	if (!b)
+		return -ENOSPC;
+	put_be32(b, clock_us);
+	return 0;
+}
+
 int control_put_credit(struct control_writer *w, const struct control_credit *credit)
 {
 	uint8_t *b = append_body(w, CONTROL_CREDIT, CONTROL_CREDIT_SIZE);

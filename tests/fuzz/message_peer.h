@@ -162,6 +162,8 @@ static void say_report(struct control_writer *w, const struct gw_qp *qp)
 		uint32_t holes = number();
 
 		control_put_holes(w, holes, holes + byte());
+		if (byte() & 1)
+			control_put_clock(w, number());
 	}
 }
 

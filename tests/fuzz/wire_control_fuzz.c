@@ -36,6 +36,8 @@ static void write_report(struct control_writer *w, const struct control_message 
 	}
 	if (m->report.has_holes)
 		assert(control_put_holes(w, m->report.holes, m->report.hole_packets) == 0);
+	if (m->report.has_clock)
+		assert(control_put_clock(w, m->report.clock_us) == 0);
 }
 
 static void write_nack(struct control_writer *w, const struct control_message *m)

@@ -127,6 +127,8 @@ static void write_control(void)
 	save("wire_control", "report", control_end(&w));
 	control_put_holes(&w, 5, 6);
 	save("wire_control", "report-holes", control_end(&w));
+	control_put_clock(&w, 7);
+	save("wire_control", "report-clock", control_end(&w));
 	w = begin(CONTROL_NACK);
 	control_put_nack(&w, &(struct control_nack){ .msn = 1, .below = 100 });
 	control_put_run(&w, &(struct control_run){ 0, 1 });

@@ -28,6 +28,7 @@ struct feed {
 	/* what the path does */
 	uint64_t rate_bps; /* delivers that, or what the controller sends if it is less */
 	uint64_t rtt_ns;
+	uint64_t return_ns; /* of it in queues on the way back */
 	uint32_t rtt_bytes;
 	double loss, ce;
 	bool app_limited;
@@ -59,6 +60,7 @@ static inline void feed_report(struct feed *feed)
 		.delivered_packets = (uint64_t)(packets * (1 - feed->loss) + 0.5),
 		.lost_packets = (uint64_t)(packets * feed->loss + beyond + 0.5),
 		.rtt_ns = feed->rtt_ns,
+		.return_ns = feed->return_ns,
 		.rtt_bytes = feed->rtt_bytes,
 		.app_limited = feed->app_limited,
 	};

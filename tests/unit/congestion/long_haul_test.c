@@ -37,6 +37,22 @@ static void start_doubles_until_the_rate_stops_growing(void **state)
 	assert_in_range(feed_rate(&feed), 950 * MBIT, 1700 * MBIT);
 }
 
+/* The peer sends too, and its reports wait behind its data. */
+static void a_queue_on_the_way_back_is_none(void **state)
+{
+	struct feed feed;
+	uint64_t before;
+
+	(void)state;
+	open_cruising(&feed);
+	before = feed_rate(&feed);
+	feed.return_ns = 10 * MS;
+	feed.rtt_ns += feed.return_ns;
+	feed_for(&feed, 20 * RTT);
+	assert_in_range(feed_rate(&feed), before * 9 / 10, before * 12 / 10);
+	assert_explained(&feed, "queue 1.2 ms over 25.0 ms");
+}
+
 static void start_ends_with_a_queue(void **state)
 {
 	struct feed feed;
@@ -629,6 +645,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(start_doubles_until_the_rate_stops_growing),
+		cmocka_unit_test(a_queue_on_the_way_back_is_none),
 		cmocka_unit_test(start_ends_with_a_queue),
 		cmocka_unit_test(one_late_report_is_no_queue),
 		cmocka_unit_test(the_slower_of_two_rounds_does_not_count),

@@ -64,6 +64,25 @@ static void a_late_sample_is_no_queue(void **state)
 }
 
 /* One packet in a round trip. */
+/* The peer sends too, and its reports wait behind its data. */
+static void a_queue_on_the_way_back_is_none(void **state)
+{
+	struct feed feed;
+	uint64_t before;
+
+	(void)state;
+	open_settled(&feed);
+	before = feed_window(&feed);
+	feed.return_ns = 5 * TARGET;
+	feed.rtt_ns += feed.return_ns;
+	feed_for(&feed, 20 * feed.rtt_ns);
+	assert_true(feed_window(&feed) > before);
+	assert_explained(&feed, "queue 0.13 ms over 0.200 ms");
+	feed.rtt_ns += TARGET;
+	left_by_cut(&feed);
+	assert_explained(&feed, "backing off: the queue is long");
+}
+
 static void below_target_it_adds(void **state)
 {
 	struct feed feed;
@@ -338,6 +357,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(start_doubles_until_the_delay_is_above_target),
 		cmocka_unit_test(a_late_sample_is_no_queue),
+		cmocka_unit_test(a_queue_on_the_way_back_is_none),
 		cmocka_unit_test(below_target_it_adds),
 		cmocka_unit_test(above_target_it_shrinks_once),
 		cmocka_unit_test(a_delay_is_answered_once),

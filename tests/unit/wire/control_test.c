@@ -72,7 +72,7 @@ static void test_golden_encode(void **state)
 		0);
 	finish_as(golden_grant, sizeof(golden_grant));
 
-	begin(CONTROL_REPORT, 120);
+	begin(CONTROL_REPORT, 124);
 	assert_int_equal(control_put_report(&w, &report), 0);
 	assert_int_equal(control_put_lane(&w, &(struct control_lane){ 0x100, 0x200 }), 0);
 	assert_int_equal(control_put_lane(&w, &(struct control_lane){ 0x300, 0x400 }), 0);
@@ -82,6 +82,7 @@ static void test_golden_encode(void **state)
 	assert_int_equal(control_put_run(&w, &(struct control_run){ 0x10, 0x20 }), 0);
 	assert_int_equal(control_put_run(&w, &(struct control_run){ 0x10000, 0xfffeffff }), 0);
 	assert_int_equal(control_put_holes(&w, 0x8c8d8e8f, 0x90919293), 0);
+	assert_int_equal(control_put_clock(&w, 0x94959697), 0);
 	finish_as(golden_report, sizeof(golden_report));
 
 	begin(CONTROL_NACK, 60);
@@ -231,6 +232,8 @@ static void check_report(const struct control_message *m)
 	assert_true(m->report.has_holes);
 	assert_int_equal(m->report.holes, 0x8c8d8e8f);
 	assert_int_equal(m->report.hole_packets, 0x90919293);
+	assert_true(m->report.has_clock);
+	assert_int_equal(m->report.clock_us, 0x94959697);
 }
 
 static void check_rest(const struct control_message *m)
@@ -354,20 +357,24 @@ static void test_growth(void **state)
 	}
 }
 
-/* A release before this one told no holes. */
-static void test_report_without_holes(void **state)
+/* Releases before this one told no clock, and earlier ones no holes. */
+static void test_report_without_tail(void **state)
 {
+	const size_t tail = CONTROL_HOLES_SIZE + CONTROL_CLOCK_SIZE;
 	struct control_message m;
 
-	for (size_t left = 0; left < CONTROL_HOLES_SIZE; left++) {
-		size_t length = sizeof(golden_report) - CONTROL_HOLES_SIZE + left;
+	for (size_t left = 0; left < tail; left++) {
+		size_t length = sizeof(golden_report) - tail + left;
 
 		memcpy(datagram, golden_report, length);
 		set_length(datagram, length);
 		assert_int_equal(control_decode(datagram, length, &m), 0);
 		assert_int_equal(m.report.run_count, 2);
-		assert_false(m.report.has_holes);
-		assert_int_equal(m.report.holes + m.report.hole_packets, 0);
+		assert_int_equal(m.report.has_holes, left >= CONTROL_HOLES_SIZE);
+		assert_int_equal(m.report.holes, m.report.has_holes ? 0x8c8d8e8f : 0);
+		assert_int_equal(m.report.hole_packets, m.report.has_holes ? 0x90919293 : 0);
+		assert_false(m.report.has_clock);
+		assert_int_equal(m.report.clock_us, 0);
 	}
 }
 
@@ -406,7 +413,7 @@ int main(void)
 		cmocka_unit_test(test_header_sizes),
 		cmocka_unit_test(test_growth),
 		cmocka_unit_test(test_reserved_is_ignored),
-		cmocka_unit_test(test_report_without_holes),
+		cmocka_unit_test(test_report_without_tail),
 	};
 
 	return cmocka_run_group_tests_name("wire-control", tests, NULL, NULL);
