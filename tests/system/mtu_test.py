@@ -155,7 +155,7 @@ def delivers(a, b, version, path, directory, carries):
     print(f"{label}: {packets} packets, {least} would do, {sender.json()['seconds']:.2f} s")
 
 
-def shrinks(a, b, version, path, directory):
+def shrinks(a, b, version, path, directory, again=True):
     """The transfer goes on in smaller packets, and one line says why."""
     source, target = os.path.join(directory, "large"), os.path.join(directory, "shrunk")
     label = f"shrinks: {path.label}, IPv{version}"
@@ -176,6 +176,10 @@ def shrinks(a, b, version, path, directory):
     check(same(source, target), f"{label}: the file differs")
     cuts = sender.json()["counters"]["payload_cuts"]
     warned = re.findall(r"packets with (\d+) bytes of data no longer reach", sender.stderr)
+    if not cuts and not warned and again:
+        # On a busy machine larger packets may not have been tried yet when the path changed.
+        shrinks(a, b, version, path, directory, False)
+        return
     check(cuts == 1 and len(warned) == 1, f"{label}: {cuts} cuts, and the log: {sender.stderr}")
     check(len(sender.stderr.splitlines()) <= 2, f"{label}: chatter: {sender.stderr}")
     print(f"{label}: {took:.1f} s more: {sender.stderr.strip()}")

@@ -188,7 +188,8 @@ def death(how):
             else:
                 model(torch.ones(1, 100)).sum().backward()
         except RuntimeError as error:
-            assert "rank 1" in str(error) and step == 3 and time.monotonic() - start < 10, (step, error)
+            # Rank 1 dies when it has its own result of step 2, which others may still wait for.
+            assert "rank 1" in str(error) and step in (2, 3) and time.monotonic() - start < 10, (step, error)
             print("told:", error)
             return
 
