@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* <godwit/sim.h>: what its attributes do to packets, who may drive a world, and one seed one run. */
 #include <errno.h>
-#include <malloc.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -435,7 +434,5 @@ int main(void)
 		cmocka_unit_test(test_a_context_closed_by_its_owner),
 	};
 
-	/* meson has malloc() write to all that it returns, and a world reserves far more than it uses. */
-	mallopt(M_PERTURB, 0);
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
