@@ -18,6 +18,8 @@
 struct pool {
 	/* the one block of memory that holds everything below */
 	void *allocation;
+	/* bytes of `allocation` if it was mapped, 0 if it is from calloc() */
+	size_t mapped;
 	unsigned char *objects;
 	/* one bit for each object: set while it is in use */
 	uint64_t *live;

@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include "base/pool.h"
 #include "base/rng.h"
@@ -102,6 +103,34 @@ struct mistake {
 	void *object;
 };
 
+/* A pool of 256 MiB touches the pages of the objects in use alone, and gives all back. */
+static void test_large(void **state)
+{
+	const size_t page = 4096;
+	unsigned char resident;
+	unsigned char *first;
+	uint32_t count = 1u << 16;
+	struct pool pool;
+	void *last_page;
+
+	(void)state;
+	assert_int_equal(pool_init(&pool, page, count), 0);
+	first = pool_get(&pool);
+	assert_non_null(first);
+	assert_int_equal((uintptr_t)first % 64, 0);
+	assert_int_equal(first[0] | first[page - 1], 0);
+	memset(first, 0xff, page);
+	pool_put(&pool, first);
+	assert_ptr_equal(pool_get(&pool), first);
+	assert_int_equal(first[page - 1], 0);
+	last_page = (void *)((uintptr_t)pool_at(&pool, count - 1) & ~(uintptr_t)(page - 1));
+	assert_int_equal(mincore(last_page, page, &resident), 0);
+	assert_int_equal(resident & 1, 0);
+	pool_destroy(&pool);
+	assert_int_equal(mincore(last_page, page, &resident), -1);
+	assert_int_equal(errno, ENOMEM);
+}
+
 static void put(void *arg)
 {
 	struct mistake *mistake = arg;
@@ -183,6 +212,7 @@ int main(void)
 		cmocka_unit_test(test_get_all_then_none),
 		cmocka_unit_test(test_last_put_is_first_got),
 		cmocka_unit_test(test_owns_live),
+		cmocka_unit_test(test_large),
 		cmocka_unit_test(test_wrong_puts_abort),
 		cmocka_unit_test(test_random),
 	};
