@@ -9,11 +9,26 @@
 
 #include <stdint.h>
 
+#ifdef __has_feature
+#define HAS_SANITIZER (__has_feature(address_sanitizer) || __has_feature(thread_sanitizer))
+#elif defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define HAS_SANITIZER 1
+#else
+#define HAS_SANITIZER 0
+#endif
+
+/* Not forced with a sanitizer: with the checks of all accesses in one function, such a file takes a minute to compile. */
+#if HAS_SANITIZER
+#define INLINE TARGET static inline
+#else
 #define INLINE TARGET static inline __attribute__((always_inline))
+#endif
 #define VECTOR __attribute__((vector_size(BYTES)))
 
 /* Before a loop of at most 16 turns, whose variables are then registers. */
-#ifdef __clang__
+#if HAS_SANITIZER
+#define UNROLL
+#elif defined(__clang__)
 #define UNROLL _Pragma("clang loop unroll(full)")
 #else
 #define UNROLL _Pragma("GCC unroll 16")
