@@ -123,8 +123,7 @@ static int replace_all(const struct lab_config *config, unsigned index, FILE **m
 {
 	int rc = 0;
 
-	if (mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) ||
-	    mount("godwit-lab", STAGE, "tmpfs", 0, "mode=755"))
+	if (mount("godwit-lab", STAGE, "tmpfs", 0, "mode=755"))
 		return fail(error, "cannot mount");
 	for (unsigned i = 0; i < OWN_FILES && !rc; i++) {
 		if (machine[i] && replace(config, index, &own_files[i], machine[i]))
@@ -132,6 +131,16 @@ static int replace_all(const struct lab_config *config, unsigned index, FILE **m
 	}
 	umount2(STAGE, MNT_DETACH);
 	return rc;
+}
+
+/*
+ * Mounts a /proc of the lab's process namespace, so that /proc/self is the process that looks. The one of the machine has other
+ * process numbers, and CUDA, for one, fails with it. Where part of the machine's /proc is hidden, as in some containers, an
+ * ordinary user may not do that; the host then keeps the machine's.
+ */
+static void mount_processes(void)
+{
+	(void)mount("proc", "/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, NULL);
 }
 
 int identity_take(const struct lab_config *config, unsigned index, char error[LAB_ERROR_SIZE])
@@ -146,6 +155,9 @@ int identity_take(const struct lab_config *config, unsigned index, char error[LA
 		return fail(error, "cannot set the host name");
 	if (unshare(CLONE_NEWNS))
 		return fail(error, "cannot make a mount namespace");
+	if (mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL))
+		return fail(error, "cannot mount");
+	mount_processes();
 	/* Opened before the stage may hide them. */
 	for (unsigned i = 0; i < OWN_FILES; i++)
 		machine[i] = fopen(own_files[i].path, "re");

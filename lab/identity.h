@@ -16,7 +16,8 @@ void identity_name(unsigned index, char name[IDENTITY_NAME_SIZE]);
 
 /*
  * Moves the calling process into a UTS namespace with the host's name and a mount namespace in which /etc/machine-id,
- * /proc/sys/kernel/random/boot_id and /etc/hosts are the host's own; a file that the machine does not have is left out.
+ * /proc/sys/kernel/random/boot_id and /etc/hosts are the host's own; a file that the machine does not have is left out. /proc
+ * shows the processes of the lab, with the numbers that they have there, if the kernel lets the user mount it.
  * Everything else in the file system stays shared. The machine identity is the same in every run, the boot identity is
  * not. Returns 0, or -errno with the reason in error.
  */

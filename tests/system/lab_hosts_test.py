@@ -19,6 +19,8 @@ from harness import GODWIT, Command, Directory, check, default_hangup, finish, o
 from labs import probe, processes_in, users
 
 FILES = ("/etc/machine-id", "/proc/sys/kernel/random/boot_id")
+with open("/proc/self/mountinfo", encoding="ascii") as table:
+    PROC_MOUNTS = sum(" /proc " in line for line in table)
 INTERRUPT, SUSPEND = b"\x03", b"\x1a"
 
 # Prints what a host takes itself for: its name, its environment, both files, and the addresses of host 1.
@@ -71,6 +73,38 @@ def test_identity(popen):
     check(socket.gethostname() not in ("host0", "host1", "host2"), "the machine's own name changed")
     with open("/proc/self/mountinfo", encoding="ascii") as mounts:
         check("godwit-lab" not in mounts.read(), "a mount stayed")
+
+
+# Prints the process's number, what /proc says that it is, and then the command line of everybody in /proc.
+PROCESSES = """read number rest </proc/self/stat; echo $$ $number
+for each in /proc/[0-9]*; do echo seen ${each#/proc/} $(tr '\\0' ' ' <$each/cmdline); done 2>/dev/null"""
+
+
+def may_mount_proc(popen):
+    """Whether this user may mount a /proc: not where parts of the machine's are hidden."""
+    rest = {key: value for key, value in popen.items() if key != "executable"}
+    enter = ["-Upfr"] if rest else ["-pf"]
+    return subprocess.run(["unshare", *enter, "--mount-proc", "true"], capture_output=True, check=False, **rest).returncode == 0
+
+
+def test_processes(popen):
+    """/proc/self is the process itself, and /proc has the lab's processes alone, though the machine runs others."""
+    if not may_mount_proc(popen):
+        print("/proc cannot be mounted here")
+        return
+    other = subprocess.Popen(["sleep", "1000"])
+    command = Command("lab", "--hosts", 2, "--", "sh", "-c", PROCESSES, **popen).wait(30)
+    for host, lines in sorted(lines_of(command).items()):
+        number, itself = lines[0].split()
+        seen = {int(line.split()[1]): line for line in lines if line.startswith("seen ")}
+        check(number == itself, f"host {host}: process {number} is {itself} in /proc")
+        check(1 in seen and int(number) in seen, f"host {host}: processes {sorted(seen)}")
+        check(not any("sleep 1000" in line for line in seen.values()), f"host {host} sees {len(seen)} processes, the machine's too")
+    check(command.status == 0 and not command.stderr and len(lines_of(command)) == 2, f"{command}")
+    with open("/proc/self/mountinfo", encoding="ascii") as mounts:
+        check(sum(" /proc " in line for line in mounts) == PROC_MOUNTS, "a mount of /proc stayed")
+    other.kill()
+    other.wait()
 
 
 def test_no_identity(popen):
