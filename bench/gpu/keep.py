@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What the two commands of bench/gpu share: options, points that a later call goes on from, and results as bench/run keeps them."""
+import json
+import os
+import platform
+import shlex
+import subprocess
+import sys
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+
+
+def names(text):
+    return [name for name in text.split(",") if name]
+
+
+def add_options(parser):
+    parser.add_argument("--out", default="gpu-results", type=os.path.abspath, help="where points and results go (gpu-results)")
+    parser.add_argument("--budget", type=float, metavar="S", help="seconds after which no more runs begin (no limit)")
+    parser.add_argument("--build", default=os.path.join(ROOT, "build"), type=os.path.abspath, help="the build directory (build)")
+
+
+def ready(options, needed):
+    """Builds what is missing, if it can be built here."""
+    def missing():
+        return [name for name in needed if not os.path.exists(os.path.join(options.build, name))]
+
+    if missing() and os.path.exists(os.path.join(options.build, "build.ninja")):
+        subprocess.run(["ninja", "-C", options.build, *missing()], check=False, stdout=subprocess.DEVNULL)
+    if missing():
+        sys.exit(f"{options.build} lacks {', '.join(missing())}: build first")
+    if os.geteuid() != 0:
+        sys.exit("needs root, to enter the networks of a lab")
+
+
+def read_points(path):
+    if not os.path.exists(path):
+        return []
+    with open(path, encoding="utf-8") as file:
+        return [json.loads(line) for line in file if line.strip()]
+
+
+def add_point(path, point):
+    with open(path, "a", encoding="utf-8") as file:
+        file.write(json.dumps(point) + "\n")
+
+
+def processor():
+    with open("/proc/cpuinfo", encoding="utf-8") as file:
+        for line in file:
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    return platform.machine()
+
+
+def write(options, program, name, result):
+    path = os.path.join(options.build, "bench", "compiler")
+    compiler = "unknown compiler"
+    if os.path.exists(path):
+        with open(path, encoding="utf-8") as file:
+            compiler = file.read().strip()
+    words = [word for at, word in enumerate(sys.argv) if at and word != "--out" and sys.argv[at - 1] != "--out"]
+    whole = {"command": shlex.join([program, *words]), "processor": processor(), "compiler": compiler, "result": result}
+    with open(os.path.join(options.out, name), "w", encoding="utf-8") as file:
+        json.dump(whole, file, indent=1)
+        file.write("\n")
