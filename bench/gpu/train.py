@@ -29,6 +29,7 @@ import time
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
 from gpu import contenders as field, keep  # noqa: E402
+from gpu.straggler import Straggler  # noqa: E402
 from gpu.world import Failure, Mps, Together, Tuning, World  # noqa: E402
 
 ROOT = keep.ROOT
@@ -224,7 +225,7 @@ def draw(options, result):
     least, most = min(y for _, y in every) * 0.95, max(y for _, y in every) * 1.05
     path = result["path"]
     title = f"{RANKS} ranks, one GPU, lab: {path['rtt_ms']:g} ms, {path['rate_gbps']:g} Gbit/s, loss {path['loss']:g} in bursts"
-    lines = [f"title Loss of a small transformer over time", f"subtitle {title}", f"x {low} {high} seconds", f"y {least} {most} loss"]
+    lines = ["title Loss of a small transformer over time", f"subtitle {title}", f"x {low} {high} seconds", f"y {least} {most} loss"]
     lines += [f"xtick {tick:g} {tick:g}" for tick in (0.1, 0.3, 1, 3, 10, 30, 100, 300) if low <= tick <= high]
     lines += [f"ytick {tick:g} {tick:g}" for tick in (0.5, 1, 1.5, 2, 3, 4, 5, 6) if least <= tick <= most]
     for at, (name, points) in enumerate(curves.items()):
@@ -276,9 +277,8 @@ def main():
         if name not in {each.name for each in WAYS}:
             parser.error(f"unknown contender {name}")
     if options.straggler:
-        from gpu import model
         try:
-            options.straggler = model.Straggler(options.straggler)
+            options.straggler = Straggler(options.straggler)
         except ValueError as error:
             parser.error(str(error))
     os.makedirs(options.out, exist_ok=True)
@@ -295,4 +295,5 @@ def main():
         show(result)
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,22 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""A rank that is slower than the others, by times that a seed repeats."""
+import random
+
+
+class Straggler:
+    """A rank that is late with its gradients: RANK:DISTRIBUTION:MILLISECONDS, drawn for each step. fixed, exponential (the mean),
+    lognormal (the median, sigma 1) or pareto (the least, shape 1.5); 20 times the given time at most."""
+
+    def __init__(self, said):
+        try:
+            rank, self.distribution, scale = said.split(":")
+            self.rank, self.scale_s = int(rank), float(scale) / 1e3
+            self.draw(random.Random(0))
+        except (ValueError, KeyError) as error:
+            raise ValueError(f"{said!r} is not RANK:DISTRIBUTION:MILLISECONDS, as in 3:exponential:50") from error
+        self.said = said
+
+    def draw(self, dice):
+        factor = {"fixed": lambda: 1.0, "exponential": lambda: dice.expovariate(1), "lognormal": lambda: dice.lognormvariate(0, 1),
+                  "pareto": lambda: dice.paretovariate(1.5)}[self.distribution]()
+        return self.scale_s * min(20.0, factor)
