@@ -127,7 +127,7 @@ def rank_of(cells, backend, together, limits):
                 torch.cuda.empty_cache()
         together.barrier(rank)
         dist.destroy_process_group()
-        about = {"torch": torch.__version__}
+        about = {"torch": torch.__version__, "untuned": os.environ["GPU_UNTUNED"]}
         if device == "cuda":
             about["gpu"] = torch.cuda.get_device_name(0)
             about["nccl"] = ".".join(map(str, torch.cuda.nccl.version()))

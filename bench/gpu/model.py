@@ -159,7 +159,7 @@ def trainer(way, size, steps, seed, seconds, together, straggler=None):
             result["held_out"] = sum(found) / len(found)
         together.barrier(rank)
         dist.destroy_process_group()
-        result["about"] = {"torch": torch.__version__}
+        result["about"] = {"torch": torch.__version__, "untuned": os.environ["GPU_UNTUNED"]}
         if device == "cuda":
             result["about"].update(gpu=torch.cuda.get_device_name(0), nccl=".".join(map(str, torch.cuda.nccl.version())))
         return result

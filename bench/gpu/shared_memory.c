@@ -20,8 +20,9 @@
 
 #include "plugins/nccl/calls.h"
 
-#define MAGIC	   UINT64_C(0x676f647769746e75)
-#define RING_BYTES (UINT64_C(8) << 20)
+#define MAGIC UINT64_C(0x676f647769746e75)
+/* Four slices of NCCL's default buffer; small, because /dev/shm of a container may have 64 MiB. */
+#define RING_BYTES (UINT64_C(2) << 20)
 /* Bytes moved before the other end is told: small enough for both to copy at the same time. */
 #define STRIDE UINT64_C(131072)
 #define LINE   64
@@ -82,7 +83,8 @@ static struct ring *map_ring(uint64_t name, bool create)
 	fd = shm_open(text, O_RDWR | (create ? O_CREAT | O_EXCL : 0), 0600);
 	if (fd < 0)
 		return NULL;
-	if (!create || !ftruncate(fd, sizeof(*ring)))
+	/* Allocated now: a file system without room is an error here and a signal later. */
+	if (!create || !posix_fallocate(fd, 0, sizeof(*ring)))
 		ring = mmap(NULL, sizeof(*ring), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE,
 			    fd, 0);
 	close(fd);

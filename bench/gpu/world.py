@@ -80,6 +80,8 @@ class Lab:
             if self.process.poll() is not None:
                 raise Failure(f"the lab ended: {self.process.stderr.read()[-300:]}")
             if time.monotonic() > deadline:
+                self.process.kill()
+                self.process.wait()
                 raise Failure("the lab's hosts did not start")
             time.sleep(0.02)
         self.networks = [os.open(f"/proc/{self.hosts[rank]}/ns/net", os.O_RDONLY) for rank in range(hosts)]
@@ -99,7 +101,10 @@ class Lab:
     def close(self):
         """The lab's report."""
         for pid in self.hosts.values():
-            os.kill(pid, signal.SIGTERM)
+            try:
+                os.kill(pid, signal.SIGTERM)
+            except ProcessLookupError:
+                pass
         try:
             text, said = self.process.communicate(timeout=20)
         except subprocess.TimeoutExpired:
@@ -289,10 +294,11 @@ class World:
         def prepare(rank):
             if self.lab:
                 enter_network(self.lab.networks[rank])
-                for path, value in TUNING.items():
-                    set_sysctl(path, value)
-                if self.congestion and not set_sysctl(CONGESTION, self.congestion):
-                    raise Failure(f"a lab host has no {self.congestion}")
+            # What cannot be set here is named in the result.
+            untuned = [path for path, value in TUNING.items() if not set_sysctl(path, value)]
+            os.environ["GPU_UNTUNED"] = ",".join(os.path.basename(path) for path in untuned)
+            if self.lab and self.congestion and not set_sysctl(CONGESTION, self.congestion):
+                raise Failure(f"a lab host has no {self.congestion}")
             os.environ.update({
                 "RANK": str(rank), "WORLD_SIZE": str(self.size), "LOCAL_RANK": "0", "MASTER_ADDR": self.address,
                 "MASTER_PORT": port, "NCCL_HOSTID": f"host{rank}", "NCCL_SOCKET_IFNAME": self.interface,
