@@ -161,5 +161,20 @@ def training(kept):
         table(rows), contenders_list(result, names), origin(kept, "")])
 
 
-TABLES = {"gpu.loopback": loopback, "gpu.lab": lab, "training": training}
-COMMANDS = {"gpu": "bench/gpu/run --out docs/results", "training": "bench/gpu/train.py --out docs/results"}
+def inference(kept):
+    result = kept["result"]
+    rows = [["contender", "first token, ms", "p99, ms", "tokens a second", "perplexity", "requests"]]
+    for name, one in result["contenders"].items():
+        if "failed" in one:
+            rows.append([f"`{name}`", "failed", "-", "-", "-", "-"])
+            continue
+        rows.append([f"`{name}`" + (f" ({one['void']})" if one.get("void") else ""), number(one["first_p50_ms"]), number(one["first_p99_ms"]),
+                     number(one["tokens_a_second"]), f"{one['perplexity']:.4f}", str(one["requests"])])
+    names = [name for name in result["what"] if name in result["contenders"]]
+    return "\n\n".join([
+        f"A transformer ({result['size']}) split over {result['ranks']} ranks, {path_of(result['path'])}; requests of {result['sequences']} sequences, "
+        f"{result['tokens']} tokens each. On one rank, without a network, the perplexity is {result['whole_perplexity']:.4f}.", table(rows), contenders_list(result, names), origin(kept, "")])
+
+
+TABLES = {"gpu.loopback": loopback, "gpu.lab": lab, "training": training, "inference": inference}
+COMMANDS = {"inference": "bench/gpu/infer.py --out docs/results", "gpu": "bench/gpu/run --out docs/results", "training": "bench/gpu/train.py --out docs/results"}

@@ -4,6 +4,7 @@ import json
 import os
 import platform
 import shlex
+import shutil
 import subprocess
 import sys
 
@@ -21,16 +22,18 @@ def add_options(parser):
 
 
 def ready(options, needed):
-    """Builds what is missing, if it can be built here."""
+    """Configures and builds what is missing, if that can be done here."""
     def missing():
         return [name for name in needed if not os.path.exists(os.path.join(options.build, name))]
 
-    if missing() and os.path.exists(os.path.join(options.build, "build.ninja")):
+    if os.geteuid() != 0:
+        sys.exit("needs root, to enter the networks of a lab")
+    if missing() and shutil.which("meson") and shutil.which("ninja"):
+        if not os.path.exists(os.path.join(options.build, "build.ninja")):
+            subprocess.run(["meson", "setup", options.build, ROOT], check=False, stdout=subprocess.DEVNULL)
         subprocess.run(["ninja", "-C", options.build, *missing()], check=False, stdout=subprocess.DEVNULL)
     if missing():
         sys.exit(f"{options.build} lacks {', '.join(missing())}: build first")
-    if os.geteuid() != 0:
-        sys.exit("needs root, to enter the networks of a lab")
 
 
 def read_points(path):

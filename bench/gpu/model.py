@@ -78,6 +78,14 @@ def batch_of(data, model_size, generator):
     return torch.stack([data[start:start + context + 1] for start in starts.tolist()]).long()
 
 
+def evaluate(model, held_out, size, device):
+    """Loss on held-out text: always the same batches."""
+    generator = torch.Generator().manual_seed(1)
+    with torch.no_grad():
+        found = [loss_of(model, batch_of(held_out, size, generator).to(device)).item() for _ in range(EVALUATIONS)]
+    return sum(found) / len(found)
+
+
 class Wrapped:
     """How gradients are reduced: DDP with its backend, DDP with a hook of godwit.torch, or FSDP."""
 
@@ -153,10 +161,7 @@ def trainer(way, size, steps, seed, seconds, together, straggler=None):
         result = {"losses": [loss.hex() for loss in losses], "ends_s": ends, "bytes": sum(p.numel() * 4 for p in inner.parameters())}
         if not way.get("fsdp"):
             result["digest"] = digest(inner.parameters())
-            with torch.no_grad():
-                generator = torch.Generator().manual_seed(1)
-                found = [loss_of(inner, batch_of(held_out, size, generator).to(device)).item() for _ in range(EVALUATIONS)]
-            result["held_out"] = sum(found) / len(found)
+            result["held_out"] = evaluate(inner, held_out, size, device)
         together.barrier(rank)
         dist.destroy_process_group()
         result["about"] = {"torch": torch.__version__, "untuned": os.environ["GPU_UNTUNED"]}

@@ -43,12 +43,13 @@ COLOURS = ("#4477aa", "#cc6677", "#228833", "#aa3377", "#ccbb44", "#66ccee", "#3
 class Way:
     """How gradients travel: a backend of torch.distributed, under it a contender of contenders.py or nobody, and perhaps a hook."""
 
-    def __init__(self, name, what, backend, transport=None, congestion="cubic", hook=None, fsdp=False, exact=True, **hook_settings):
+    def __init__(self, name, what, backend, transport=None, congestion="cubic", hook=None, reduce=None, fsdp=False, exact=True,
+                 **hook_settings):
         self.name, self.what, self.backend, self.transport, self.congestion = name, what, backend, transport, congestion
-        self.hook, self.fsdp, self.exact, self.hook_settings = hook, fsdp, exact, hook_settings
+        self.hook, self.reduce, self.fsdp, self.exact, self.hook_settings = hook, reduce, fsdp, exact, hook_settings
 
     def environment(self, build, scenario):
-        library = {"GODWIT_LIBRARY": os.path.join(build, "src", "libgodwit.so.0")}
+        library = {"GODWIT_LIBRARY": os.path.join(build, "src", "libgodwit.so")}
         if not self.transport:
             return {**field.shared_environment(scenario), **library}
         transport = next(each for each in field.CONTENDERS if each.name == self.transport)
@@ -56,7 +57,7 @@ class Way:
 
     def described(self, device):
         backend = "gloo" if device == "cpu" and self.backend == "nccl" else self.backend
-        return {"backend": backend, "device": device, "hook": self.hook, "fsdp": self.fsdp,
+        return {"backend": backend, "device": device, "hook": self.hook, "reduce": self.reduce, "fsdp": self.fsdp,
                 "hook_settings": self.hook_settings, "package": os.path.join(ROOT, "bindings", "python")}
 
 
@@ -282,7 +283,7 @@ def main():
         except ValueError as error:
             parser.error(str(error))
     os.makedirs(options.out, exist_ok=True)
-    keep.ready(options, ("godwit", field.GODWIT))
+    keep.ready(options, ("godwit", field.GODWIT, "src/libgodwit.so", "bench/draw"))
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     trainer = Trainer(options)
     try:
