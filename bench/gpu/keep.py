@@ -3,6 +3,7 @@
 import json
 import os
 import platform
+import re
 import shlex
 import shutil
 import subprocess
@@ -31,7 +32,11 @@ def ready(options, needed):
     if missing() and shutil.which("meson") and shutil.which("ninja"):
         if not os.path.exists(os.path.join(options.build, "build.ninja")):
             subprocess.run(["meson", "setup", options.build, ROOT], check=False, stdout=subprocess.DEVNULL)
-        subprocess.run(["ninja", "-C", options.build, *missing()], check=False, stdout=subprocess.DEVNULL)
+        known = subprocess.run(["ninja", "-C", options.build, "-t", "targets", "all"], capture_output=True, text=True, check=False).stdout
+        known = [line.partition(":")[0] for line in known.splitlines()]
+        # A library's file has its version in its name; the name without it is a link that comes with it.
+        targets = [next((target for target in known if re.fullmatch(re.escape(name) + r"(\.\d+)*", target)), name) for name in missing()]
+        subprocess.run(["ninja", "-C", options.build, *targets], check=False, stdout=subprocess.DEVNULL)
     if missing():
         sys.exit(f"{options.build} lacks {', '.join(missing())}: build first")
 

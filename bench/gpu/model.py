@@ -95,7 +95,7 @@ class Wrapped:
             from torch.distributed.fsdp import FullyShardedDataParallel
             self.model = FullyShardedDataParallel(model, device_id=torch.cuda.current_device() if device == "cuda" else None)
             return
-        self.model = nn.parallel.DistributedDataParallel(model)
+        self.model = nn.parallel.DistributedDataParallel(model, broadcast_buffers=False)
         if way.get("hook"):
             import godwit.torch
             # attach(model, **settings) of godwit.torch registers the hook and returns a function that ends it, or nothing.
