@@ -24,7 +24,13 @@ static void gone(struct gw_channel *channel, void *arg, int status, uint64_t now
 
 /* ---- life ------------------------------------------------------------------------------------------------------- */
 
-static const struct gw_channel_handler handler = { .gone = gone };
+static int silent(struct gw_channel *channel, void *arg, uint64_t now)
+{
+	(void)channel;
+	return alive_silent(arg, now);
+}
+
+static const struct gw_channel_handler handler = { .gone = gone, .silent = silent };
 
 int connection_create(struct endpoint *endpoint, bool sending, const struct gw_rendezvous *met,
 		      const struct gw_seal *seal, struct connection **out)
@@ -33,7 +39,7 @@ int connection_create(struct endpoint *endpoint, bool sending, const struct gw_r
 	struct connection *c = calloc(1, sizeof(*c));
 	struct gw_channel_attr attr = { .congestion = settings->congestion,
 					.rate_bps = settings->rate_bps,
-					.peer_timeout_ns = settings->timeout_ns,
+					.peer_timeout_ns = alive_ask_ns(),
 					.flags = GW_CHANNEL_LINES,
 					.operations = OPERATIONS,
 					.small_bytes = SMALL_BYTES,
@@ -52,6 +58,7 @@ int connection_create(struct endpoint *endpoint, bool sending, const struct gw_r
 		attr.flags |= GW_CHANNEL_NO_PARITY;
 	c->endpoint = endpoint;
 	c->sending = sending;
+	c->question_fd = -1;
 	c->index = endpoint->turn++ % gw_service_threads(endpoint->service);
 	requests_open(c);
 	strncpy(c->peer_address, gw_rendezvous_remote(met), sizeof(c->peer_address) - 1);
@@ -137,6 +144,7 @@ void connection_free(struct connection *c)
 		connection_shut(c);
 		gw_service_leave(c->endpoint->service, c->index);
 	}
+	alive_forget(c);
 	free(c);
 }
 

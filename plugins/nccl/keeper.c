@@ -70,6 +70,7 @@ static void turn(uint64_t *statistics_ns)
 		meet_accept(e);
 	meet_step_all(now);
 	free_lingering(now);
+	alive_look(now);
 	watch_look(now);
 	if (process.settings.statistics && now - *statistics_ns > STATISTICS_NS) {
 		*statistics_ns = now;

@@ -197,6 +197,7 @@ static int take_answer(struct meeting *m)
 		return -EPROTO;
 	memcpy(&answer, message.data, sizeof(answer));
 	copy_name(m->connection, answer.who);
+	m->connection->peer_port = m->to.port;
 	error = connection_join(m->connection, &answer.channel);
 	if (error)
 		return error;

@@ -33,6 +33,8 @@
 #define ADDRESS_CHARS 46
 #define WHO_CHARS     64
 #define NS_PER_SECOND UINT64_C(1000000000)
+/* Silence after which the peer's host is asked whether the process exists. */
+#define ALIVE_ASK_NS (10 * NS_PER_SECOND)
 
 struct device {
 	char name[32];
@@ -99,6 +101,14 @@ struct connection {
 	/* who the other end is: rank, host and process, as it says itself */
 	char peer[WHO_CHARS];
 	char peer_address[ADDRESS_CHARS];
+	/* TCP port where the peer was met; 0 at the end that listened */
+	uint16_t peer_port;
+	/* alive.c: enum question; the keeper's socket to that port, or -1, and since when */
+	_Atomic int question;
+	int question_fd;
+	uint64_t question_ns;
+	/* start of the peer's present silence, and when the channel last told of it */
+	uint64_t silence_ns, silence_told_ns;
 	/* posted requests that the channel has not taken yet: a ring, filled by NCCL's thread, emptied by the context's owner */
 	struct request *queue[NCCL_REQUESTS];
 	_Atomic unsigned queued, taken;
@@ -196,6 +206,13 @@ void requests_cancel(struct connection *c);
 int keeper_start(void);
 void keeper_wake(void);
 uint64_t now_ns(void);
+
+/* alive.c: the time of silence that a channel is to tell; what it is told then, non-zero to go on; what the keeper does, with
+ * process.lock; and the end of a question. */
+uint64_t alive_ask_ns(void);
+int alive_silent(struct connection *c, uint64_t now);
+void alive_look(uint64_t now);
+void alive_forget(struct connection *c);
 
 /* watch.c: hangs, questions, statistics. Holds process.lock. */
 void watch_look(uint64_t now);

@@ -130,6 +130,8 @@ def asked():
 
 
 def killed():
+    """Silence is given up after GODWIT_TIMEOUT, a process that has ended much earlier: its host refuses connections."""
+    passes("a peer that dies, long timeout", "--version-only", 12, "--case", "peer-killed", "--silence", 30, env={"GODWIT_TIMEOUT": "100s"})
     passes("a peer that dies", "--version-only", 12, "--case", "peer-killed", "--silence", 30, env={"GODWIT_TIMEOUT": "5s"})
 
 
