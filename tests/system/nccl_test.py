@@ -58,6 +58,11 @@ def settings():
         passes("several settings", "--version-only", 12, "--case", "load,bulk,order,threads", env=several)
         passes("a secret", "--version-only", 11, "--case", "bulk", env={"GODWIT_SECRET_FILE": secret})
         passes("sealed", "--version-only", 11, "--case", "bulk,ll", env={"GODWIT_SECRET_FILE": secret, "GODWIT_SEAL": "on"})
+        for differ in ("GODWIT_SCHEME=auto", f"GODWIT_SECRET_FILE={secret}"):
+            passes(f"one end with {differ}", "--version-only", 12, "--case", "mismatch", "--differ", differ)
+        passes("one end sealed", "--version-only", 12, "--case", "mismatch", "--differ", "GODWIT_SEAL=on", env={"GODWIT_SECRET_FILE": secret})
+        same = ncclcheck("--version-only", 12, "--case", "mismatch", "--differ", "GODWIT_LANES=2")
+        check("FAIL" in same.stdout and "returned a connection" in same.stdout, f"a setting that may differ: {same}")
         passes("auto", "--version-only", 11, "--case", "bulk", env={"GODWIT_SCHEME": "auto", **FAULTY})
 
 

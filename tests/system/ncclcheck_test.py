@@ -56,6 +56,16 @@ def right():
         "the cases that were named")
 
 
+def mismatch():
+    """The plugin over TCP has no settings: whatever differs is not noticed, and the case says so."""
+    command = ncclcheck(REFERENCE, "--version-only", 12, "--case", "mismatch", "--differ", "ANY=1")
+    check(command.status == 1 and "returned a connection" in command.stdout, f"{command}")
+    command = ncclcheck(REFERENCE, "--version-only", 12, "--case", "mismatch")
+    check("--differ NAME=VALUE" in command.stdout, f"{command}")
+    command = ncclcheck(REFERENCE, "--differ", "nothing")
+    check(command.status == 2 and "NAME=VALUE" in command.stderr, f"{command}")
+
+
 def broken():
     for name, case, words in BREAKS:
         command = ncclcheck(REFERENCE, "--version-only", 12, "--timeout", 5, "--case", case,
@@ -100,6 +110,7 @@ def slow_list():
 
 
 right()
+mismatch()
 broken()
 two_hosts()
 mistakes()

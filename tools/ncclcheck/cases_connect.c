@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Cases about connections: who comes first, who never comes, and handles that are not what they should be. */
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 
@@ -177,6 +179,36 @@ static void run_dead_peer(struct worker *w)
 		    result == NCCL_SUCCESS ? "goes on trying" : net_result_name(result));
 }
 
+/* Rank 1 has a setting that rank 0 does not have. Both connect, and both must be refused: who goes on waiting hangs in NCCL. */
+static void run_mismatch(struct worker *w)
+{
+	uint8_t handle[NCCL_HANDLE_BYTES] = { 0 };
+	const char *differ = getenv(WORKER_DIFFER);
+	char name[128];
+	void *listener;
+	int result;
+
+	if (!differ)
+		worker_skip(
+			w,
+			"needs a setting that must be the same at both ends: --differ NAME=VALUE");
+	snprintf(name, sizeof(name), "%.*s", (int)strcspn(differ, "="), differ);
+	worker_begin(w);
+	worker_step(w, "connect to a process with another setting");
+	listener = listen_and_tell(w);
+	worker_hear(w, handle, sizeof(handle));
+	result = connect_in_vain(w, handle);
+	if (result == NCCL_SUCCESS)
+		worker_fail(w, "connect goes on trying although %s differs", name);
+	if (!strstr(w->said, name))
+		worker_fail(w, "connect returned %s, and no warning names %s",
+			    net_result_name(result), name);
+	worker_meet(w);
+	worker_check(w, "closeListen", net_close_listen(&w->net, listener));
+	worker_note(w, "connect returns %s, and the warning names %s", net_result_name(result),
+		    name);
+}
+
 /* Which of two senders does a receiver belong to? The first byte tells. */
 static void run_two_accepts(struct worker *w)
 {
@@ -290,6 +322,8 @@ const struct check_case cases_connect[] = {
 	{ "accept-first", "accept is called long before connect", 2, 0, 0, run_accept_first },
 	{ "foreign-handle", "connect refuses a handle that is none", 1, CASE_ONCE, 0,
 	  run_foreign_handle },
+	{ "mismatch", "a setting that must be the same and is not is refused and named (--differ)",
+	  2, CASE_ONCE, 0, run_mismatch },
 	{ "dead-peer", "connect to a process that has ended does not block", 2,
 	  CASE_ONCE | CASE_DEADLY, 0, run_dead_peer },
 	{ "two-accepts", "two connections to one listener are kept apart", 2, 0, 0,

@@ -15,6 +15,7 @@
 #include "run.h"
 #include "tools/command.h"
 #include "tools/report.h"
+#include "worker.h"
 
 #define PORT_DEFAULT	    "4793"
 #define TIMEOUT_DEFAULT	    30
@@ -29,6 +30,7 @@ enum {
 	OPTION_CONNECTIONS,
 	OPTION_DEVICE,
 	OPTION_JSON,
+	OPTION_DIFFER,
 	OPTION_LIST,
 	OPTION_PEER,
 	OPTION_PORT,
@@ -47,6 +49,7 @@ static const struct option long_options[] = {
 	{ "connections", required_argument, NULL, OPTION_CONNECTIONS },
 	{ "device", required_argument, NULL, OPTION_DEVICE },
 	{ "json", no_argument, NULL, OPTION_JSON },
+	{ "differ", required_argument, NULL, OPTION_DIFFER },
 	{ "list", no_argument, NULL, OPTION_LIST },
 	{ "peer", required_argument, NULL, OPTION_PEER },
 	{ "port", required_argument, NULL, OPTION_PORT },
@@ -140,6 +143,10 @@ static int read_option(struct ncclcheck *check, int id, char **argv)
 	case OPTION_PORT:
 		run->port = optarg;
 		return read_number(report, "port", 1, 65535, &dev);
+	case OPTION_DIFFER:
+		if (!strchr(optarg, '=') || optarg[0] == '=')
+			return report_usage(report, "--differ takes NAME=VALUE, not %s", optarg);
+		return setenv(WORKER_DIFFER, optarg, 1);
 	case OPTION_SILENCE:
 		return read_number(report, "silence", 1, 3600, &run->silence_s);
 	case OPTION_SLOW:
@@ -361,6 +368,7 @@ const struct command command_ncclcheck = {
 		"  --slow            also the cases that take long: peers that die or stop\n"
 		"  --device N        the device that is used (default 0)\n"
 		"  --timeout S       seconds that a case may take (default 30; some get more)\n"
+		"  --differ N=VALUE  environment of the second process only, for the case `mismatch`\n"
 		"  --silence S       seconds after which a dead peer must be an error (default 130)\n"
 		"  --connections N   of the case `connections` (default 100)\n"
 		"  --peer HOST       the second process runs there, where --wait was started first or will be\n"

@@ -215,8 +215,10 @@ void worker_log(int level, unsigned long flags, const char *function, int line, 
 	va_start(args, format);
 	vsnprintf(text, sizeof(text), format, args);
 	va_end(args);
-	if (level == NCCL_LOG_WARN && the_worker)
+	if (level == NCCL_LOG_WARN && the_worker) {
+		memcpy(the_worker->said, text, sizeof(the_worker->said));
 		say(the_worker, "said", "%s", text);
+	}
 	if (verbose)
 		fprintf(stderr, "rank %d: %s\n", the_worker ? the_worker->rank : -1, text);
 }
@@ -279,6 +281,8 @@ int worker_main(int argc, char **argv)
 	signal(SIGSEGV, on_crash);
 	signal(SIGBUS, on_crash);
 	signal(SIGABRT, on_crash);
+	if (w.rank == 1 && getenv(WORKER_DIFFER))
+		putenv(getenv(WORKER_DIFFER));
 	if (net_open(&w.net, w.plugin, atoi(argv[3]), why, sizeof(why)))
 		worker_fail(&w, "%s", why);
 	c->run(&w);

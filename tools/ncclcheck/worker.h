@@ -12,6 +12,9 @@
 
 #include "net.h"
 
+/* Environment variable of both processes: NAME=VALUE that rank 1 sets before it loads the plugin. */
+#define WORKER_DIFFER "NCCLCHECK_DIFFER"
+
 struct worker {
 	struct net net;
 	const char *plugin;
@@ -31,6 +34,8 @@ struct worker {
 	uint32_t connections;
 	/* step in progress, for messages */
 	const char *step;
+	/* the plugin's last warning */
+	char said[512];
 	/* the other rank dies on purpose: its end is no failure */
 	bool lonely;
 };
