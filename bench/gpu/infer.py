@@ -79,11 +79,12 @@ def main():
                     print("the budget is used up", flush=True)
                     break
                 mps.restart()
+                together = Together(RANKS)
                 world = World(options.build, RANKS, scenario.settings(1), way.congestion)
                 try:
                     with world:
-                        job = split.server(way.described(options.device), options.size, path, options.tokens, options.seconds, Together(RANKS))
-                        found = world.run(job, way.environment(options.build, scenario), options.seconds + 60)
+                        job = split.server(way.described(options.device), options.size, path, options.tokens, options.seconds, together)
+                        found = world.run(job, way.environment(options.build, scenario), options.seconds + 60, together)
                     told[way.name] = {**figures(found), "lab": world.report, "void": world.report["void"]}
                     about = found[0]["about"]
                 except Failure as error:

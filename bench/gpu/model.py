@@ -137,11 +137,11 @@ def trainer(way, size, steps, seed, seconds, together, straggler=None):
         generator = torch.Generator().manual_seed(1000 * seed + rank)
         dice = random.Random(seed)
         losses, ends = [], []
-        together.words[together.size + 2] = steps
+        together.set_steps(steps)
         together.barrier(rank)
         begun = time.perf_counter()
         step = 0
-        while step < together.words[together.size + 2]:
+        while step < together.steps():
             batch = batch_of(train, size, generator).to(device)
             optimizer.zero_grad(set_to_none=True)
             loss = loss_of(model, batch)
@@ -154,9 +154,10 @@ def trainer(way, size, steps, seed, seconds, together, straggler=None):
             losses.append(loss.item())  # waits for the GPU
             ends.append(time.perf_counter() - begun)
             step += 1
+            together.beat(rank)
             # Rank 0 ends the run early; nobody is two steps ahead of it.
             if rank == 0 and ends[-1] > seconds:
-                together.words[together.size + 2] = min(steps, step + 2)
+                together.set_steps(min(steps, step + 2))
         wrapped.finish()
         result = {"losses": [loss.hex() for loss in losses], "ends_s": ends, "bytes": sum(p.numel() * 4 for p in inner.parameters())}
         if not way.get("fsdp"):

@@ -158,7 +158,7 @@ class Trainer:
             with world:
                 job = model.trainer(way.described(self.options.device), self.options.size, steps, seed, seconds, together,
                                     self.options.straggler)
-                point["ranks"] = world.run(job, way.environment(self.options.build, self.scenario), seconds + 60)
+                point["ranks"] = world.run(job, way.environment(self.options.build, self.scenario), seconds + 60, together)
         except Failure as error:
             point["failed"] = str(error)
             self.mps.restart()

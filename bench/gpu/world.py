@@ -23,6 +23,7 @@ import traceback
 CLONE_NEWNET = 0x40000000
 PR_SET_PDEATHSIG = 1
 MPS = "nvidia-cuda-mps-control"
+STALL_S = 45  # without progress of any rank, after which a run has hung; also the time for its start
 GRACE_S = 5  # for the other ranks after one has failed
 TCP_BUFFERS = "4096 1048576 67108864"
 CONGESTION = "/proc/sys/net/ipv4/tcp_congestion_control"
@@ -182,25 +183,41 @@ class Tuning:
 
 
 class Together:
-    """Memory that the ranks of a run share: a barrier that costs microseconds and a value that rank 0 announces at it."""
+    """Memory that the ranks of a run share: a barrier that costs microseconds, a value that rank 0 announces at it, a number of
+    steps after which to end, and beats, by which the runner sees that they get on. Words: a turn and a number of beats for each
+    rank, then two announcements and the steps."""
 
     def __init__(self, size):
         self.size = size
         self.words = memoryview(mmap.mmap(-1, mmap.PAGESIZE)).cast("q")
         self.turn = 0
+        self.announced, self.last = 2 * size, 2 * size + 2
+
+    def beat(self, rank):
+        self.words[self.size + rank] += 1
+
+    def beats(self):
+        return sum(self.words[self.size:2 * self.size])
+
+    def set_steps(self, steps):
+        self.words[self.last] = steps
+
+    def steps(self):
+        return self.words[self.last]
 
     def barrier(self, rank, announce=None):
         """Returns what rank 0 announced."""
         self.turn += 1
         if rank == 0:
-            self.words[self.size + self.turn % 2] = -1 if announce is None else announce
+            self.words[self.announced + self.turn % 2] = -1 if announce is None else announce
         self.words[rank] = self.turn
+        self.beat(rank)
         spins = 0
         while any(self.words[other] < self.turn for other in range(self.size)):
             spins += 1
             if spins > 200:
                 time.sleep(0.00002)
-        return self.words[self.size + self.turn % 2]
+        return self.words[self.announced + self.turn % 2]
 
 
 class Rank:
@@ -305,12 +322,18 @@ class World:
                 "GLOO_SOCKET_IFNAME": self.interface, "GODWIT_IFNAME": self.interface, **environment})
         return prepare
 
-    def run(self, job, environment, timeout):
-        """Each rank's result of job(rank). Fails with the end of the log of the rank that failed first."""
+    def run(self, job, environment, timeout, together=None):
+        """Each rank's result of job(rank). Fails with the end of the log of the rank that failed first. With `together` a run whose
+        ranks do not get on is ended early."""
         folder, setup = tempfile.mkdtemp(prefix="godwit-ranks-", dir=self.scratch), self.setup(environment)
         ranks = [Rank(number, job, setup, os.path.join(folder, f"{number}.log")) for number in range(self.size)]
         deadline, first = time.monotonic() + timeout, None
+        beats, beat_at = 0, time.monotonic()
         while any(rank.code is None for rank in ranks):
+            if together and together.beats() != beats:
+                beats, beat_at = together.beats(), time.monotonic()
+            if together and time.monotonic() > beat_at + STALL_S:
+                deadline = 0
             for rank in ranks:
                 rank.look()
                 if rank.code not in (None, 0) and first is None:
