@@ -188,10 +188,12 @@ static void run_mismatch(struct worker *w)
 	void *listener;
 	int result;
 
-	if (!differ)
+	if (!differ) {
 		worker_skip(
 			w,
 			"needs a setting that must be the same at both ends: --differ NAME=VALUE");
+		return;
+	}
 	snprintf(name, sizeof(name), "%.*s", (int)strcspn(differ, "="), differ);
 	worker_begin(w);
 	worker_step(w, "connect to a process with another setting");
