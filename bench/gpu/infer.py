@@ -67,7 +67,7 @@ def main():
     from gpu import split  # imports torch, which takes seconds
     started = time.monotonic()
     scenario = field.Scenario("inference", RANKS, options.rtt, options.rate, options.loss, True, options.mtu)
-    mps, tuning, told, about, whole = Mps(), Tuning(), {}, {}, {}
+    mps, tuning, told, about, whole = Mps(), Tuning("cubic", "bbr"), {}, {}, {}
     try:
         mps.restart()
         with tempfile.TemporaryDirectory() as folder:

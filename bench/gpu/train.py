@@ -125,7 +125,7 @@ class Trainer:
         self.done = keep.read_points(self.points)
         self.start_s = START_S
         self.scenario = field.Scenario("training", RANKS, options.rtt, options.rate, options.loss, True, options.mtu, 32 * field.MIB)
-        self.mps, self.tuning = Mps(), Tuning()
+        self.mps, self.tuning = Mps(), Tuning("cubic", "bbr")
 
     def close(self):
         self.mps.close()

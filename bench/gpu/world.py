@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Ranks that share one machine and one GPU: processes forked from the runner, each in the network of a lab host if there is a
-path between them, else on loopback.
+"""Ranks that share one machine and one GPU: processes forked from the runner, each in the network of a lab host of its own if there is
+a path between them, else all in that of one host, on loopback. So nothing of the machine's network is changed, but for a list of
+congestion controls that hosts may choose from.
 
 The runner imports torch once and forks a process for each rank, so that a run does not pay for the import. A rank enters the
 network namespace of its lab host and nothing else of it; what NCCL takes for the identity of the host is set by NCCL_HOSTID. The
@@ -27,7 +28,8 @@ STALL_S = 45  # without progress of any rank, after which a run has hung; also t
 GRACE_S = 5  # for the other ranks after one has failed
 TCP_BUFFERS = "4096 1048576 67108864"
 CONGESTION = "/proc/sys/net/ipv4/tcp_congestion_control"
-# The same for everybody, on the machine and in every host.
+ALLOWED = "/proc/sys/net/ipv4/tcp_allowed_congestion_control"
+# The same for everybody, in every host.
 TUNING = {"/proc/sys/net/ipv4/tcp_rmem": TCP_BUFFERS, "/proc/sys/net/ipv4/tcp_wmem": TCP_BUFFERS,
           "/proc/sys/net/ipv4/tcp_slow_start_after_idle": "0", "/proc/sys/net/ipv4/tcp_no_metrics_save": "1"}
 OVERRUN_MOST = 1e-4  # share of packets dropped at the hosts' interfaces above which a run is void
@@ -164,18 +166,25 @@ class Mps:
         shutil.rmtree(self.folder, ignore_errors=True)
 
 
-class Tuning:
-    """TCP's settings of the machine while the runner runs; they are restored at the end."""
+def allowed(control):
+    """Whether a host of a lab may choose this congestion control."""
+    try:
+        return control in read(ALLOWED).split()
+    except OSError:
+        return False
 
-    def __init__(self):
+
+class Tuning:
+    """Lets hosts of a lab choose their congestion control, and restores what the machine had; all else is set in the hosts."""
+
+    def __init__(self, *controls):
         self.old = {}
-        for path in (*TUNING, CONGESTION):
+        for path in (ALLOWED, CONGESTION):
             try:
                 self.old[path] = read(path).strip()
             except OSError:
                 pass
-        for path, value in TUNING.items():
-            set_sysctl(path, value)
+        set_sysctl(ALLOWED, " ".join(dict.fromkeys([*self.old.get(ALLOWED, "").split(), *controls])))
 
     def close(self):
         for path, value in self.old.items():
@@ -284,38 +293,39 @@ class Rank:
 
 
 class World:
-    """`size` ranks, in hosts of a lab if `settings` (options of `godwit lab`) are given. A context manager; `report` is the
-    lab's afterwards."""
+    """`size` ranks, in hosts of a lab if `settings` (options of `godwit lab`) are given, else on loopback. A context manager; `report` is
+    the lab's afterwards. Ranks that run outside of it are in the network of the machine."""
 
     def __init__(self, build, size, settings=None, congestion=None, scratch="/tmp"):
         self.build, self.size, self.settings, self.congestion, self.scratch = build, size, settings, congestion, scratch
         self.lab, self.report = None, None
+        self.loopback = settings is None
         self.interface = "lo" if settings is None else "lab0"
         self.address = "127.0.0.1" if settings is None else "10.200.0.1"
 
     def __enter__(self):
-        # A host inherits it from the machine; and what the machine has once used, hosts may set.
-        if self.congestion and not set_sysctl(CONGESTION, self.congestion):
-            raise Failure(f"TCP's {self.congestion} cannot be set here")
-        if self.settings is not None:
-            self.lab = Lab(self.build, self.size, self.settings)
+        # Where hosts may not choose it they inherit the machine's.
+        if self.congestion and not allowed(self.congestion):
+            set_sysctl(CONGESTION, self.congestion)
+        self.lab = Lab(self.build, 1 if self.loopback else self.size, self.settings or [])
         return self
 
     def __exit__(self, *_):
-        if self.lab:
-            self.report = lateness(self.lab.close())
+        report = lateness(self.lab.close())
+        if not self.loopback:
+            self.report = report
 
     def setup(self, environment):
         port = str(free_port())
 
         def prepare(rank):
             if self.lab:
-                enter_network(self.lab.networks[rank])
-            # What cannot be set here is named in the result.
-            untuned = [path for path, value in TUNING.items() if not set_sysctl(path, value)]
-            os.environ["GPU_UNTUNED"] = ",".join(os.path.basename(path) for path in untuned)
-            if self.lab and self.congestion and not set_sysctl(CONGESTION, self.congestion):
-                raise Failure(f"a lab host has no {self.congestion}")
+                enter_network(self.lab.networks[0 if self.loopback else rank])
+                # What cannot be set here is named in the result.
+                untuned = [path for path, value in TUNING.items() if not set_sysctl(path, value)]
+                os.environ["GPU_UNTUNED"] = ",".join(os.path.basename(path) for path in untuned)
+                if self.congestion and not set_sysctl(CONGESTION, self.congestion):
+                    raise Failure(f"a lab host may not use TCP with {self.congestion}")
             os.environ.update({
                 "RANK": str(rank), "WORLD_SIZE": str(self.size), "LOCAL_RANK": "0", "MASTER_ADDR": self.address,
                 "MASTER_PORT": port, "NCCL_HOSTID": f"host{rank}", "NCCL_SOCKET_IFNAME": self.interface,
