@@ -3,7 +3,7 @@
 """Starts commands in lab hosts for mpirun, in place of ssh: the hosts share the file system, so they meet at Unix sockets.
 
 Usage: agent.py serve DIRECTORY NAME	on each host: runs what callers ask for, until the directory is gone
-       agent.py NAME COMMAND...		as mpirun's plm_rsh_agent, with the directory in GODWIT_AGENT: runs it on host NAME
+       agent.py NAME COMMAND...		as mpirun's plm_rsh_agent, with the directory in LAB_AGENT: runs it on host NAME
 """
 import json
 import os
@@ -33,7 +33,7 @@ def serve(directory, name):
 
 def call(name, command):
     caller = socket.socket(socket.AF_UNIX)
-    caller.connect(os.path.join(os.environ["GODWIT_AGENT"], name))
+    caller.connect(os.path.join(os.environ["LAB_AGENT"], name))
     asked = {"command": " ".join(command), "environment": dict(os.environ), "directory": os.getcwd()}
     caller.sendall((json.dumps(asked) + "\n").encode())
     caller.recv(1)  # until the command ends

@@ -130,7 +130,7 @@ class OpenMpi:
         run = (f"mpirun --allow-run-as-root --bind-to none -np {network['hosts']} --host {hosts} {mca} "
                f"\"{self.program(build)}\" {WARMUP} {' '.join(cells())}")
         meet = f'while [ $(ls "{directory}" | wc -l) -lt {network["hosts"] - 1} ]; do sleep 0.1; done'
-        return (f"{with_congestion(self.control)}export GODWIT_AGENT={directory}; "
+        return (f"{with_congestion(self.control)}export LAB_AGENT={directory}; "
                 f"if [ $RANK = 0 ]; then {meet}; {run}; status=$?; rm -r {directory}; exit $status; "
                 f"else exec {sys.executable} {agent} serve {directory} 10.200.0.$((RANK + 1)); fi")
 
