@@ -11,41 +11,13 @@
 
 #include "collective/multicast.h"
 #include "message/state.h"
+#include "simulation/coll_scenario.h"
 #include "simulation/ranks.h"
 #include "tools/coll/values.h"
 
-#define US		UINT64_C(1000)
-#define MS		UINT64_C(1000000)
-#define SECOND		UINT64_C(1000000000)
-#define OPERATIONS_MAX	8
-#define MARGIN		64
-#define MARGIN_BYTE	0xa5
-#define PEER_TIMEOUT_NS (20 * SECOND)
-
-/* One operation, the same on all ranks. */
-struct plan {
-	enum operation operation;
-	struct gw_coll_attr attr;
-	bool in_place;
-};
-
-struct scenario {
-	uint64_t seed;
-	struct ranks_attr attr;
-	struct plan plans[OPERATIONS_MAX];
-	unsigned count;
-	/* time after which the ranks post the first operation, and each of the following ones, at most */
-	uint64_t skew_ns;
-	/* a rank that dies, or aborts; size: none */
-	uint32_t victim;
-	bool aborts;
-	uint64_t fault_ns;
-	/* a rank that has no multicast; one that loses all of it, both ways, from a time on; one whose way in loses 30 %; size: none */
-	uint32_t without;
-	uint32_t deaf;
-	uint64_t deaf_ns;
-	uint32_t lossy;
-};
+#define SECOND	    UINT64_C(1000000000)
+#define MARGIN	    64
+#define MARGIN_BYTE 0xa5
 
 /* An operation of one rank. */
 struct part {
@@ -64,7 +36,7 @@ struct part {
 };
 
 struct run {
-	const struct scenario *scenario;
+	const struct coll_scenario *scenario;
 	struct ranks ranks;
 	struct part *parts;
 	bool failed;
@@ -79,164 +51,9 @@ struct run {
 		(run)->failed = true;                                                              \
 	} while (0)
 
-/* ---- scenarios -------------------------------------------------------------------------------------------------- */
-
-static uint64_t spread(struct rng *rng, uint64_t low, uint64_t high)
-{
-	uint64_t value = low;
-
-	while (value < high && rng_below(rng, 3))
-		value *= 2;
-	return value < high ? value + rng_below(rng, value + 1) : high;
-}
-
-static void draw_path(struct rng *rng, struct scenario *s)
-{
-	struct link_attr *edge = &s->attr.shape.edge;
-
-	edge->rate_bps = spread(rng, 50000000, UINT64_C(20000000000));
-	edge->delay_ns = spread(rng, 500, 20 * MS);
-	if (rng_below(rng, 3))
-		edge->loss = (double)rng_below(rng, 1000) / (rng_below(rng, 4) ? 50000 : 5000);
-	if (!rng_below(rng, 4)) {
-		edge->burst_enter = 0.001;
-		edge->burst_leave = 0.1;
-		edge->burst_loss = 0.8;
-		edge->burst_max_ns = 10 * MS;
-	}
-	if (!rng_below(rng, 3))
-		edge->duplicate = 0.01;
-	if (!rng_below(rng, 3)) {
-		edge->reorder = 0.05;
-		edge->reorder_ns = edge->delay_ns;
-	}
-	if (!rng_below(rng, 4))
-		edge->jitter_ns = edge->delay_ns / 2;
-	if (!rng_below(rng, 3))
-		edge->queue_bytes = 200000 + rng_below(rng, 1000000);
-}
-
-static uint64_t draw_count(struct rng *rng, uint32_t size)
-{
-	switch (rng_below(rng, 8)) {
-	case 0:
-		return 0;
-	case 1:
-		return 1;
-	case 2:
-		return size;
-	case 3:
-		return 40000 + rng_below(rng, 40000);
-	default:
-		return spread(rng, 2, 20000);
-	}
-}
-
-static void draw_plan(struct rng *rng, const struct scenario *s, struct plan *plan)
-{
-	uint32_t size = s->attr.shape.hosts;
-	bool blocks;
-
-	plan->operation = (enum operation)rng_below(rng, OPERATION_COUNT);
-	blocks = plan->operation == OPERATION_ALLGATHER ||
-		 plan->operation == OPERATION_REDUCE_SCATTER ||
-		 plan->operation == OPERATION_ALLTOALL;
-	plan->attr.count = draw_count(rng, size);
-	if (blocks)
-		plan->attr.count = (plan->attr.count + size - 1) / size;
-	plan->attr.type = (enum gw_type)rng_below(rng, GW_UINT64 + 1);
-	plan->attr.reduction = (enum gw_reduction)rng_below(rng, GW_MAX + 1);
-	plan->attr.root = (uint32_t)rng_below(rng, size);
-	plan->in_place = !rng_below(rng, 3);
-	do
-		plan->attr.algorithm =
-			(enum gw_algorithm)rng_below(rng, GW_ALGORITHM_MULTICAST + 1);
-	while (plan->attr.algorithm && !algorithm_fits(plan->operation, plan->attr.algorithm) &&
-	       (plan->attr.algorithm != GW_ALGORITHM_MULTICAST ||
-		!multicast_fits(plan->operation)));
-	if (s->attr.comm.flags & GW_COMM_FIXED_ORDER)
-		plan->attr.algorithm = GW_ALGORITHM_AUTO;
-}
-
-/* What concerns multicast, last, so that it changes nothing of what else a seed draws. */
-static void draw_multicast(struct rng *rng, struct scenario *s)
-{
-	uint32_t size = s->attr.shape.hosts;
-
-	s->without = rng_below(rng, 16) ? size : (uint32_t)rng_below(rng, size);
-	s->deaf = rng_below(rng, 6) ? size : (uint32_t)rng_below(rng, size);
-	s->deaf_ns = SECOND + spread(rng, MS, 500 * MS);
-	s->lossy = rng_below(rng, 8) ? size : (uint32_t)rng_below(rng, size);
-	if (rng_below(rng, 3))
-		return;
-	/* Packets that come long after their operation. */
-	if (!rng_below(rng, 3)) {
-		s->attr.shape.edge.reorder = 0.01;
-		s->attr.shape.edge.reorder_ns = 300 * MS;
-	}
-	for (unsigned i = 0; i < s->count; i++) {
-		struct plan *plan = &s->plans[i];
-
-		if (rng_below(rng, 3))
-			plan->operation =
-				rng_below(rng, 2) ? OPERATION_BROADCAST : OPERATION_ALLGATHER;
-		if (!multicast_fits(plan->operation))
-			continue;
-		plan->attr.algorithm =
-			rng_below(rng, 4) ? GW_ALGORITHM_MULTICAST : GW_ALGORITHM_AUTO;
-		if (!rng_below(rng, 3))
-			plan->attr.count = (50000 + rng_below(rng, 1000000)) /
-					   gw_type_size(plan->attr.type) /
-					   (plan->operation == OPERATION_ALLGATHER ? size : 1);
-	}
-}
-
-static void draw(uint64_t seed, struct scenario *s)
-{
-	struct rng rng;
-	uint32_t size;
-
-	memset(s, 0, sizeof(*s));
-	rng_seed(&rng, seed);
-	s->seed = seed;
-	size = (uint32_t)(rng_below(&rng, 8) ? 2 + rng_below(&rng, 4) : 2 + rng_below(&rng, 8));
-	s->attr.seed = seed + 1;
-	s->attr.sim = (struct sim_attr){ .seed = seed + 2,
-					 .payload = rng_below(&rng, 2) ? 4096 : 1024,
-					 .start_ns = SECOND };
-	s->attr.shape.shape = size == 2 ? SIM_PAIR : SIM_STAR;
-	s->attr.shape.hosts = size;
-	draw_path(&rng, s);
-	if (!rng_below(&rng, 4))
-		s->attr.host = (struct sim_host_attr){ .nic = true,
-						       .fence_ns = 20 * US,
-						       .read_ns = 10 * US,
-						       .completion_ns = 10 * US,
-						       .lifetime_ns = MS };
-	s->attr.context =
-		(struct gw_context_attr){ .max_qps = 256, .max_sends = 4096, .max_recvs = 4096 };
-	s->attr.comm.tracks = 1 + (uint32_t)rng_below(&rng, 4);
-	s->attr.comm.peer_timeout_ns = PEER_TIMEOUT_NS;
-	s->attr.comm.flags = rng_below(&rng, 4) ? 0 : GW_COMM_FIXED_ORDER;
-	s->attr.comm.segment_bytes =
-		rng_below(&rng, 2) ? 0 : 1000 + (uint32_t)rng_below(&rng, 30000);
-	s->attr.mail_ns = spread(&rng, 10 * US, 50 * MS);
-	s->skew_ns = spread(&rng, US, 100 * MS);
-	s->count = 1 + (unsigned)rng_below(&rng, OPERATIONS_MAX);
-	for (unsigned i = 0; i < s->count; i++)
-		draw_plan(&rng, s, &s->plans[i]);
-	s->victim = size;
-	if (size > 1 && !rng_below(&rng, 4)) {
-		s->victim = (uint32_t)rng_below(&rng, size);
-		s->aborts = rng_below(&rng, 2);
-		s->fault_ns = SECOND + spread(&rng, US, 200 * MS);
-	}
-	draw_multicast(&rng, s);
-}
-
 /* ---- running ---------------------------------------------------------------------------------------------------- */
 
-static const struct plan *plan_of(const struct part *part)
+static const struct coll_plan *plan_of(const struct part *part)
 {
 	return &part->run->scenario->plans[part->number];
 }
@@ -272,7 +89,7 @@ static void done(struct gw_coll *coll, void *arg, const struct gw_coll_result *r
 /* Buffers as the operation wants them; in place, the smaller lies in the larger. */
 static void make_buffers(struct part *part)
 {
-	const struct plan *plan = plan_of(part);
+	const struct coll_plan *plan = plan_of(part);
 	enum coll_operation operation = (enum coll_operation)plan->operation;
 	uint32_t size = part->run->ranks.size;
 	size_t block = plan->attr.count * gw_type_size(plan->attr.type);
@@ -299,7 +116,7 @@ static void post(struct part *part)
 		gw_barrier,	   gw_broadcast, gw_allgather,
 		gw_reduce_scatter, gw_allreduce, gw_alltoall,
 	};
-	const struct plan *plan = plan_of(part);
+	const struct coll_plan *plan = plan_of(part);
 	struct gw_coll_attr attr = plan->attr;
 	struct gw_comm *comm = part->run->ranks.rank[part->rank].comm;
 	struct gw_coll *coll;
@@ -359,7 +176,7 @@ static uint64_t post_due(struct run *run)
 /* A token that no other rank has makes a rank deaf, and unheard. */
 static void deafen(struct run *run)
 {
-	const struct scenario *s = run->scenario;
+	const struct coll_scenario *s = run->scenario;
 	struct gw_comm *comm = s->deaf < run->ranks.size ? run->ranks.rank[s->deaf].comm : NULL;
 
 	if (run->deafened || !comm || ranks_now(&run->ranks) < s->deaf_ns || !comm->multicast ||
@@ -371,7 +188,7 @@ static void deafen(struct run *run)
 
 static void strike(struct run *run)
 {
-	const struct scenario *s = run->scenario;
+	const struct coll_scenario *s = run->scenario;
 
 	if (s->aborts)
 		gw_comm_abort(run->ranks.rank[s->victim].comm, "enough");
@@ -391,7 +208,7 @@ static bool margins_right(const uint8_t *all, size_t bytes)
 
 static void check_part(struct run *run, struct part *part)
 {
-	const struct plan *plan = plan_of(part);
+	const struct coll_plan *plan = plan_of(part);
 	const struct value_question question = { .operation = (enum coll_operation)plan->operation,
 						 .reduction = plan->attr.reduction,
 						 .type = plan->attr.type,
@@ -429,7 +246,7 @@ static void check_part(struct run *run, struct part *part)
 /* Whoever failed says who is to blame. */
 static void check_blame(struct run *run)
 {
-	const struct scenario *s = run->scenario;
+	const struct coll_scenario *s = run->scenario;
 	char name[32];
 
 	snprintf(name, sizeof(name), "rank %u", s->victim);
@@ -505,9 +322,9 @@ static void stuck(struct run *run)
 	}
 }
 
-static void run_scenario(const struct scenario *s, struct run *run)
+static void run_scenario(const struct coll_scenario *s, struct run *run)
 {
-	uint64_t limit = SECOND + 600 * SECOND;
+	uint64_t limit = COLL_START_NS + 600 * SECOND;
 	struct rng rng;
 
 	*run = (struct run){ .scenario = s };
@@ -523,7 +340,7 @@ static void run_scenario(const struct scenario *s, struct run *run)
 			->attr.loss = 0.3;
 	run->parts = calloc((size_t)run->ranks.size * s->count, sizeof(*run->parts));
 	for (uint32_t r = 0; r < run->ranks.size; r++) {
-		uint64_t due = SECOND;
+		uint64_t due = COLL_START_NS;
 
 		for (unsigned i = 0; i < s->count; i++) {
 			due += rng_below(&rng, s->skew_ns + 1);
@@ -587,10 +404,10 @@ int main(int argc, char **argv)
 	}
 	gw_log_set(GW_LOG_ERROR, no_log, NULL);
 	for (uint64_t seed = first; seed <= last; seed++) {
-		struct scenario scenario;
+		struct coll_scenario scenario;
 		struct run run;
 
-		draw(seed, &scenario);
+		coll_scenario_draw(seed, &scenario);
 		run_scenario(&scenario, &run);
 		faults += scenario.victim < scenario.attr.shape.hosts;
 		if (run.failed) {
