@@ -94,6 +94,14 @@ GW_API int gw_channel_create(struct gw_context *ctx, const struct gw_channel_att
 GW_API int gw_channel_info(const struct gw_channel *channel, struct gw_channel_info *out);
 
 /*
+ * Replaces the keys that a channel was created with, before it is connected: for keys that depend on both descriptions
+ * (gw_rendezvous_secret_keys()). Returns 0, or
+ * -EINVAL           it was created without gw_channel_attr.seal
+ * -EISCONN          the channel was connected before
+ */
+GW_API int gw_channel_seal(struct gw_channel *channel, const struct gw_seal *keys);
+
+/*
  * Connects to a peer by its description. Does not wait for the peer. Returns 0, or
  * -EINVAL           the bytes are not a description
  * -EPROTONOSUPPORT  the peer has an incompatible version or fabric

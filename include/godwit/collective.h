@@ -32,6 +32,9 @@ struct gw_coll;
 /* Flag: reductions of this communicator add the contributions of ranks in the order 0, 1, 2 and so on, whatever the size, the
  * segments and the network: the same input gives the same bits on any number of runs. */
 #define GW_COMM_FIXED_ORDER 1u
+/* Flag: packets between ranks are clear although there is a secret. The same on all ranks. A NIC cannot seal packets, and needs
+ * this; multicast needs it too. */
+#define GW_COMM_CLEAR 2u
 
 struct gw_comm_attr {
 	/* This process's rank, and the number of ranks. Size 0: both from the environment. */
@@ -42,11 +45,12 @@ struct gw_comm_attr {
 	/* TCP port on which rank 0 waits; 0: from the environment. */
 	uint16_t port;
 	uint16_t reserved16;
-	/* GW_COMM_FIXED_ORDER */
+	/* GW_COMM_FIXED_ORDER, GW_COMM_CLEAR */
 	uint32_t flags;
 	/* As in struct gw_context_attr; null: "roce:ADDRESS@0" with the address from which rank 0 is reached. */
 	const char *fabric;
-	/* File with a secret that all ranks have (rendezvous.h); null: none. */
+	/* File with a secret that all ranks have (rendezvous.h): strangers are refused, and packets between ranks are encrypted and
+	 * authenticated. Null: none. */
 	const char *secret_file;
 	/* Congestion controller, as in struct gw_channel_attr. */
 	const char *congestion;
@@ -71,6 +75,7 @@ struct gw_comm_attr {
  * -EADDRINUSE    rank 0's port is taken
  * -EEXIST        two processes have the same rank
  * -EPROTO        ranks disagree about the size of the communicator
+ * -ENOTSUP       there is a secret, and the fabric cannot seal packets (GW_COMM_CLEAR)
  * and as gw_rendezvous_connect() and gw_context_open(). gw_comm_error(NULL) has the reason in a sentence.
  */
 GW_API int gw_comm_open(const struct gw_comm_attr *attr, struct gw_comm **out);

@@ -358,6 +358,19 @@ int gw_channel_info(const struct gw_channel *ch, struct gw_channel_info *out)
 	return 0;
 }
 
+int gw_channel_seal(struct gw_channel *ch, const struct gw_seal *keys)
+{
+	int error = 0;
+
+	if (!ch || !keys)
+		return -EINVAL;
+	if (ch->connected)
+		return -EISCONN;
+	for (int i = 0; !error && i < QPS; i++)
+		error = gw_qp_seal(ch->qp[i], keys);
+	return error;
+}
+
 static uint32_t smaller(uint32_t a, uint32_t b)
 {
 	return a < b ? a : b;

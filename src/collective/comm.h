@@ -24,6 +24,7 @@
 #include "collective/algorithm.h"
 #include "collective/engine.h"
 #include "collective/mail.h"
+#include "collective/seal.h"
 
 #define TRACKS_MAX     16
 #define TRACKS_DEFAULT 4
@@ -43,6 +44,8 @@ struct office {
 	uint64_t mail_seen_ns;
 	/* eventfd that ends a sleep, and what it means: gw_comm_serve() is to return. -1 in simulation. */
 	int wake_fd;
+	/* file with the secret that packets are sealed by; null: they are clear */
+	char *secret_file;
 	atomic_bool woken;
 };
 
@@ -60,6 +63,8 @@ struct comm_link {
 	/* rank in the communicator */
 	uint32_t peer;
 	bool connected;
+	/* of this end, when packets are sealed; zero otherwise */
+	uint8_t nonce[SEAL_NONCE_BYTES];
 	/* when the rank was asked by mail whether it lives, and when it answered; 0: not since it was last heard of */
 	uint64_t asked_ns;
 	uint64_t answered_ns;
@@ -186,7 +191,7 @@ void office_free(struct office *office);
 
 /* Kinds of letters. */
 enum letter {
-	/* the description of a channel's end */
+	/* the description of a channel's end, and its nonce */
 	LETTER_CONNECT = 1,
 	/* the communicator has failed: a status, and a sentence */
 	LETTER_FAILED,
@@ -207,9 +212,14 @@ void office_adopt(struct gw_comm *comm);
 
 /* Returns the channel to a rank if it can be used. -EAGAIN: it is being made, and coll_kick() follows; -errno. */
 int link_channel(struct gw_comm *comm, uint32_t track, uint32_t peer, struct gw_channel **out);
+/* What a rank mails of its end of a channel. */
+struct link_letter {
+	struct gw_channel_info info;
+	uint8_t nonce[SEAL_NONCE_BYTES];
+};
 /* A rank's end of a channel. */
 void link_described(struct gw_comm *comm, uint32_t track, uint32_t peer,
-		    const struct gw_channel_info *info);
+		    const struct link_letter *theirs);
 /* A rank whose channel is silent has answered by mail. */
 void link_answered(struct gw_comm *comm, uint32_t track, uint32_t peer);
 void links_close(struct gw_comm *comm);

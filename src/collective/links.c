@@ -64,9 +64,10 @@ static int link_make(struct gw_comm *comm, uint32_t track, uint32_t peer, struct
 {
 	struct gw_channel_attr attr = comm->channel;
 	struct comm_link *link = calloc(1, sizeof(*link));
-	struct gw_channel_info info;
+	struct link_letter letter;
+	struct gw_seal keys;
 	const char *host;
-	int error;
+	int error = 0;
 
 	if (!link)
 		return -ENOMEM;
@@ -82,10 +83,18 @@ static int link_make(struct gw_comm *comm, uint32_t track, uint32_t peer, struct
 	}
 	host = comm->office->mail->ops->address(comm->office->mail, comm_office_rank(comm, peer));
 	attr.peer_host = host[0] ? host : NULL;
-	error = gw_channel_create(comm->office->ctx, &attr, &link->channel);
+	if (comm->office->secret_file) {
+		error = seal_draw(link->nonce);
+		if (!error)
+			error = seal_placeholder(&keys);
+		attr.seal = &keys;
+	}
+	if (!error)
+		error = gw_channel_create(comm->office->ctx, &attr, &link->channel);
 	if (!error) {
-		gw_channel_info(link->channel, &info);
-		error = office_write(comm, peer, LETTER_CONNECT, track, &info, sizeof(info));
+		gw_channel_info(link->channel, &letter.info);
+		memcpy(letter.nonce, link->nonce, sizeof(letter.nonce));
+		error = office_write(comm, peer, LETTER_CONNECT, track, &letter, sizeof(letter));
 		if (error)
 			gw_channel_close(link->channel);
 	}
@@ -114,8 +123,29 @@ int link_channel(struct gw_comm *comm, uint32_t track, uint32_t peer, struct gw_
 	return 0;
 }
 
+/* Gives a channel its keys, now that both ends are known. */
+static int link_seal(struct comm_link *link, const struct link_letter *theirs)
+{
+	const struct gw_comm *comm = link->comm;
+	struct gw_channel_info info;
+	struct seal_end own = { comm->id, link->track, comm->rank, link->peer, &info, link->nonce };
+	struct seal_end other = { comm->id,   link->track,   link->peer,
+				  comm->rank, &theirs->info, theirs->nonce };
+	struct gw_seal keys;
+	int error;
+
+	if (!comm->office->secret_file)
+		return 0;
+	gw_channel_info(link->channel, &info);
+	error = seal_keys(comm->office->secret_file, &own, &other, &keys);
+	if (!error)
+		error = gw_channel_seal(link->channel, &keys);
+	explicit_bzero(&keys, sizeof(keys));
+	return error;
+}
+
 void link_described(struct gw_comm *comm, uint32_t track, uint32_t peer,
-		    const struct gw_channel_info *info)
+		    const struct link_letter *theirs)
 {
 	struct comm_link *link = comm->tracks[track].links[peer];
 	char name[80];
@@ -124,10 +154,15 @@ void link_described(struct gw_comm *comm, uint32_t track, uint32_t peer,
 	if (!link)
 		error = link_make(comm, track, peer, &link);
 	if (!error)
-		error = gw_channel_connect(link->channel, info);
+		error = link_seal(link, theirs);
+	if (!error)
+		error = gw_channel_connect(link->channel, &theirs->info);
 	if (error) {
 		comm_fail(comm, true, error, "%s cannot be connected to: %s",
-			  comm_rank_name(comm, peer, name, sizeof(name)), strerror(-error));
+			  comm_rank_name(comm, peer, name, sizeof(name)),
+			  error == -EPERM
+				  ? "one of the two ranks seals its packets and the other does not"
+				  : strerror(-error));
 		return;
 	}
 	link->connected = true;

@@ -44,6 +44,7 @@ void office_free(struct office *office)
 		list_del(&early->node);
 		free(early);
 	}
+	free(office->secret_file);
 }
 
 int office_write(struct gw_comm *comm, uint32_t to, enum letter kind, uint32_t detail,
@@ -87,17 +88,17 @@ static void deliver(struct gw_comm *comm, const struct header *header, uint32_t 
 		    const uint8_t *data, size_t length)
 {
 	uint32_t sender = be32toh(header->sender), detail = be32toh(header->detail);
-	struct gw_channel_info info;
+	struct link_letter theirs;
 
 	/* The mail says who wrote, in ranks of the office. */
 	if (sender >= comm->size || comm_office_rank(comm, sender) != from || sender == comm->rank)
 		return;
 	switch (be32toh(header->kind)) {
 	case LETTER_CONNECT:
-		if (detail >= comm->track_count || length != sizeof(info) || comm->status)
+		if (detail >= comm->track_count || length != sizeof(theirs) || comm->status)
 			return;
-		memcpy(&info, data, sizeof(info));
-		link_described(comm, detail, sender, &info);
+		memcpy(&theirs, data, sizeof(theirs));
+		link_described(comm, detail, sender, &theirs);
 		break;
 	case LETTER_FAILED:
 		failed(comm, detail, data, length);

@@ -31,8 +31,8 @@ const char *gw_comm_error(const struct gw_comm *comm)
 static bool attr_sane(const struct gw_comm_attr *attr)
 {
 	return attr->size <= GW_COMM_RANKS_MAX && (!attr->size || attr->rank < attr->size) &&
-	       !(attr->flags & ~GW_COMM_FIXED_ORDER) && attr->tracks <= TRACKS_MAX &&
-	       !attr->reserved16 && array_is_zero(attr->reserved);
+	       !(attr->flags & ~(GW_COMM_FIXED_ORDER | GW_COMM_CLEAR)) &&
+	       attr->tracks <= TRACKS_MAX && !attr->reserved16 && array_is_zero(attr->reserved);
 }
 
 /* Fills in from the environment what the caller did not say. */
@@ -99,6 +99,29 @@ static int open_context(struct office *office, const struct gw_comm_attr *attr)
 	return error;
 }
 
+/* Packets are sealed by the secret, unless the caller asks for clear ones. A fabric that cannot is told of now, not when the first
+ * channel is made. */
+static int open_seal(struct office *office, const struct gw_comm_attr *attr)
+{
+	struct gw_seal keys = { 0 };
+	struct gw_qp_attr trial = { .seal = &keys };
+	struct gw_qp *qp;
+	int error;
+
+	if (!attr->secret_file || attr->flags & GW_COMM_CLEAR)
+		return 0;
+	error = gw_qp_create(office->ctx, &trial, &qp);
+	if (error) {
+		snprintf(open_error, sizeof(open_error),
+			 "rank %u cannot seal its packets, as a secret asks: %s", attr->rank,
+			 gw_context_error(office->ctx));
+		return error;
+	}
+	gw_qp_close(qp);
+	office->secret_file = strdup(attr->secret_file);
+	return office->secret_file ? 0 : -ENOMEM;
+}
+
 void office_close(struct office *office)
 {
 	if (office->ctx)
@@ -134,6 +157,8 @@ int gw_comm_open(const struct gw_comm_attr *given, struct gw_comm **out)
 	error = office->wake_fd < 0 ? -errno : open_mail(office, &attr);
 	if (!error)
 		error = open_context(office, &attr);
+	if (!error)
+		error = open_seal(office, &attr);
 	if (!error)
 		error = comm_create(office, &attr, COMM_FIRST, NULL, out);
 	if (error)

@@ -389,7 +389,8 @@ const struct command command_coll = {
 		"  --ranks N         of so many,\n"
 		"  --root-host H     with rank 0 on host H,\n"
 		"  --port P          where it waits on this TCP port (default 4796)\n"
-		"  --secret-file F   refuse ranks that do not hold the secret in file F\n"
+		"  --secret-file F   refuse ranks that do not hold the secret in file F, and seal packets by it\n"
+		"  --clear           do not seal packets although there is a secret\n"
 		"  --meet T          how long ranks wait for each other (default 60s)\n"
 		"  --timeout T       silence after which a rank is lost (default 10s)\n"
 		"  --json            print one JSON object, from rank 0\n",

@@ -43,6 +43,7 @@ const char *coll_algorithm_name(enum gw_algorithm algorithm)
 
 enum {
 	OWN_ALGORITHM = OPTION_OWN,
+	OWN_CLEAR,
 	OWN_CONGESTION,
 	OWN_FABRIC,
 	OWN_FACTOR,
@@ -67,6 +68,7 @@ enum {
 
 static const struct option long_options[] = {
 	{ "algorithm", required_argument, NULL, OWN_ALGORITHM },
+	{ "clear", no_argument, NULL, OWN_CLEAR },
 	{ "congestion", required_argument, NULL, OWN_CONGESTION },
 	{ "fabric", required_argument, NULL, OWN_FABRIC },
 	{ "factor", required_argument, NULL, OWN_FACTOR },
@@ -191,6 +193,9 @@ static int read_own(struct coll_job *job, int id)
 		return 0;
 	case OWN_FACTOR:
 		return count(report, "--factor", 2, 1024, &job->factor);
+	case OWN_CLEAR:
+		job->comm.flags |= GW_COMM_CLEAR;
+		break;
 	case OWN_FIXED_ORDER:
 		job->comm.flags |= GW_COMM_FIXED_ORDER;
 		return 0;
