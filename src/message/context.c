@@ -37,6 +37,12 @@ void timer_set(struct gw_context *ctx, struct timer *timer, uint64_t at)
 		heap_update(&ctx->timers, &timer->node, at);
 }
 
+void timer_hasten(struct gw_context *ctx, struct timer *timer)
+{
+	if (heap_contains(&timer->node))
+		timer_set(ctx, timer, ctx->now);
+}
+
 const char *gw_context_error(const struct gw_context *ctx)
 {
 	return ctx ? ctx->fabric->error : open_refusal();

@@ -23,10 +23,30 @@ static bool plausible(uint32_t known, uint32_t claimed, uint32_t said)
 	return within(known, claimed, said) || serial_before(claimed, known);
 }
 
+/*
+ * The peer is heard for the first time. It may have been connected just now, and what was sent to it before is lost. Nothing
+ * measured says when that would be repeated, so it is done at once: what was granted and announced is told again, and the first
+ * send, which left before any grant came, asks the receiver what it lacks.
+ */
+static void first_heard(struct gw_qp *qp)
+{
+	struct gw_send *send = send_find(qp, qp->tx.results_seen);
+
+	/* Ends that wait for grants have met before. */
+	if (!qp->rx.first_bytes ||
+	    (qp->tx.announce_acked == qp->tx.matched && qp->rx.grants_acked == qp->rx.granted))
+		return;
+	qp->feedback.probe_at = qp->ctx->now;
+	qp_tell_again(qp);
+	if (send && qp->tx.announce_acked != qp->tx.matched && !send_is_ended(send) &&
+	    !send_is_answered(send))
+		timer_hasten(qp->ctx, &send->timer);
+}
+
 /* Takes the cumulative numbers in. False when they cannot be. */
 static bool take_header(struct gw_qp *qp, const struct control_header *header)
 {
-	bool news = false;
+	bool news = false, first = !qp->size.heard;
 
 	if (!plausible(qp->tx.announce_acked, header->announced, qp->tx.matched) ||
 	    !plausible(qp->rx.grants_acked, header->granted, qp->rx.granted) ||
@@ -56,6 +76,8 @@ static bool take_header(struct gw_qp *qp, const struct control_header *header)
 		qp->control.repeat_at = NEVER;
 		qp_schedule(qp);
 	}
+	if (first)
+		first_heard(qp);
 	return true;
 }
 
@@ -185,6 +207,9 @@ static bool take_nack(struct gw_qp *qp, const struct control_message *message)
 
 		runs[nack.count++] = (struct gw_run){ run.first, run.count };
 	}
+	/* Nothing was ever echoed, and of this message nothing landed: what left before the peer was connected is not in flight. */
+	if (!qp->feedback.echoed && nack.count == 1 && runs[0].count == send->packets)
+		feedback_forget(qp);
 	if (!send_is_answered(send) && send->handler && send->handler->nack)
 		send->handler->nack(send, send->arg, &nack, qp->ctx->now);
 	return true;

@@ -77,6 +77,16 @@ void qp_owe_grant(struct gw_qp *qp)
 		qp_owe(qp, OWE_GRANT);
 }
 
+void qp_tell_again(struct gw_qp *qp)
+{
+	qp->rx.grants_told = qp->rx.grants_acked;
+	qp->tx.announce_told = qp->tx.announce_acked;
+	if (qp->rx.grants_acked != qp->rx.granted)
+		qp_owe(qp, OWE_GRANT);
+	if (qp->tx.announce_acked != qp->tx.matched)
+		qp_owe(qp, OWE_ANNOUNCE);
+}
+
 static uint64_t earlier(uint64_t a, uint64_t b)
 {
 	return a < b ? a : b;
@@ -144,16 +154,11 @@ void qp_timer(struct gw_qp *qp)
 			qp->control.repeats++;
 		lanes_repeat_control(qp);
 		qp->control.repeat_at = NEVER;
-		qp->rx.grants_told = qp->rx.grants_acked;
-		qp->tx.announce_told = qp->tx.announce_acked;
-		if (qp->rx.grants_acked != qp->rx.granted) {
+		if (qp->rx.grants_acked != qp->rx.granted)
 			count(qp->ctx, COUNT_GRANT_REPEATS);
-			qp_owe(qp, OWE_GRANT);
-		}
-		if (qp->tx.announce_acked != qp->tx.matched) {
+		if (qp->tx.announce_acked != qp->tx.matched)
 			count(qp->ctx, COUNT_ANNOUNCE_REPEATS);
-			qp_owe(qp, OWE_ANNOUNCE);
-		}
+		qp_tell_again(qp);
 		if (qp->rx.results_owed) {
 			count(qp->ctx, COUNT_RESULT_REPEATS);
 			qp_owe(qp, OWE_REPORT);

@@ -92,11 +92,8 @@ static void prove(struct gw_qp *qp)
 {
 	TRACE_QP(qp, "address proven after %u probes", qp->reach.probes);
 	qp->reach.proven = true;
-	qp->rx.grants_told = qp->rx.grants_acked;
-	qp->tx.announce_told = qp->tx.announce_acked;
-	qp_owe(qp, OWE_ACK | (qp->rx.grants_acked != qp->rx.granted ? OWE_GRANT : 0) |
-			   (qp->tx.announce_acked != qp->tx.matched ? OWE_ANNOUNCE : 0) |
-			   (qp->rx.results_owed || qp->feedback.unreported ? OWE_REPORT : 0));
+	qp_tell_again(qp);
+	qp_owe(qp, OWE_ACK | (qp->rx.results_owed || qp->feedback.unreported ? OWE_REPORT : 0));
 	feedback_reopen(qp);
 }
 

@@ -338,6 +338,8 @@ void qp_run(struct gw_qp *qp);
 void qp_owe(struct gw_qp *qp, uint32_t what);
 void qp_owe_soon(struct gw_qp *qp, uint32_t what);
 void qp_owe_grant(struct gw_qp *qp);
+/* Grants and announcements that the peer has not acknowledged are told from the first one on. */
+void qp_tell_again(struct gw_qp *qp);
 /* Sets the timer to the next time at which something is due, and does what is due. */
 void qp_arm(struct gw_qp *qp);
 void qp_timer(struct gw_qp *qp);

@@ -20,5 +20,7 @@ struct timer {
 
 /* Sets the time at which it fires; NEVER stops it. One that is due fires in the next turn. context.c */
 void timer_set(struct gw_context *ctx, struct timer *timer, uint64_t at);
+/* Has one that is running fire in the next turn. */
+void timer_hasten(struct gw_context *ctx, struct timer *timer);
 
 #endif

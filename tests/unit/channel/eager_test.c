@@ -54,6 +54,38 @@ static void a_cold_message_takes_one_round_trip(void **state)
 	}
 }
 
+/* What arrives before the receiver is connected is lost. The sender repeats it as soon as it hears of the receiver, not when a time
+ * has passed that it assumes without a measurement; and what was lost does not fill its window. */
+static void a_peer_that_connects_late_is_sent_everything_at_once(void **state)
+{
+	static const uint64_t lengths[] = { 100, 4096, 20000, EAGER };
+	const uint64_t rtt = MS;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(lengths) / sizeof(lengths[0]); i++) {
+		struct act send = { 0 }, recv = { 0 };
+		struct two_attr attr = { .link = { .rate_bps = UINT64_C(10000000000),
+						   .delay_ns = rtt / 2 },
+					 .late = true };
+		struct two two;
+		uint64_t start;
+
+		two_open(&two, &attr);
+		act_send(&two, 0, lengths[i], i, &send);
+		two_run(&two, 5 * rtt);
+		start = two_now(&two);
+		two_connect(&two, 1);
+		act_recv(&two, 1, 1 << 20, &recv);
+		two_until(&two, S, send.ended && recv.ended);
+		/* To be heard, to be asked, to answer: two round trips; for the longest the window opens, too. */
+		assert_true(recv.at < start + (lengths[i] < EAGER ? 3 : 6) * rtt);
+		act_check(&send, 0);
+		act_check_bytes(&recv, lengths[i], i);
+		goes_on(&two);
+		two_close(&two);
+	}
+}
+
 /* Around the buffer's end, in both directions at once, with losses and checked. */
 static void longer_ones_follow_it(void **state)
 {
@@ -219,6 +251,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_cold_message_takes_one_round_trip),
+		cmocka_unit_test(a_peer_that_connects_late_is_sent_everything_at_once),
 		cmocka_unit_test(longer_ones_follow_it),
 		cmocka_unit_test(it_waits_for_its_receive),
 		cmocka_unit_test(a_receive_that_is_too_small_is_told_to_both),

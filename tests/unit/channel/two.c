@@ -38,7 +38,6 @@ void two_open(struct two *two, const struct two_attr *attr)
 	struct gw_context_attr ctx = { .max_qps = 8,
 				       .max_sends = 2048,
 				       .max_recvs = attr->max_recvs ? attr->max_recvs : 2048 };
-	struct gw_channel_info info[2];
 
 	memset(two, 0, sizeof(*two));
 	for (uint32_t i = 0; attr->lanes && i < attr->host.lanes; i++)
@@ -53,12 +52,16 @@ void two_open(struct two *two, const struct two_attr *attr)
 		assert_int_equal(
 			gw_channel_create(two->world.hosts[end].ctx, &channel, &two->channel[end]),
 			0);
-		assert_int_equal(gw_channel_info(two->channel[end], &info[end]), 0);
+		assert_int_equal(gw_channel_info(two->channel[end], &two->info[end]), 0);
 	}
-	for (int end = 0; end < 2; end++) {
-		assert_int_equal(gw_channel_connect(two->channel[end], &info[!end]), 0);
-		world_touch(&two->world, (uint32_t)end);
-	}
+	for (int end = 0; end < 2 - attr->late; end++)
+		two_connect(two, end);
+}
+
+void two_connect(struct two *two, int end)
+{
+	assert_int_equal(gw_channel_connect(two->channel[end], &two->info[!end]), 0);
+	world_touch(&two->world, (uint32_t)end);
 }
 
 static void check_pools(const struct gw_context *ctx)

@@ -36,6 +36,8 @@ struct two_attr {
 	uint32_t path_payload;
 	/* Of each context. */
 	uint32_t max_recvs;
+	/* End 1 is connected by two_connect(). */
+	bool late;
 };
 
 struct two {
@@ -44,6 +46,7 @@ struct two {
 	unsigned gone[2];
 	int gone_status[2];
 	bool close_when_gone;
+	struct gw_channel_info info[2];
 };
 
 /* An operation of a test. */
@@ -63,6 +66,7 @@ struct act {
 };
 
 void two_open(struct two *two, const struct two_attr *attr);
+void two_connect(struct two *two, int end);
 /* Also asserts that both contexts' pools are as they were. */
 void two_close(struct two *two);
 uint64_t two_now(const struct two *two);
