@@ -63,6 +63,10 @@ GW_API int gw_recv_passed(const struct gw_recv *recv, uint64_t *out);
  * it is granted, -EALREADY once completed. */
 GW_API int gw_recv_watch(struct gw_recv *recv, uint64_t position);
 
+/* Sends the peer at once, in several copies, the results of receives that it does not know: for whoever is going to close another
+ * queue pair whose end makes the peer close this one. -EINVAL, -ESTALE. */
+GW_API int gw_qp_tell_results(struct gw_qp *qp);
+
 /* One timer a request. `at` is in the context's clock; 0 stops it; setting it again moves it. */
 GW_API int gw_send_timer(struct gw_send *send, uint64_t at);
 GW_API int gw_recv_timer(struct gw_recv *recv, uint64_t at);

@@ -122,6 +122,9 @@ static void shut(struct gw_channel *ch)
 {
 	struct list *item;
 
+	/* The peer takes the end of one queue pair for the end of the channel: it knows by then what has arrived on the other. */
+	if (ch->qp[SMALL])
+		gw_qp_tell_results(ch->qp[SMALL]);
 	for (int i = 0; i < QPS; i++) {
 		if (ch->qp[i])
 			gw_qp_close(ch->qp[i]);

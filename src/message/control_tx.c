@@ -433,20 +433,41 @@ void control_send_owed(struct gw_qp *qp)
 	qp->control.owed &= ~OWE_ACK;
 }
 
-/* Nobody answers it: some copies, so that one arrives. */
+/* Nobody will answer: some copies, so that one arrives. */
+static void tell_results(struct gw_qp *qp)
+{
+	struct control_datagram datagram;
+
+	for (int i = 0; i < CLOSE_COPIES && qp->rx.results_owed; i++) {
+		control_datagram_open(&datagram, qp, qp->control.max);
+		put_report(qp, &datagram);
+		control_datagram_send(&datagram);
+	}
+}
+
+/* The results are told before: a report that shared a datagram with the first CLOSE might not fit, and be lost alone. */
 void control_send_close(struct gw_qp *qp)
 {
 	struct control_close close = { 0 };
 	struct control_datagram datagram;
 
+	tell_results(qp);
 	for (int i = 0; i < CLOSE_COPIES; i++) {
 		control_datagram_open(&datagram, qp, qp->control.max);
-		if (qp->rx.results_owed)
-			put_report(qp,
-				   &datagram); /* the last chance to say that something arrived */
 		control_datagram_begin(&datagram, CONTROL_CLOSE);
 		control_put_close(&datagram.writer, &close);
 		control_datagram_end(&datagram);
 		control_datagram_send(&datagram);
 	}
+}
+
+int gw_qp_tell_results(struct gw_qp *qp)
+{
+	if (!qp)
+		return -EINVAL;
+	if (!qp_valid(qp))
+		return -ESTALE;
+	if (qp->state == QP_CONNECTED)
+		tell_results(qp);
+	return 0;
 }

@@ -32,7 +32,7 @@ void two_open(struct two *two, const struct two_attr *attr)
 	struct sim_attr sim = { .seed = attr->seed + 1,
 				.payload = TWO_PAYLOAD,
 				.path_payload = attr->path_payload,
-				.rungs = { 512, 256 },
+				.rungs = { 512, TWO_FLOOR },
 				.start_ns = S };
 	struct sim_shape_attr shape = { .shape = SIM_PAIR, .hosts = 2, .edge = attr->link };
 	struct gw_context_attr ctx = { .max_qps = 8,

@@ -23,6 +23,8 @@
 #define S  UINT64_C(1000000000)
 
 #define TWO_PAYLOAD 1024u
+/* Bytes that every path carries. */
+#define TWO_FLOOR 256u
 
 /* Zero is the default everywhere. */
 struct two_attr {

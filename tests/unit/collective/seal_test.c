@@ -37,6 +37,8 @@
 /* Bytes that a datagram has at least, and at most so that it is a single packet. */
 #define DATAGRAM_LEAST 60
 #define DATAGRAM_MOST  1400
+/* Byte with bits 8 to 15 of the sequence number in a packet's header (BTH). */
+#define PSN_BYTE 10
 
 /* Shared by the test and the processes of the ranks. */
 struct shared {
@@ -50,6 +52,9 @@ static struct shared *shared;
 #define GW_UNUSED
 static char secret_path[] = "/tmp/godwit-seal-XXXXXX";
 static uint16_t port;
+/* Address of the ranks, at which nobody else of this host is likely to be. */
+static struct in_addr address;
+static char fabric[64];
 
 struct job {
 	uint32_t rank;
@@ -76,6 +81,8 @@ static int make_secret(void **state)
 	written = fd >= 0 && dprintf(fd, "%064x\n", 0x5ea1) ==
 				     65; /* 256 bits, which `godwit secret` would draw */
 	close(fd);
+	address.s_addr = htonl(0x7f000001u | ((unsigned)getpid() & 0xffff) << 8);
+	snprintf(fabric, sizeof(fabric), "roce:%s@0", inet_ntoa(address));
 	shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1,
 		      0);
 	return written && shared != MAP_FAILED ? 0 : -1;
@@ -108,6 +115,7 @@ static pid_t start(uint32_t rank, uint32_t flags, job_fn *fn)
 				     .size = RANKS,
 				     .root = "127.0.0.1",
 				     .port = port,
+				     .fabric = fabric,
 				     .secret_file = secret_path,
 				     .flags = flags,
 				     .peer_timeout_ns = 5 * SECOND };
@@ -193,13 +201,17 @@ struct sight {
 	uint32_t with_words;
 };
 
-/* Sends a datagram of the ranks once more, and once with a bit changed. */
+/* Sends a datagram of the ranks once more, and once with a sequence number that is still to come. */
 static void attack(int sock, const struct sockaddr_in *to, const uint8_t *bytes, size_t length)
 {
 	uint8_t changed[DATAGRAM_MOST];
+	unsigned psn;
 
 	memcpy(changed, bytes, length);
-	changed[length - 20] ^= 1;
+	/* 512 packets ahead */
+	psn = (uint16_t)(changed[PSN_BYTE - 1] << 8 | changed[PSN_BYTE]) + 2;
+	changed[PSN_BYTE - 1] = (uint8_t)(psn >> 8);
+	changed[PSN_BYTE] = (uint8_t)psn;
 	sendto(sock, changed, length, 0, (const struct sockaddr *)to, sizeof(*to));
 	sendto(sock, bytes, length, 0, (const struct sockaddr *)to, sizeof(*to));
 }
@@ -210,8 +222,10 @@ static bool watch(struct sight *out)
 	int packets = socket(AF_PACKET, SOCK_DGRAM, htons(ETH_P_IP));
 	int sock = socket(AF_INET, SOCK_DGRAM, 0);
 	struct timeval wait = { .tv_usec = 100000 };
+	struct sockaddr_in own = { .sin_family = AF_INET, .sin_addr = address };
 	static uint8_t frame[1 << 17];
 
+	assert_int_equal(bind(sock, (struct sockaddr *)&own, sizeof(own)), 0);
 	*out = (struct sight){ 0 };
 	if (packets < 0) {
 		close(sock);
@@ -226,7 +240,7 @@ static bool watch(struct sight *out)
 		struct sockaddr_in to = { .sin_family = AF_INET };
 
 		if (got < (ssize_t)(sizeof(*ip) + sizeof(udp)) || false ||
-		    ip->protocol != IPPROTO_UDP)
+		    ip->protocol != IPPROTO_UDP || ip->saddr != address.s_addr)
 			continue;
 		start = (size_t)ip->ihl * 4;
 		memcpy(&udp, frame + start, sizeof(udp));
