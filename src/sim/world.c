@@ -51,6 +51,8 @@ static bool run(struct world *world, struct world_host *host)
 		worked = true;
 	}
 	reschedule(world, host);
+	if (world->ran)
+		world->ran(world->arg, (uint32_t)(host - world->hosts));
 	return worked;
 }
 

@@ -31,6 +31,9 @@ struct world {
 	struct heap due;
 	/* Calls of gw_progress() so far. */
 	uint64_t turns;
+	/* Called after each turn of a host; null: nothing is. */
+	void (*ran)(void *arg, uint32_t host);
+	void *arg;
 };
 
 /* Builds the network with no context on it. 0 or -errno; after an error there is nothing to close. */

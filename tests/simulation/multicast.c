@@ -384,14 +384,28 @@ static void scale(void)
 			   .runs = 2,
 			   .loss = 0.001,
 			   .seed = 5 };
-	struct outcome o = measure(&t);
+	struct outcome o = measure(&t), ring;
 
 	PROMISE(o.right && o.ended == 2048, "a broadcast to 1023 is right");
 	printf("  \"ranks_1024\": {\"loss_each_link\": 0.001, \"broadcast_bytes\": %llu, \"us\": %.1f, \"repair_packets\": %llu, "
 	       "\"lost_on_links\": %llu},\n",
 	       (unsigned long long)t.bytes, us(&o, 1), (unsigned long long)o.parity,
 	       (unsigned long long)o.lost);
-	fprintf(stderr, "1024 ranks: %.0f s of processor time\n", o.wall_s);
+	fprintf(stderr, "1024 ranks: broadcast in %.0f s of processor time\n", o.wall_s);
+	t = (struct trial){ .hosts = 1024,
+			    .algorithm = GW_ALGORITHM_MULTICAST,
+			    .operation = OPERATION_ALLGATHER,
+			    .bytes = 1 << 10,
+			    .runs = 1,
+			    .seed = 5 };
+	o = measure(&t);
+	t.algorithm = GW_ALGORITHM_RING;
+	ring = measure(&t);
+	PROMISE(o.right && ring.right, "an allgather of 1024 is right");
+	printf("  \"ranks_1024_allgather\": {\"block_bytes\": %llu, \"us\": %.1f, \"us_ring\": %.1f},\n",
+	       (unsigned long long)t.bytes, us(&o, 0), us(&ring, 0));
+	fprintf(stderr, "1024 ranks: allgather in %.0f s, ring in %.0f s of processor time\n",
+		o.wall_s, ring.wall_s);
 }
 
 /* One trial, by names and values: for those who look for something. */

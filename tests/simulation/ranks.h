@@ -48,6 +48,8 @@ struct ranks {
 	/* letters under way, in the order of their arrival */
 	struct list letters;
 	uint64_t mail_ns;
+	/* when all communicators were last looked at, in ns */
+	uint64_t turned_ns;
 };
 
 /* 0 or -errno; after an error there is nothing to close. */

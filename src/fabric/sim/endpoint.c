@@ -427,6 +427,7 @@ int endpoint_open(struct sim *sim, uint32_t host, uint32_t node, const struct si
 	list_init(&endpoint->wake);
 	list_init(&endpoint->changing);
 	list_init(&endpoint->sent);
+	list_init(&endpoint->members);
 	if (!endpoint->attr.lanes)
 		endpoint->attr.lanes = 1;
 	if (endpoint->attr.lanes > SIM_LANES_MAX)

@@ -18,7 +18,9 @@
 #define WIRE_GROUP 56
 
 struct member {
+	/* Place in sim->members, and in its host's list. */
 	struct list link;
+	struct list own;
 	struct sim_endpoint *endpoint;
 	struct fabric_group_attr attr;
 	/* Number of the group. */
@@ -37,6 +39,11 @@ static struct member *member_of(const struct fabric_group *group)
 static struct member *to_member(struct list *item)
 {
 	return container_of(item, struct member, link);
+}
+
+static struct member *own_member(struct list *item)
+{
+	return container_of(item, struct member, own);
 }
 
 static bool same_group(const struct fabric_group_attr *a, const struct fabric_group_attr *b)
@@ -75,6 +82,7 @@ static int sim_group_join(struct fabric *fabric, const struct fabric_group_attr 
 	member->group = group ? group : ++sim->groups;
 	member->number = ++sim->member_numbers;
 	list_add_tail(&sim->members, &member->link);
+	list_add_tail(&endpoint->members, &member->own);
 	*out = (struct fabric_group *)member;
 	return 0;
 }
@@ -84,6 +92,7 @@ static void sim_group_leave(struct fabric_group *group)
 	struct member *member = member_of(group);
 
 	list_del(&member->link);
+	list_del(&member->own);
 	list_del(&member->sent.link);
 	free(member);
 }
@@ -92,9 +101,8 @@ void members_forget(struct sim_endpoint *endpoint)
 {
 	struct list *item, *after;
 
-	list_for_each_safe (item, after, &endpoint->sim->members)
-		if (to_member(item)->endpoint == endpoint)
-			sim_group_leave((struct fabric_group *)to_member(item));
+	list_for_each_safe (item, after, &endpoint->members)
+		sim_group_leave((struct fabric_group *)own_member(item));
 }
 
 static int sim_group_send(struct fabric_group *group, uint32_t slot,
@@ -175,10 +183,10 @@ bool multicast_arrive(struct sim_endpoint *endpoint, const struct packet *packet
 {
 	struct list *item;
 
-	list_for_each (item, &endpoint->sim->members) {
-		const struct member *member = to_member(item);
+	list_for_each (item, &endpoint->members) {
+		const struct member *member = own_member(item);
 
-		if (member->endpoint != endpoint || member->group != packet->to)
+		if (member->group != packet->to)
 			continue;
 		if (member->attr.qkey != packet->rkey) {
 			endpoint->fabric.counters[FABRIC_DROP_QKEY]++;
@@ -204,8 +212,8 @@ bool member_stays(const struct sim_endpoint *endpoint, uint32_t number)
 {
 	struct list *item;
 
-	list_for_each (item, &endpoint->sim->members)
-		if (to_member(item)->number == number)
+	list_for_each (item, &endpoint->members)
+		if (own_member(item)->number == number)
 			return true;
 	return false;
 }

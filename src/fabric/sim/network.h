@@ -140,6 +140,8 @@ struct sim_endpoint {
 	struct sim_host_attr attr;
 	uint32_t host;
 	uint32_t node;
+	/* Its members of multicast groups (group.c). */
+	struct list members;
 	/* True when it neither receives nor sends any more. */
 	bool dead;
 	/* True when its fabric was closed. */
