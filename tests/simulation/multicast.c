@@ -11,8 +11,10 @@
 
 #include "collective/multicast.h"
 #include "message/state.h"
+#include "simulation/fat_tree.h"
 #include "simulation/ranks.h"
 
+#define SPINES	 16
 #define US	 UINT64_C(1000)
 #define MS	 UINT64_C(1000000)
 #define SECOND	 UINT64_C(1000000000)
@@ -21,6 +23,8 @@
 
 struct trial {
 	uint32_t hosts;
+	/* leaf switches, each joined with 16 spines; 0: all hosts at one switch */
+	uint32_t leaves;
 	enum operation operation;
 	enum gw_algorithm algorithm;
 	/* bytes that a rank gives */
@@ -194,6 +198,12 @@ static struct outcome measure(const struct trial *t)
 	uint8_t **send = calloc(t->hosts, sizeof(*send)), **recv = calloc(t->hosts, sizeof(*recv));
 	clock_t began = clock();
 
+	if (t->leaves) {
+		attr.shape.shape = SIM_CLOS;
+		attr.shape.leaves = t->leaves;
+		attr.shape.spines = SPINES;
+		attr.shape.core = attr.shape.edge;
+	}
 	if (ranks_open(&ranks, &attr))
 		abort();
 	for (uint32_t r = 0; r < t->hosts; r++) {
@@ -309,6 +319,53 @@ static void traffic(bool all)
 		       us(&ring, 2), i + 1 < count ? "," : "");
 	}
 	puts("  ],");
+}
+
+/* What crosses the links of a fat tree: computed from the steps of all ranks, and for one leaf-and-spine network simulated, too. */
+static void fat_tree(void)
+{
+	static const uint32_t counts[] = { 4, 16, 32, 64, 128, 256, 512, 1024 };
+	struct trial t = { .hosts = 64,
+			   .leaves = 4,
+			   .operation = OPERATION_ALLGATHER,
+			   .bytes = 64 << 10,
+			   .runs = 1,
+			   .seed = 1 };
+	struct outcome by[3];
+	double ring, doubling, seen_ring, seen_doubling;
+
+	puts("  \"fat_tree_radix_32\": [");
+	for (unsigned i = 0; i < 8; i++) {
+		double copies = (double)fat_tree_multicast_crossings(counts[i]);
+
+		printf("    {\"ranks\": %u, \"ring_to_multicast\": %.2f, \"doubling_to_multicast\": %.2f}%s\n",
+		       counts[i], (double)fat_tree_crossings(counts[i], GW_ALGORITHM_RING) / copies,
+		       (double)fat_tree_crossings(counts[i], GW_ALGORITHM_DOUBLING) / copies,
+		       i < 7 ? "," : "");
+	}
+	puts("  ],");
+	for (unsigned i = 0; i < 3; i++) {
+		static const enum gw_algorithm algorithms[] = { GW_ALGORITHM_MULTICAST,
+								GW_ALGORITHM_RING,
+								GW_ALGORITHM_DOUBLING };
+
+		t.algorithm = algorithms[i];
+		by[i] = measure(&t);
+		PROMISE(by[i].right, "an allgather of 64 ranks on 4 leaves is right");
+	}
+	seen_ring = (double)by[1].links_bytes / (double)by[0].links_bytes;
+	seen_doubling = (double)by[2].links_bytes / (double)by[0].links_bytes;
+	ring = (double)fat_tree_crossings(64, GW_ALGORITHM_RING) /
+	       (double)fat_tree_multicast_crossings(64);
+	doubling = (double)fat_tree_crossings(64, GW_ALGORITHM_DOUBLING) /
+		   (double)fat_tree_multicast_crossings(64);
+	PROMISE(seen_ring > 0.9 * ring && seen_ring < 1.1 * ring &&
+			seen_doubling > 0.9 * doubling && seen_doubling < 1.1 * doubling,
+		"64 ranks on 4 leaves: ring %.2f, doubling %.2f, computed %.2f and %.2f", seen_ring,
+		seen_doubling, ring, doubling);
+	printf("  \"fat_tree_simulated\": {\"ranks\": 64, \"leaves\": 4, \"block_bytes\": %llu, \"ring_to_multicast\": %.2f, "
+	       "\"doubling_to_multicast\": %.2f},\n",
+	       (unsigned long long)t.bytes, seen_ring, seen_doubling);
 }
 
 /* Parity packets that the root sends, against one packet for each that any receiver missed. */
@@ -476,6 +533,7 @@ int main(int argc, char **argv)
 	puts("{");
 	receivers();
 	traffic(all);
+	fat_tree();
 	repair();
 	hardship();
 	if (all)
