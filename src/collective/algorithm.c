@@ -70,6 +70,9 @@ enum gw_algorithm algorithm_choose(enum operation operation, uint64_t bytes, uin
 		return GW_ALGORITHM_DOUBLING;
 	if (operation == OPERATION_ALLTOALL || (reduces && fixed_order))
 		return GW_ALGORITHM_DIRECT;
+	/* One exchange in place of two rounds. */
+	if (operation == OPERATION_ALLREDUCE && size == 2 && bytes <= WHOLE_BYTES)
+		return GW_ALGORITHM_DOUBLING;
 	if (bytes / size >= RING_CHUNK)
 		return GW_ALGORITHM_RING;
 	if (operation == OPERATION_BROADCAST && bytes < TREE_BYTES)

@@ -377,12 +377,35 @@ static void alltoall(void **state)
 	all_sizes(OPERATION_ALLTOALL);
 }
 
+/* Two ranks exchange a small allreduce once: a second round costs half a round trip more, whatever the path. */
+static void two_ranks_exchange_once(void **state)
+{
+	struct task task = {
+		.operation = OPERATION_ALLREDUCE, .size = 2, .unit = 4, .elements = 1024
+	};
+	struct program program;
+	uint32_t sends = 0;
+
+	(void)state;
+	task.algorithm = algorithm_choose(task.operation, task.elements * task.unit, 2, false);
+	assert_int_equal(algorithm_build(&task, &program), 0);
+	for (uint32_t i = 0; i < program.steps.count; i++)
+		sends += program_steps(&program)[i].kind == STEP_SEND;
+	assert_int_equal(sends, 1);
+	program_free(&program);
+	assert_int_equal(algorithm_choose(task.operation, 4096, 2, true), GW_ALGORITHM_DIRECT);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(barrier),   cmocka_unit_test(broadcast),
-		cmocka_unit_test(allgather), cmocka_unit_test(reduce_scatter),
-		cmocka_unit_test(allreduce), cmocka_unit_test(alltoall),
+		cmocka_unit_test(two_ranks_exchange_once),
+		cmocka_unit_test(barrier),
+		cmocka_unit_test(broadcast),
+		cmocka_unit_test(allgather),
+		cmocka_unit_test(reduce_scatter),
+		cmocka_unit_test(allreduce),
+		cmocka_unit_test(alltoall),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
