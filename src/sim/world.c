@@ -59,8 +59,10 @@ static bool run(struct world *world, struct world_host *host)
 int world_build(struct world *world, const struct sim_attr *sim, const struct sim_shape_attr *shape,
 		const struct sim_host_attr *host)
 {
-	int error = sim_create(sim, &world->sim);
+	int error;
 
+	*world = (struct world){ .sim = NULL };
+	error = sim_create(sim, &world->sim);
 	if (error)
 		return error;
 	heap_init(&world->due);
@@ -73,7 +75,6 @@ int world_build(struct world *world, const struct sim_attr *sim, const struct si
 	for (uint32_t i = 0; i < shape->hosts; i++)
 		world->hosts[i].index = i;
 	world->host_count = shape->hosts;
-	world->turns = 0;
 	return 0;
 
 free_world:
