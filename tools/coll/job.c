@@ -195,7 +195,7 @@ static int read_own(struct coll_job *job, int id)
 		return count(report, "--factor", 2, 1024, &job->factor);
 	case OWN_CLEAR:
 		job->comm.flags |= GW_COMM_CLEAR;
-		break;
+		return 0;
 	case OWN_FIXED_ORDER:
 		job->comm.flags |= GW_COMM_FIXED_ORDER;
 		return 0;
