@@ -34,7 +34,7 @@ static uint64_t earlier(uint64_t a, uint64_t b)
 void channel_arm(struct gw_channel *ch)
 {
 	const struct heap_node *node = heap_min(&ch->deadlines);
-	uint64_t at = earlier(ch->ask_at, ch->retry_at);
+	uint64_t at = earlier(earlier(ch->ask_at, ch->retry_at), ch->pack_at);
 
 	if (!ch->qp[SMALL])
 		return;
@@ -73,6 +73,8 @@ static void timer(struct gw_qp *qp, void *arg, uint64_t now)
 			channel_retry(ch);
 		bulk_post(ch);
 	}
+	if (now >= ch->pack_at)
+		ch->pack_at = NEVER;
 	settle(ch);
 }
 
@@ -314,7 +316,7 @@ int gw_channel_create(struct gw_context *ctx, const struct gw_channel_attr *attr
 		return -ENOMEM;
 	ch->ctx = ctx;
 	ch->status = -ENOTCONN;
-	ch->ask_at = ch->retry_at = NEVER;
+	ch->ask_at = ch->retry_at = ch->pack_at = NEVER;
 	list_init(&ch->ended);
 	for (int i = 0; i < GROUPS; i++)
 		list_init(&ch->lines[i]);

@@ -3,15 +3,19 @@
  * Packs: small sends and notices share buffers of the channel's own, each sent as one message under Selective Repeat.
  *
  * An operation that owes the peer a record stands in line (ch->lines) until a pack has room, then in that pack's list
- * until the peer has read it, unless the record is TAKEN: that nothing waits for. While fewer than two packs are on their way the next one leaves at once, so that a lone
- * small send waits for nothing; otherwise records gather until it is full or an earlier one is answered. A pack of data
- * is answered when every record in it has met its receive: that is how a send ends. Data leaves one pack to the notices, so that a receiver that posts nothing can still be told things.
+ * until the peer has read it, unless the record is TAKEN: that nothing waits for. While fewer than two packs are on their way
+ * the next one leaves at once, so that a lone small send waits for nothing. Otherwise records gather until the pack is half full,
+ * an earlier one is answered, or a part of a round trip has passed since the last one left. A pack of data is answered when every record in it has met its receive: that is how a send ends. Data leaves one pack to the notices,
+ * so that a receiver that posts nothing can still be told things.
  */
 #include <errno.h>
 
 #include "channel/state.h"
 
 #define AT_ONCE 2
+/* Records gather for 1 / GATHER_SHARE of a round trip at most, and for GATHER_NS at least. */
+#define GATHER_SHARE 16
+#define GATHER_NS    UINT64_C(50000)
 
 static struct list *line(struct gw_op *op)
 {
@@ -106,6 +110,7 @@ static bool send_pack(struct gw_channel *ch, enum pack_group group)
 	}
 	ch->filling[group] = NULL;
 	ch->packs_out[group]++;
+	ch->pack_left_ns[group] = gw_now_ns(ch->ctx);
 	pack->number = (uint32_t)ch->stats.packs++;
 	return true;
 }
@@ -146,6 +151,25 @@ static void write_record(struct pack *pack, struct gw_op *op, enum record_kind k
 	op->ch->stats.records++;
 }
 
+/* Whether the pack that is being filled leaves, rather than waits for more records. */
+static bool leaves(struct gw_channel *ch, enum pack_group group)
+{
+	struct gw_estimate path;
+	uint64_t now, due, wait_ns = GATHER_NS;
+
+	if (ch->packs_out[group] < AT_ONCE || ch->filling[group]->used >= ch->pack_bytes / 2)
+		return true;
+	if (!gw_qp_estimate(ch->qp[SMALL], &path) && path.rtt_ns / GATHER_SHARE > wait_ns)
+		wait_ns = path.rtt_ns / GATHER_SHARE;
+	now = gw_now_ns(ch->ctx);
+	due = ch->pack_left_ns[group] + wait_ns;
+	if (due < ch->pack_at) {
+		ch->pack_at = due;
+		channel_arm(ch);
+	}
+	return now >= due;
+}
+
 static void fill_group(struct gw_channel *ch, enum pack_group group)
 {
 	struct list *item;
@@ -172,7 +196,7 @@ static void fill_group(struct gw_channel *ch, enum pack_group group)
 		else
 			op_check(op);
 	}
-	if (ch->filling[group] && ch->packs_out[group] < AT_ONCE)
+	if (ch->filling[group] && leaves(ch, group))
 		send_pack(ch, group);
 }
 

@@ -237,6 +237,9 @@ struct gw_channel {
 	uint32_t packs_busy[GROUPS];
 	/* busy packs that were sent */
 	uint32_t packs_out[GROUPS];
+	/* when the latest pack left, and when a pack that gathers records leaves */
+	uint64_t pack_left_ns[GROUPS];
+	uint64_t pack_at;
 	struct bounce *bounces;
 	/* bytes of a bounce; the peer may take shorter packs */
 	uint32_t bounce_bytes;

@@ -256,6 +256,36 @@ static void fills_the_path(void **state)
 	}
 }
 
+/* Small sends over a long path do not wait for each other's answers: the last arrives half a round trip after it left. */
+static void small_sends_do_not_wait_for_answers(void **state)
+{
+	struct two_attr attr = { .link = { .rate_bps = 1000000000, .delay_ns = 50 * MS } };
+	struct act sends[8] = { 0 }, recvs[8] = { 0 };
+	struct two two;
+	uint64_t begun;
+
+	(void)state;
+	two_open(&two, &attr);
+	for (int i = 0; i < 8; i++)
+		act_recv(&two, 1, 200, &recvs[i]);
+	/* The first one measures the round trip. */
+	act_send(&two, 0, 200, 0, &sends[0]);
+	two_until(&two, S, sends[0].ended);
+	begun = two_now(&two);
+	for (int i = 1; i < 8; i++) {
+		act_send(&two, 0, 200, (uint64_t)i, &sends[i]);
+		two_run(&two, MS);
+	}
+	two_until(&two, S, recvs[7].ended);
+	assert_in_range(two_now(&two) - begun, 50 * MS, 70 * MS);
+	for (int i = 0; i < 8; i++) {
+		two_until(&two, S, sends[i].ended && recvs[i].ended);
+		act_check(&sends[i], 0);
+		act_check_bytes(&recvs[i], 200, (uint64_t)i);
+	}
+	two_close(&two);
+}
+
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
@@ -267,6 +297,7 @@ int main(void)
 		cmocka_unit_test(small_ones_are_packed),
 		cmocka_unit_test(clear_to_send_costs_nothing),
 		cmocka_unit_test(fills_the_path),
+		cmocka_unit_test(small_sends_do_not_wait_for_answers),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
