@@ -133,6 +133,11 @@ struct gw_op_result {
 /* Called once, when the operation has ended and its memory is the caller's. May close the handle. */
 typedef void gw_op_fn(struct gw_op *op, void *arg, const struct gw_op_result *result);
 
+/* Called for each part of a large receive when it is over, before `done`: bytes `offset` to `offset` + `length` of the buffer. `recv`
+ * is null if all of them arrived; otherwise gw_recv_next_hole() tells which packets are missing. What was sent ahead of the first
+ * grant (eager_bytes) is in no part: it is all there if the operation ends with 0. */
+typedef void gw_op_part_fn(void *arg, const struct gw_recv *recv, uint64_t offset, uint64_t length);
+
 struct gw_op_attr {
 	/* the buffer; not written to by a send */
 	void *addr;
@@ -153,7 +158,9 @@ struct gw_op_attr {
 	/* options of the scheme, valid until the operation has ended. A struct gw_erasure serves one part (part_bytes) at a
 	 * time, and its max_length must be at least that. */
 	const void *options;
-	uint64_t reserved[3];
+	/* for schemes that leave holes, and operations with a deadline; with the argument of `done`; may be null */
+	gw_op_part_fn *part;
+	uint64_t reserved[2];
 };
 
 /*

@@ -148,6 +148,9 @@ static void part_over(void *arg, const struct gw_transfer_result *result, uint64
 	/* Of a part that fails, what has landed is at least counted. */
 	if (result->status)
 		op->moved += landed_bytes(part);
+	if (op->part && part->kind != PART_SKIP)
+		op->part(op->arg, result->status || result->missing ? part->recv : NULL,
+			 part->offset, part->length);
 	gw_recv_close(part->recv);
 	coder_put(ch, true, part->coder);
 	list_del(&part->link);

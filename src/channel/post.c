@@ -51,6 +51,7 @@ static int make(struct gw_channel *ch, const struct gw_op_attr *attr, bool recei
 	op->length = attr->length;
 	op->mr = attr->mr;
 	op->done = attr->done;
+	op->part = attr->part;
 	op->arg = attr->arg;
 	op->receiving = receiving;
 	list_init(&op->link);

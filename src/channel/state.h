@@ -71,6 +71,7 @@ struct gw_op {
 	struct list parts;
 	struct heap_node deadline;
 	gw_op_fn *done;
+	gw_op_part_fn *part;
 	void *arg;
 	/* scheme of a large message; null: chosen for each part */
 	const struct gw_scheme *scheme;
