@@ -54,7 +54,7 @@ void reduce_apply(enum gw_type type, enum gw_reduction op, void *out, const void
 
 /* At any address. `wide` holds every element and every divisor. */
 #define DEFINE_DIVIDE(type, element, wide)                                                         \
-	static void divide_##type(void *values, size_t count, unsigned divisor)                    \
+	static void divide_##type(void *values, size_t count, double divisor)                      \
 	{                                                                                          \
 		typedef element any_address __attribute__((aligned(1), may_alias));                \
 		any_address *value = values;                                                       \
@@ -81,4 +81,10 @@ void reduce_scale(enum gw_type type, void *values, size_t count, unsigned ranks)
 	assert((unsigned)type < REDUCE_TYPES && ranks > 0);
 	divide = integers[type] ? integers[type] : reduce_kernels(cpu_level())->divide[type];
 	divide(values, count, ranks);
+}
+
+void reduce_divide(enum gw_type type, void *values, size_t count, double divisor)
+{
+	assert((unsigned)type < REDUCE_TYPES && reduce_plain.divide[type]);
+	reduce_kernels(cpu_level())->divide[type](values, count, divisor);
 }

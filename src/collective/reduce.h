@@ -22,4 +22,7 @@ void reduce_apply(enum gw_type type, enum gw_reduction op, void *out, const void
 /* values[i] /= ranks. Integers are rounded towards zero. */
 void reduce_scale(enum gw_type type, void *values, size_t count, unsigned ranks);
 
+/* values[i] /= divisor, of a floating-point type. */
+void reduce_divide(enum gw_type type, void *values, size_t count, double divisor);
+
 #endif

@@ -16,7 +16,7 @@
 #define REDUCE_OPS   4
 
 typedef void reduce_apply_fn(void *out, const void *a, const void *b, size_t count);
-typedef void reduce_divide_fn(void *values, size_t count, unsigned divisor);
+typedef void reduce_divide_fn(void *values, size_t count, double divisor);
 
 struct reduce_kernels {
 	/* by type and reduction; the mean is the sum */

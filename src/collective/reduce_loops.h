@@ -121,9 +121,9 @@ INLINE v_u32 bf16_join(v_f32 first, v_f32 second)
 		}                                                                                  \
 	}
 
-/* Divides by a vector `by` whose elements, of type `scalar`, are the divisor; exact up to 2^24. */
+/* Divides by a vector `by` whose elements, of type `scalar`, are the divisor; a whole number is exact up to 2^24. */
 #define DEFINE_DIVIDE(type, element, wide, scalar)                                                 \
-	TARGET static void div_loop_##type(void *values, size_t count, unsigned divisor)           \
+	TARGET static void div_loop_##type(void *values, size_t count, double divisor)             \
 	{                                                                                          \
 		size_t bytes = count * sizeof(element), at = 0;                                    \
 		wide by = (wide){} + (scalar)divisor;                                              \
