@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "collective/bounded.h"
 #include "collective/comm.h"
 #include "collective/multicast.h"
 #include "collective/reduce.h"
@@ -137,27 +138,37 @@ int coll_build(struct gw_coll *coll)
 	return 0;
 }
 
-/* Has the track's memory be large enough, and gives it to the operation. */
+int track_reserve(struct gw_comm *comm, struct track *track, uint64_t bytes)
+{
+	int error;
+
+	if (bytes <= track->bytes)
+		return 0;
+	track_free_memory(track);
+	track->memory = aligned_alloc(MEMORY_ALIGN, bytes);
+	if (!track->memory)
+		return -ENOMEM;
+	error = gw_mr_register(comm->office->ctx, track->memory, bytes, &track->mr);
+	if (error) {
+		track_free_memory(track);
+		return error;
+	}
+	track->bytes = bytes;
+	return 0;
+}
+
+/* Gives the operation the track's memory. */
 static int take_memory(struct gw_coll *coll)
 {
 	struct track *track = &coll->comm->tracks[coll_track(coll)];
-	uint64_t bytes = coll->work_bytes + coll->program.slots * coll->slot_stride;
-	int error;
+	int error = track_reserve(coll->comm, track,
+				  coll->work_bytes + coll->program.slots * coll->slot_stride);
 
-	if (bytes > track->bytes) {
-		track_free_memory(track);
-		track->memory = aligned_alloc(MEMORY_ALIGN, bytes);
-		if (!track->memory)
-			return -ENOMEM;
-		/* A barrier sends what is here, and nobody looks at it. */
+	if (error)
+		return error;
+	/* A barrier sends what is here, and nobody looks at it. */
+	if (coll->task.operation == OPERATION_BARRIER)
 		memset(track->memory, 0, coll->work_bytes);
-		error = gw_mr_register(coll->comm->office->ctx, track->memory, bytes, &track->mr);
-		if (error) {
-			track_free_memory(track);
-			return error;
-		}
-		track->bytes = bytes;
-	}
 	coll->base[PLACE_WORK] = track->memory;
 	coll->base[PLACE_SLOT] = coll_at(track->memory, coll->work_bytes);
 	coll->mr[PLACE_WORK] = coll->mr[PLACE_SLOT] = track->mr;
@@ -193,6 +204,8 @@ void coll_start(struct gw_comm *comm, uint32_t track)
 	coll->started = true;
 	if (coll->multicast)
 		multicast_start(coll);
+	else if (coll->bounded)
+		bounded_start(coll);
 	else
 		run_steps(coll);
 }
@@ -221,6 +234,8 @@ void coll_kick(struct gw_comm *comm, uint32_t track, uint32_t peer)
 	coll = container_of(comm->tracks[track].colls.next, struct gw_coll, node);
 	if (coll->started && coll->multicast)
 		multicast_kick(coll, peer);
+	else if (coll->started && coll->bounded)
+		bounded_kick(coll, peer);
 	else if (coll->started)
 		advance(coll, engine_kick(&coll->engine, peer));
 }
@@ -244,12 +259,17 @@ bool coll_closing_over(const struct gw_comm *comm)
 	return true;
 }
 
-static void give_memory_back(struct gw_coll *coll)
+static void give_buffers_back(struct gw_coll *coll)
 {
 	for (int place = 0; place < PLACE_COUNT; place++)
 		if (coll->registered & 1u << place)
 			gw_mr_deregister(coll->mr[place]);
 	coll->registered = 0;
+}
+
+static void give_memory_back(struct gw_coll *coll)
+{
+	give_buffers_back(coll);
 	free(coll->moves);
 	coll->moves = NULL;
 	engine_free(&coll->engine);
@@ -260,9 +280,22 @@ static void give_memory_back(struct gw_coll *coll)
 void coll_free(struct gw_coll *coll)
 {
 	give_memory_back(coll);
+	bounded_free(coll);
 	list_del(&coll->node);
 	list_del(&coll->handle);
 	free(coll);
+}
+
+void coll_tell(struct gw_coll *coll, int status)
+{
+	coll->ended = true;
+	coll->result.status = status;
+	give_buffers_back(coll);
+	if (coll->done) {
+		coll->telling = true;
+		coll->done(coll, coll->arg, &coll->result);
+		coll->telling = false;
+	}
 }
 
 void coll_end(struct gw_coll *coll, int status)
@@ -270,15 +303,11 @@ void coll_end(struct gw_coll *coll, int status)
 	struct gw_comm *comm = coll->comm;
 	uint32_t track = coll_track(coll);
 
-	coll->ended = true;
-	coll->result.status = status;
 	list_del(&coll->node);
 	give_memory_back(coll);
-	if (coll->done) {
-		coll->telling = true;
-		coll->done(coll, coll->arg, &coll->result);
-		coll->telling = false;
-	}
+	if (!coll->ended)
+		coll_tell(coll, status);
+	coll->over = true;
 	if (coll->closed)
 		coll_free(coll);
 	coll_start(comm, track);
@@ -300,7 +329,7 @@ int gw_coll_close(struct gw_coll *coll)
 	if (!coll->ended)
 		return -EBUSY;
 	coll->closed = true;
-	if (!coll->telling)
+	if (!coll->telling && coll->over)
 		coll_free(coll);
 	return 0;
 }

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/zero.h"
+#include "collective/bounded.h"
 #include "collective/comm.h"
 #include "collective/multicast.h"
 
@@ -109,24 +110,31 @@ static int end_all(struct gw_comm *comm, int status)
 
 uint64_t comm_deadline_ns(const struct gw_comm *comm)
 {
-	return comm->reset_ns && !comm->status ? comm->reset_ns + comm->channel.peer_timeout_ns
-					       : UINT64_MAX;
+	uint64_t reset = comm->reset_ns && !comm->status
+				 ? comm->reset_ns + comm->channel.peer_timeout_ns
+				 : UINT64_MAX;
+	uint64_t bounded = bounded_deadline_ns(comm);
+
+	return bounded < reset ? bounded : reset;
 }
 
 int comm_turn(struct gw_comm *comm)
 {
 	char name[80];
+	int count = 0;
 
 	if (comm->reset_ns && !comm->status &&
-	    gw_now_ns(comm->office->ctx) >= comm_deadline_ns(comm))
+	    gw_now_ns(comm->office->ctx) >= comm->reset_ns + comm->channel.peer_timeout_ns)
 		comm_fail(comm, true, -ECONNRESET, "%s has closed its channel",
 			  comm_rank_name(comm, comm->reset_by, name, sizeof(name)));
 	if (comm->starved)
 		coll_feed(comm);
+	if (comm->bounded)
+		count = bounded_turn(comm);
 	if (!comm->status || comm->over)
-		return 0;
+		return count;
 	comm->over = true;
-	return 1 + end_all(comm, comm->status);
+	return 1 + count + end_all(comm, comm->status);
 }
 
 void comm_destroy(struct gw_comm *comm)
@@ -145,6 +153,7 @@ void comm_destroy(struct gw_comm *comm)
 	multicast_close(comm);
 	free(comm->left);
 	free(comm->members);
+	free(comm->bounded);
 	free(comm);
 }
 

@@ -49,6 +49,8 @@ struct office {
 	atomic_bool woken;
 };
 
+struct bounded;
+struct bounded_memory;
 struct multicast;
 struct multicast_group;
 
@@ -117,6 +119,8 @@ struct gw_comm {
 	bool *left;
 	/* null until an operation asks for multicast */
 	struct multicast_group *multicast;
+	/* null until there is a bounded operation */
+	struct bounded_memory *bounded;
 };
 
 /* A step of an operation that is a message. */
@@ -141,6 +145,8 @@ struct gw_coll {
 	struct move *moves;
 	/* in place of steps, where the network copies packets; else null */
 	struct multicast *multicast;
+	/* in place of steps, of a bounded operation; else null */
+	struct bounded *bounded;
 	/* address of cell 0 of each place, and registration of what is there */
 	uint8_t *base[PLACE_COUNT];
 	struct gw_mr *mr[PLACE_COUNT];
@@ -150,7 +156,9 @@ struct gw_coll {
 	uint64_t work_bytes;
 	uint64_t slot_stride;
 	bool started;
+	/* the caller was told, and may close the handle; the track has gone on */
 	bool ended;
+	bool over;
 	/* `done` is being called: gw_coll_close() leaves the handle to its caller */
 	bool telling;
 	bool closed;
@@ -239,7 +247,9 @@ static inline uint32_t coll_track(const struct gw_coll *coll)
 
 /* Starts the first operation of a track. */
 void coll_start(struct gw_comm *comm, uint32_t track);
-/* Ends an operation with a status: its memory is the caller's. */
+/* Tells the caller that the operation has ended, with a status: its memory is the caller's. */
+void coll_tell(struct gw_coll *coll, int status);
+/* Ends an operation with a status, and tells the caller if that was not done. The track goes on. */
 void coll_end(struct gw_coll *coll, int status);
 /* A channel of a track can be used. */
 void coll_kick(struct gw_comm *comm, uint32_t track, uint32_t peer);
@@ -254,5 +264,7 @@ int coll_build(struct gw_coll *coll);
 /* Goes on with an algorithm that needs no multicast. */
 void coll_fall_back(struct gw_coll *coll);
 void track_free_memory(struct track *track);
+/* Has the track's memory be at least so large. */
+int track_reserve(struct gw_comm *comm, struct track *track, uint64_t bytes);
 
 #endif

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <stdio.h>
 
+#include "collective/bounded.h"
 #include "collective/comm.h"
 #include "collective/multicast.h"
 
@@ -51,12 +52,16 @@ int gw_comm_explain(const struct gw_comm *comm, char *text, size_t size)
 		APPEND("no operation is open");
 		return (int)used;
 	}
-	if (coll->multicast) {
+	if (coll->multicast || coll->bounded) {
 		char what[128];
 
-		multicast_explain(coll, what, sizeof(what));
-		APPEND("%s number %u (multicast, %llu bytes) of rank %u: %s",
+		if (coll->multicast)
+			multicast_explain(coll, what, sizeof(what));
+		else
+			bounded_explain(coll, what, sizeof(what));
+		APPEND("%s number %u (%s, %llu bytes) of rank %u: %s",
 		       operation_name(coll->task.operation), coll->number,
+		       coll->multicast ? "multicast" : "bounded",
 		       (unsigned long long)(coll->task.elements * coll->task.unit), comm->rank,
 		       what);
 		return (int)used;

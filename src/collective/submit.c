@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/zero.h"
+#include "collective/bounded.h"
 #include "collective/comm.h"
 #include "collective/multicast.h"
 #include "collective/reduce.h"
@@ -88,7 +89,7 @@ static int check_buffers(struct gw_coll *coll, const struct gw_coll_attr *attr)
 }
 
 static int make(struct gw_comm *comm, enum operation operation, const struct gw_coll_attr *attr,
-		struct gw_coll *coll)
+		const struct gw_bounded_attr *bounded, struct gw_coll *coll)
 {
 	bool blocks = operation == OPERATION_ALLGATHER || operation == OPERATION_REDUCE_SCATTER ||
 		      operation == OPERATION_ALLTOALL;
@@ -99,7 +100,7 @@ static int make(struct gw_comm *comm, enum operation operation, const struct gw_
 	int error;
 
 	if (!unit || attr->reduction > GW_MAX || attr->root >= comm->size ||
-	    !array_is_zero(attr->reserved) ||
+	    !array_is_zero(attr->reserved) || (bounded && attr->algorithm) ||
 	    attr->count > UINT64_MAX / 2 / unit / (blocks ? comm->size : 1))
 		return -EINVAL;
 	*task = (struct task){ .operation = operation,
@@ -111,14 +112,14 @@ static int make(struct gw_comm *comm, enum operation operation, const struct gw_
 			       .elements = blocks ? attr->count * comm->size : attr->count,
 			       .segment_bytes = comm->segment_bytes,
 			       .mean = reduces && attr->reduction == GW_MEAN };
-	multicast = multicast_wanted(comm, task);
+	multicast = !bounded && multicast_wanted(comm, task);
 	if (multicast)
 		task->algorithm = GW_ALGORITHM_MULTICAST;
 	else if (!task->algorithm || multicast_asked(task))
 		task->algorithm = algorithm_choose(operation, task->elements * unit, comm->size,
 						   comm->flags & GW_COMM_FIXED_ORDER);
 	if ((!multicast && !algorithm_fits(operation, task->algorithm)) ||
-	    (reduces && comm->flags & GW_COMM_FIXED_ORDER &&
+	    (reduces && !bounded && comm->flags & GW_COMM_FIXED_ORDER &&
 	     task->algorithm != GW_ALGORITHM_DIRECT))
 		return -EINVAL;
 	error = check_buffers(coll, attr);
@@ -126,14 +127,18 @@ static int make(struct gw_comm *comm, enum operation operation, const struct gw_
 		return error;
 	coll->type = attr->type;
 	coll->reduction = attr->reduction;
-	error = multicast ? multicast_make(coll) : coll_build(coll);
+	if (bounded)
+		error = bounded_make(coll, bounded);
+	else
+		error = multicast ? multicast_make(coll) : coll_build(coll);
 	if (error)
 		return error;
 	return operation == OPERATION_BARRIER ? 0 : caller_memory(coll, attr);
 }
 
-static int submit(struct gw_comm *comm, enum operation operation, const struct gw_coll_attr *attr,
-		  struct gw_coll **out)
+static int submit_with(struct gw_comm *comm, enum operation operation,
+		       const struct gw_coll_attr *attr, const struct gw_bounded_attr *bounded,
+		       struct gw_coll **out)
 {
 	static const struct gw_coll_attr nothing;
 	struct gw_coll *coll;
@@ -153,7 +158,8 @@ static int submit(struct gw_comm *comm, enum operation operation, const struct g
 		coll->done = attr->done;
 		coll->arg = attr->arg;
 	}
-	error = make(comm, operation, operation == OPERATION_BARRIER ? &nothing : attr, coll);
+	error = make(comm, operation, operation == OPERATION_BARRIER ? &nothing : attr, bounded,
+		     coll);
 	if (error) {
 		coll_free(coll);
 		return error;
@@ -167,6 +173,28 @@ static int submit(struct gw_comm *comm, enum operation operation, const struct g
 		coll->closed = true;
 	coll_start(comm, coll_track(coll));
 	return 0;
+}
+
+static int submit(struct gw_comm *comm, enum operation operation, const struct gw_coll_attr *attr,
+		  struct gw_coll **out)
+{
+	return submit_with(comm, operation, attr, NULL, out);
+}
+
+static const struct gw_bounded_attr bounded_defaults;
+
+int gw_bounded_allreduce(struct gw_comm *comm, const struct gw_coll_attr *attr,
+			 const struct gw_bounded_attr *bounded, struct gw_coll **out)
+{
+	return submit_with(comm, OPERATION_ALLREDUCE, attr, bounded ? bounded : &bounded_defaults,
+			   out);
+}
+
+int gw_bounded_reduce_scatter(struct gw_comm *comm, const struct gw_coll_attr *attr,
+			      const struct gw_bounded_attr *bounded, struct gw_coll **out)
+{
+	return submit_with(comm, OPERATION_REDUCE_SCATTER, attr,
+			   bounded ? bounded : &bounded_defaults, out);
 }
 
 int gw_barrier(struct gw_comm *comm, const struct gw_coll_attr *attr, struct gw_coll **out)

@@ -196,10 +196,25 @@ static void turn_all(struct ranks *ranks)
 		turn(ranks, r);
 }
 
+/* When a communicator has something to do although nothing happens. */
+static uint64_t turn_due(const struct ranks *ranks)
+{
+	uint64_t first = UINT64_MAX;
+
+	for (uint32_t r = 0; r < ranks->size; r++) {
+		uint64_t due =
+			ranks->rank[r].comm ? comm_deadline_ns(ranks->rank[r].comm) : UINT64_MAX;
+
+		first = due < first ? due : first;
+	}
+	return first;
+}
+
 bool ranks_step(struct ranks *ranks, uint64_t until_ns)
 {
 	uint64_t due =
 		list_empty(&ranks->letters) ? UINT64_MAX : post_at(ranks->letters.next)->due_ns;
+	uint64_t turn;
 	bool any;
 
 	if (due <= ranks_now(ranks)) {
@@ -211,6 +226,8 @@ bool ranks_step(struct ranks *ranks, uint64_t until_ns)
 		turn_all(ranks);
 		return true;
 	}
+	turn = turn_due(ranks);
+	due = turn < due ? turn : due;
 	any = world_step(&ranks->world, due < until_ns ? due : until_ns);
 	turn_all(ranks);
 	return any || due <= until_ns;

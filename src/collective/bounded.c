@@ -1,0 +1,365 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Bounded operations: from the attributes through both stages to the report. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/rng.h"
+#include "base/zero.h"
+#include "collective/bounded.h"
+
+/* Deadlines for which a share below its floor is repaired. */
+#define REPAIR_DEADLINES 10
+
+static bool attr_right(const struct gw_coll *coll, const struct gw_bounded_attr *attr)
+{
+	bool sums = coll->reduction == GW_SUM || coll->reduction == GW_MEAN;
+
+	if ((unsigned)attr->recovery > GW_RECOVER_CODED || attr->flags & ~GW_BOUNDED_REPAIR ||
+	    attr->floor_ppm > PPM || attr->reserved32 || !array_is_zero(attr->reserved) ||
+	    (attr->flags & GW_BOUNDED_REPAIR && !attr->floor_ppm) ||
+	    (attr->recovery == GW_RECOVER_PREVIOUS && !attr->previous))
+		return false;
+	if (attr->recovery == GW_RECOVER_HADAMARD)
+		return sums && (coll->type == GW_FLOAT32 || coll->type == GW_BFLOAT16);
+	return coll->type == GW_FLOAT32 || coll->type == GW_FLOAT16 || coll->type == GW_BFLOAT16 ||
+	       coll->type == GW_FLOAT64;
+}
+
+int bounded_make(struct gw_coll *coll, const struct gw_bounded_attr *attr)
+{
+	struct gw_comm *comm = coll->comm;
+	struct bounded *run;
+
+	if (!attr_right(coll, attr))
+		return -EINVAL;
+	if (!comm->bounded)
+		comm->bounded = calloc(1, sizeof(*comm->bounded));
+	run = calloc(1, sizeof(*run));
+	if (!comm->bounded || !run) {
+		free(run);
+		return -ENOMEM;
+	}
+	coll->bounded = run;
+	*run = (struct bounded){ .coll = coll, .comm = comm, .attr = *attr };
+	run->peers = calloc(comm->size, sizeof(*run->peers));
+	run->hails = calloc(comm->size, sizeof(*run->hails));
+	run->owners = calloc(comm->size, sizeof(*run->owners));
+	run->missing = calloc(comm->size, sizeof(*run->missing));
+	return run->peers && run->hails && run->owners && run->missing ? 0 : -ENOMEM;
+}
+
+void bounded_free(struct gw_coll *coll)
+{
+	struct bounded *run = coll->bounded;
+
+	if (!run)
+		return;
+	for (uint32_t r = 0; run->peers && r < run->comm->size; r++)
+		holes_free(&run->peers[r].holes);
+	free(run->peers);
+	free(run->hails);
+	free(run->owners);
+	free(run->missing);
+	free(run);
+	coll->bounded = NULL;
+}
+
+void bounded_start(struct gw_coll *coll)
+{
+	struct bounded *run = coll->bounded;
+
+	run->start_ns = gw_now_ns(run->comm->office->ctx);
+	plan_hail(run);
+	bounded_check(run);
+}
+
+void bounded_kick(struct gw_coll *coll, uint32_t peer)
+{
+	message_pump(coll->bounded, peer);
+}
+
+/* ---- stage 1 ---------------------------------------------------------------------------------------------------- */
+
+/* Who owns which shard: of a reduce-scatter rank r the r-th; otherwise those who take part, in an order drawn for each operation,
+ * since an owner's share is never lost. */
+static void choose_owners(struct bounded *run)
+{
+	uint32_t count = 0, size = run->comm->size;
+	struct rng rng;
+
+	for (uint32_t r = 0; r < size; r++) {
+		run->peers[r].present = plan_present(&run->plan, r);
+		run->peers[r].shard = UINT32_MAX;
+		if (run->peers[r].present || bounded_scatters(run))
+			run->owners[count++] = r;
+	}
+	rng_seed(&rng, run->plan.seed);
+	for (uint32_t i = count; !bounded_scatters(run) && i > 1; i--) {
+		uint32_t j = (uint32_t)rng_below(&rng, i), owner = run->owners[j];
+
+		run->owners[j] = run->owners[i - 1];
+		run->owners[i - 1] = owner;
+	}
+	for (uint32_t s = 0; s < count; s++)
+		run->peers[run->owners[s]].shard = s;
+	run->layout = (struct layout){ run->coll->task.elements, run->coll->task.unit, count, 1 };
+}
+
+static uint64_t shard_bytes(const struct bounded *run, uint32_t shard)
+{
+	return layout_offset(&run->layout, shard + 1) - layout_offset(&run->layout, shard);
+}
+
+static uint64_t aligned(uint64_t bytes)
+{
+	return (bytes + MEMORY_ALIGN - 1) / MEMORY_ALIGN * MEMORY_ALIGN;
+}
+
+/* Cuts the track's memory into what the operation needs. */
+static int take_memory(struct bounded *run)
+{
+	struct track *track = &run->comm->tracks[coll_track(run->coll)];
+	const struct bounded_peer *self = &run->peers[run->comm->rank];
+	/* The first shard is as long as any. */
+	uint64_t shard = aligned(shard_bytes(run, 0)), bytes = shard;
+	uint64_t packed =
+		bounded_spreads(run) ? aligned(layout_offset(&run->layout, run->layout.chunks)) : 0;
+	bool shares = self->present && self->shard != UINT32_MAX && shard_bytes(run, self->shard);
+	uint8_t *at;
+	int error;
+
+	run->summary_bytes = aligned(sizeof(struct summary) + run->comm->size * sizeof(uint64_t));
+	bytes += packed + run->layout.chunks * run->summary_bytes;
+	for (uint32_t r = 0; shares && r < run->comm->size; r++)
+		bytes += run->peers[r].present && r != run->comm->rank ? shard : 0;
+	error = track_reserve(run->comm, track, bytes);
+	if (error)
+		return error;
+	run->mr = track->mr;
+	run->reduced = track->memory;
+	run->packed = run->reduced + shard;
+	run->summaries = run->packed + packed;
+	at = run->summaries + run->layout.chunks * run->summary_bytes;
+	for (uint32_t r = 0; shares && r < run->comm->size; r++) {
+		if (!run->peers[r].present || r == run->comm->rank)
+			continue;
+		run->peers[r].share = at;
+		at += shard;
+	}
+	return 0;
+}
+
+/* This rank sends an owner its share, and gets the result. */
+static void exchange(struct bounded *run, uint32_t peer)
+{
+	struct gw_coll *coll = run->coll;
+	enum place place = coll->task.in_place ? PLACE_RECV : PLACE_SEND;
+	uint32_t self = run->comm->rank, shard = run->peers[peer].shard;
+	bool takes_part = run->peers[self].present && run->peers[peer].present;
+	struct message *share;
+
+	if (takes_part && run->peers[peer].share) {
+		share = message_add(run, peer, MESSAGE_SHARE, false, run->peers[peer].share,
+				    shard_bytes(run, run->peers[self].shard), run->mr);
+		if (share)
+			share->held = true;
+		run->shares_left += share != NULL;
+	}
+	if (shard == UINT32_MAX)
+		return;
+	if (takes_part && bounded_spreads(run))
+		message_add(run, peer, MESSAGE_SHARE, true,
+			    run->packed + layout_offset(&run->layout, shard),
+			    shard_bytes(run, shard), run->mr);
+	else if (takes_part)
+		message_add(run, peer, MESSAGE_SHARE, true,
+			    coll_at(coll->base[place], layout_offset(&run->layout, shard)),
+			    shard_bytes(run, shard), coll->mr[place]);
+	if (bounded_scatters(run))
+		return;
+	message_add(run, peer, MESSAGE_SUMMARY, false, bounded_summary(run, shard),
+		    run->summary_bytes, run->mr);
+	message_add(run, peer, MESSAGE_RESULT, false,
+		    coll_at(coll->base[PLACE_RECV], layout_offset(&run->layout, shard)),
+		    shard_bytes(run, shard), coll->mr[PLACE_RECV]);
+}
+
+static void fail(struct bounded *run, int error)
+{
+	comm_fail(run->comm, true, error, "rank %u could not go on with bounded %s number %u: %s",
+		  run->comm->rank, operation_name(run->coll->task.operation), run->coll->number,
+		  strerror(-error));
+}
+
+void bounded_follow(struct bounded *run)
+{
+	uint32_t size = run->comm->size, self = run->comm->rank;
+	uint64_t deadline = run->plan.deadline_ns;
+	bool repairs = run->attr.flags & GW_BOUNDED_REPAIR;
+	int error;
+
+	run->state = BOUNDED_SHARING;
+	run->planned_ns = gw_now_ns(run->comm->office->ctx);
+	plan_remember(run);
+	choose_owners(run);
+	error = take_memory(run);
+	if (error) {
+		fail(run, error);
+		return;
+	}
+	if (bounded_spreads(run))
+		spread_encode(run, run->reduced);
+	run->deadline_ns = run->planned_ns + (repairs ? REPAIR_DEADLINES * deadline : deadline);
+	run->options = (struct gw_bounded_options){ .deadline_ns = deadline,
+						    .floor_ppm = repairs ? run->attr.floor_ppm : 0,
+						    .ceiling_ppm = PPM,
+						    .flags = GW_BOUNDED_KEEP };
+	run->wake_ns = run->deadline_ns;
+	for (uint32_t i = 1; i < size; i++)
+		exchange(run, (self + i) % size);
+	message_let_share(run);
+	for (uint32_t i = 1; i < size; i++)
+		message_pump(run, (self + i) % size);
+	if (!run->shares_left)
+		bounded_shares_over(run);
+}
+
+/* ---- stage 2 ---------------------------------------------------------------------------------------------------- */
+
+/* What came, and what did not, of the shares that this owner expected. */
+static void sum_up(struct bounded *run, struct summary *summary)
+{
+	uint32_t self = run->comm->rank;
+	uint64_t bytes = shard_bytes(run, run->peers[self].shard), missing = 0;
+
+	memset(summary, 0, run->summary_bytes);
+	for (uint32_t r = 0; r < run->comm->size; r++) {
+		if (r == self)
+			continue;
+		summary->missing[r] =
+			run->peers[r].share ? holes_bytes(&run->peers[r].holes) : bytes;
+		summary->expected += bytes;
+		missing += summary->missing[r];
+	}
+	summary->arrived = summary->expected - missing;
+	if (missing)
+		summary->end = run->timed_out ? GW_BOUNDED_END_DEADLINE : GW_BOUNDED_END_LOST;
+	summary->poor = summary->arrived * PPM < summary->expected * run->attr.floor_ppm;
+	if (run->peers[self].present)
+		plan_measure(run, summary->arrived);
+}
+
+void bounded_shares_over(struct bounded *run)
+{
+	struct gw_coll *coll = run->coll;
+	uint32_t size = run->comm->size, self = run->comm->rank, shard = run->peers[self].shard;
+	uint64_t bytes;
+	int error;
+
+	run->state = BOUNDED_REDUCED;
+	run->report.gathered_ns = gw_now_ns(run->comm->office->ctx) - run->planned_ns;
+	if (shard == UINT32_MAX)
+		return;
+	bytes = shard_bytes(run, shard);
+	sum_up(run, bounded_summary(run, shard));
+	error = bounded_reduce(run);
+	if (error) {
+		fail(run, error);
+		return;
+	}
+	if (bytes)
+		memcpy(coll_at(coll->base[PLACE_RECV], layout_offset(&run->layout, shard)),
+		       run->reduced, bytes);
+	for (uint32_t i = 1; i < size && !bounded_scatters(run); i++) {
+		uint32_t peer = (self + i) % size;
+
+		message_add(run, peer, MESSAGE_SUMMARY, true, bounded_summary(run, shard),
+			    run->summary_bytes, run->mr);
+		message_add(run, peer, MESSAGE_RESULT, true, run->reduced, bytes, run->mr);
+		message_pump(run, peer);
+	}
+}
+
+/* ---- the end ---------------------------------------------------------------------------------------------------- */
+
+static void tell(struct bounded *run)
+{
+	struct bounded_track *track = &run->comm->bounded->tracks[coll_track(run->coll)];
+	struct gw_coll *coll = run->coll;
+
+	run->state = BOUNDED_TOLD;
+	if (!bounded_scatters(run))
+		track->digest = report_digest(track->digest, coll->base[PLACE_RECV],
+					      layout_offset(&run->layout, run->layout.chunks));
+	coll_tell(coll, report_make(run));
+}
+
+void bounded_check(struct bounded *run)
+{
+	if (run->comm->status)
+		return;
+	if (run->state == BOUNDED_MEETING && !plan_decide(run))
+		return;
+	if (run->state == BOUNDED_REDUCED && !run->waits && !run->comm->status)
+		tell(run);
+	if (run->state == BOUNDED_TOLD && !run->open && !run->comm->status)
+		coll_end(run->coll, run->coll->result.status);
+}
+
+static struct bounded *running(const struct gw_comm *comm, uint32_t track)
+{
+	struct gw_coll *coll;
+
+	if (list_empty(&comm->tracks[track].colls))
+		return NULL;
+	coll = container_of(comm->tracks[track].colls.next, struct gw_coll, node);
+	return coll->started ? coll->bounded : NULL;
+}
+
+uint64_t bounded_deadline_ns(const struct gw_comm *comm)
+{
+	uint64_t first = UINT64_MAX;
+
+	for (uint32_t t = 0; t < comm->track_count && comm->bounded && !comm->status; t++) {
+		const struct bounded *run = running(comm, t);
+
+		if (run && run->state <= BOUNDED_SHARING && run->wake_ns < first)
+			first = run->wake_ns;
+	}
+	return first;
+}
+
+int bounded_turn(struct gw_comm *comm)
+{
+	uint64_t now = gw_now_ns(comm->office->ctx);
+	int count = 0;
+
+	for (uint32_t t = 0; t < comm->track_count && !comm->status; t++) {
+		struct bounded *run = running(comm, t);
+
+		if (!run || run->state > BOUNDED_SHARING || now < run->wake_ns)
+			continue;
+		if (run->state == BOUNDED_SHARING) {
+			run->wake_ns = UINT64_MAX;
+			message_abandon_shares(run);
+		}
+		bounded_check(run);
+		count++;
+	}
+	return count;
+}
+
+int bounded_explain(const struct gw_coll *coll, char *text, size_t size)
+{
+	static const char *const states[] = {
+		"waits for ranks to come, or for the coordinator's plan",
+		"waits for shares",
+		"waits for results of other owners",
+		"has its result, and ranks that are late have not",
+	};
+	const struct bounded *run = coll->bounded;
+
+	return snprintf(text, size, "%s; %u messages are open", states[run->state], run->open);
+}

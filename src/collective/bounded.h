@@ -1,0 +1,300 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * bounded.h: bounded reductions (bounded_collective.h). Private to collective/.
+ *
+ * One rank coordinates. An operation is a few messages between each pair of ranks, always in this order:
+ *
+ *	hail      to the coordinator: this rank is there; what its last operations took; a digest of its results
+ *	plan      from the coordinator: which ranks take part, who owns which shard, the deadline, a seed
+ *	share     to an owner, from each rank that takes part: under a deadline, may have holes        (stage 1)
+ *	summary   from an owner to every rank: what arrived there                                      (stage 2)
+ *	result    from an owner to every rank: its shard, reduced
+ *
+ * The coordinator waits for all ranks, and once half of them are there for a limited time only. A rank whose hail comes later
+ * takes no part: it reads the plan when it comes, sends nothing, and gets the results. Results leave from memory of the library,
+ * so that the operation ends for its caller while a late rank still has to fetch them; the track goes on after that.
+ *
+ * Whatever the ranks must agree on is in the plan. That needs one round trip, and no other rule for who is late, for deadlines that
+ * every rank would derive from measurements of its own, and for digests to compare.
+ */
+#ifndef COLLECTIVE_BOUNDED_H
+#define COLLECTIVE_BOUNDED_H
+
+#include <godwit/bounded.h>
+#include <godwit/bounded_collective.h>
+
+#include "coding/stride.h"
+#include "collective/comm.h"
+
+/* Paces are kept by the binary logarithm of an operation's bytes. */
+#define BOUNDED_SIZES 64
+/* Numbers of a Hadamard block. */
+#define BOUNDED_BLOCK 4096
+#define PPM	      UINT64_C(1000000)
+
+enum message_kind {
+	MESSAGE_HAIL,
+	MESSAGE_PLAN,
+	MESSAGE_SHARE,
+	MESSAGE_SUMMARY,
+	MESSAGE_RESULT,
+};
+
+/* One message to or from one rank. */
+struct message {
+	struct bounded *run;
+	uint32_t peer;
+	enum message_kind kind;
+	bool sending;
+	/* a receive that waits until fewer ranks send to this one */
+	bool held;
+	/* a share that could not be received before the deadline, for want of a channel: nobody looks at it */
+	bool abandoned;
+	bool ended;
+	uint8_t *addr;
+	uint64_t length;
+	struct gw_mr *mr;
+	struct gw_op *op;
+};
+
+/* Messages with one rank, one way: hail or plan, share, summary, result. */
+#define MESSAGES_MAX 4
+
+struct message_queue {
+	struct message items[MESSAGES_MAX];
+	uint32_t count;
+	/* first one that was not posted */
+	uint32_t next;
+};
+
+/* A range of bytes of a share that did not arrive. */
+struct hole {
+	uint64_t from;
+	uint64_t to;
+};
+
+struct hole_list {
+	struct hole *items;
+	uint32_t count;
+	uint32_t room;
+	/* memory of a list of one */
+	struct hole first;
+	/* bytes of the share that are in parts which have ended: one range */
+	uint64_t covered_from;
+	uint64_t covered_to;
+};
+
+struct bounded_peer {
+	struct message_queue out, in;
+	/* takes part */
+	bool present;
+	/* the shard that it owns; UINT32_MAX: none */
+	uint32_t shard;
+	/* its share here; null: this rank's own, or none */
+	uint8_t *share;
+	struct hole_list holes;
+};
+
+struct hail {
+	uint64_t number;
+	uint64_t elements;
+	/* operation, type, reduction, recovery: the same on all ranks */
+	uint8_t what[4];
+	uint32_t floor_ppm;
+	uint64_t digest;
+	/* how long this rank waited for the last plan on this track */
+	uint64_t waited_ns;
+	double ns_per_byte;
+	uint32_t measured;
+	/* the last stage 1 of this rank ended by its deadline */
+	uint32_t timed_out;
+};
+
+struct plan {
+	uint64_t deadline_ns;
+	uint64_t seed;
+	/* of the next operation on this track */
+	uint32_t coordinator;
+	uint32_t incast;
+	uint32_t diverged;
+	uint32_t reserved;
+	/* a bit for each rank that takes part */
+	uint64_t present[GW_COMM_RANKS_MAX / 64];
+};
+
+/* What an owner tells of its stage 1. */
+struct summary {
+	uint64_t expected;
+	uint64_t arrived;
+	uint32_t end;
+	/* less than the floor arrived */
+	uint32_t poor;
+	/* bytes that are missing, by rank */
+	uint64_t missing[];
+};
+
+/* What a communicator remembers of bounded operations on one track. */
+struct bounded_track {
+	uint32_t coordinator;
+	/* over all results so far */
+	uint64_t digest;
+	uint64_t waited_ns;
+	/* ranks that took no part in the last operation, a bit each */
+	uint64_t late[GW_COMM_RANKS_MAX / 64];
+};
+
+struct bounded_memory {
+	struct gw_pace pace[BOUNDED_SIZES];
+	/* what the next hail says */
+	uint32_t timed_out;
+	/* of the last plan; 0: none yet */
+	uint32_t incast;
+	struct bounded_track tracks[TRACKS_MAX];
+};
+
+enum bounded_state {
+	/* waits for hails, or for the plan */
+	BOUNDED_MEETING,
+	/* stage 1: shares come in */
+	BOUNDED_SHARING,
+	/* the shard is reduced, or this rank owns none */
+	BOUNDED_REDUCED,
+	/* the caller has the result; other ranks may not */
+	BOUNDED_TOLD,
+};
+
+struct bounded {
+	struct gw_coll *coll;
+	struct gw_comm *comm;
+	struct gw_bounded_attr attr;
+	enum bounded_state state;
+	struct bounded_peer *peers;
+	struct hail hail;
+	struct plan plan;
+	/* at the coordinator: hails that have come, and memory for all */
+	uint32_t here;
+	struct hail *hails;
+	/* when bounded_turn() is due: the coordinator stops waiting, or stage 1 ends; UINT64_MAX: not known, or over */
+	uint64_t wake_ns;
+	uint64_t start_ns;
+	/* when the plan was known */
+	uint64_t planned_ns;
+	uint64_t deadline_ns;
+	struct gw_bounded_options options;
+	/* cut of the data into shards; their owners */
+	struct layout layout;
+	uint32_t *owners;
+	/* messages that have not ended: those that the caller waits for, and all */
+	uint32_t waits;
+	uint32_t open;
+	/* shares under way; those that have not ended */
+	uint32_t shares_open;
+	uint32_t shares_left;
+	bool timed_out;
+	/* in the track's memory: this rank's reduced shard; shares in packet order; summaries, one for each shard */
+	uint8_t *reduced;
+	uint8_t *packed;
+	uint8_t *summaries;
+	size_t summary_bytes;
+	struct gw_mr *mr;
+	struct gw_bounded_report report;
+	uint64_t *missing;
+};
+
+/* ---- bounded.c ---- */
+
+/* Checks the attributes and makes what the operation needs. */
+int bounded_make(struct gw_coll *coll, const struct gw_bounded_attr *attr);
+void bounded_start(struct gw_coll *coll);
+void bounded_kick(struct gw_coll *coll, uint32_t peer);
+void bounded_free(struct gw_coll *coll);
+int bounded_explain(const struct gw_coll *coll, char *text, size_t size);
+/* When bounded_turn() is to be called even if nothing happens; UINT64_MAX: never. */
+uint64_t bounded_deadline_ns(const struct gw_comm *comm);
+/* Returns how many operations went on. */
+int bounded_turn(struct gw_comm *comm);
+/* Ends what can end. The operation may be gone afterwards. */
+void bounded_check(struct bounded *run);
+/* The plan is known: stage 1 begins. */
+void bounded_follow(struct bounded *run);
+/* All shares have ended. */
+void bounded_shares_over(struct bounded *run);
+
+static inline bool bounded_scatters(const struct bounded *run)
+{
+	return run->coll->task.operation == OPERATION_REDUCE_SCATTER;
+}
+
+static inline struct summary *bounded_summary(const struct bounded *run, uint32_t shard)
+{
+	return (struct summary *)(run->summaries + shard * run->summary_bytes);
+}
+
+/* ---- bounded_report.c ---- */
+
+/* A digest of bytes, chained to an earlier one. */
+uint64_t report_digest(uint64_t seed, const uint8_t *bytes, uint64_t length);
+/* Makes the report from all summaries. Returns -EIO if an owner had less than the floor. */
+int report_make(struct bounded *run);
+
+/* ---- bounded_message.c ---- */
+
+/* Adds a message to those with a rank. */
+struct message *message_add(struct bounded *run, uint32_t peer, enum message_kind kind,
+			    bool sending, void *addr, uint64_t length, struct gw_mr *mr);
+/* Posts what can be posted of the messages with a rank. */
+void message_pump(struct bounded *run, uint32_t peer);
+/* Ends the receives of hails that have not come. */
+void message_forget_hails(struct bounded *run);
+/* Lets the next receive of a share begin. */
+void message_let_share(struct bounded *run);
+/* The deadline has passed: shares whose receive was not posted count as missing. Those that were posted end by themselves. */
+void message_abandon_shares(struct bounded *run);
+
+/* ---- bounded_plan.c ---- */
+
+void plan_hail(struct bounded *run);
+/* A hail has come, or will not. */
+void plan_hailed(struct bounded *run, uint32_t peer, bool came);
+/* The coordinator decides who takes part if it need not wait. True if it has. */
+bool plan_decide(struct bounded *run);
+/* Keeps what the plan says of the next operation. */
+void plan_remember(struct bounded *run);
+/* Notes what stage 1 took. */
+void plan_measure(struct bounded *run, uint64_t arrived);
+bool plan_present(const struct plan *plan, uint32_t rank);
+
+/* ---- bounded_holes.c ---- */
+
+/* A part of a share is over; a null `recv`: whole. */
+void holes_part(struct hole_list *holes, const struct gw_recv *recv, uint64_t offset,
+		uint64_t length);
+/* The share ended: with an error, what is in no part is missing. Sorts and merges. */
+void holes_settle(struct hole_list *holes, uint64_t length, bool failed);
+uint64_t holes_bytes(const struct hole_list *holes);
+void holes_free(struct hole_list *holes);
+
+/* ---- bounded_reduce.c ---- */
+
+/* Reduces this rank's shard into `reduced`, by way of the shares that came. -ENOMEM */
+int bounded_reduce(struct bounded *run);
+
+/* ---- bounded_spread.c ---- */
+
+/* Whether shares travel as coefficients. */
+static inline bool bounded_spreads(const struct bounded *run)
+{
+	return run->attr.recovery == GW_RECOVER_HADAMARD;
+}
+
+/* How the share of a shard with so many elements travels. */
+void spread_layout(const struct bounded *run, size_t count, struct stride *out);
+/* Turns the caller's numbers into packets: `packed`. `scratch` takes the largest shard. */
+void spread_encode(const struct bounded *run, uint8_t *scratch);
+/* Puts a share, as it came, into the order of the tensor, and weighs each block by what arrived of it. Blocks of which nothing
+ * arrived are added to lost[]. -ENOMEM */
+int spread_collect(const struct bounded *run, uint8_t *packets, const struct hole_list *holes,
+		   size_t count, uint8_t *out, uint32_t *lost);
+void spread_decode(const struct bounded *run, void *values, size_t count);
+
+#endif

@@ -1,0 +1,203 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Messages of bounded operations: in order with each rank, posted as soon as the channel takes them. */
+#include <errno.h>
+#include <string.h>
+
+#include "collective/bounded.h"
+
+struct message *message_add(struct bounded *run, uint32_t peer, enum message_kind kind,
+			    bool sending, void *addr, uint64_t length, struct gw_mr *mr)
+{
+	struct message_queue *queue = sending ? &run->peers[peer].out : &run->peers[peer].in;
+	struct message *message = &queue->items[queue->count];
+
+	/* A shard may have no elements. Both ends know. */
+	if (!length)
+		return NULL;
+	queue->count++;
+	*message = (struct message){ .run = run,
+				     .peer = peer,
+				     .kind = kind,
+				     .sending = sending,
+				     .addr = addr,
+				     .length = length,
+				     .mr = mr };
+	run->open++;
+	/* Results that others have to fetch are no concern of this rank's caller. Shares leave from the caller's memory. */
+	if (kind == MESSAGE_SHARE || (!sending && kind != MESSAGE_HAIL))
+		run->waits++;
+	return message;
+}
+
+static void part_over(void *arg, const struct gw_recv *recv, uint64_t offset, uint64_t length)
+{
+	struct message *message = arg;
+
+	if (message->abandoned)
+		return;
+	holes_part(&message->run->peers[message->peer].holes, recv, offset, length);
+}
+
+/* What ranks that do not call the same look like. */
+static void disagree(const struct message *message, uint64_t length)
+{
+	comm_fail(message->run->comm, true, -EPROTO,
+		  "rank %u sent %llu bytes where rank %u expected %llu in bounded %s number %u: "
+		  "do all ranks call the same operations?",
+		  message->peer, (unsigned long long)length, message->run->comm->rank,
+		  (unsigned long long)message->length,
+		  operation_name(message->run->coll->task.operation), message->run->coll->number);
+}
+
+static void share_over(struct message *message, bool failed)
+{
+	struct bounded *run = message->run;
+
+	if (message->abandoned)
+		return;
+	holes_settle(&run->peers[message->peer].holes, message->length, failed);
+	run->timed_out |= failed;
+	run->shares_open--;
+	run->shares_left--;
+	message_let_share(run);
+	if (!run->shares_left)
+		bounded_shares_over(run);
+}
+
+static void moved(struct gw_op *op, void *arg, const struct gw_op_result *result)
+{
+	struct message *message = arg;
+	struct bounded *run = message->run;
+	struct gw_comm *comm = run->comm;
+	/* Both ends of a share, and of the hail of a late rank, may end without it. */
+	bool optional = message->kind == MESSAGE_SHARE || message->kind == MESSAGE_HAIL;
+	bool given_up = result->status == -ETIMEDOUT || result->status == -ECANCELED;
+
+	gw_op_close(op);
+	message->op = NULL;
+	if (result->status == -EMSGSIZE ||
+	    (!result->status && !message->sending && result->length != message->length))
+		disagree(message, result->length);
+	/* Of other failures the channel's `gone` tells. */
+	if (comm->status || (result->status && !(optional && given_up)))
+		return;
+	message->ended = true;
+	run->open--;
+	if (message->kind == MESSAGE_SHARE || (!message->sending && message->kind != MESSAGE_HAIL))
+		run->waits--;
+	if (!message->sending && message->kind == MESSAGE_HAIL)
+		plan_hailed(run, message->peer, !result->status);
+	else if (!message->sending && message->kind == MESSAGE_PLAN)
+		bounded_follow(run);
+	else if (!message->sending && message->kind == MESSAGE_SHARE)
+		share_over(message, result->status);
+	bounded_check(run);
+	if (comm->starved)
+		coll_feed(comm);
+}
+
+static int post(struct message *message)
+{
+	struct bounded *run = message->run;
+	struct gw_op_attr attr = { .addr = message->addr,
+				   .length = message->length,
+				   .mr = message->mr,
+				   .done = moved,
+				   .arg = message };
+	struct gw_channel *channel;
+	int error = link_channel(run->comm, coll_track(run->coll), message->peer, &channel);
+
+	if (error)
+		return error;
+	if (message->kind == MESSAGE_SHARE) {
+		if (run->attr.recovery != GW_RECOVER_CODED)
+			attr.scheme = &gw_bounded;
+		if (!message->sending) {
+			attr.options = attr.scheme ? &run->options : NULL;
+			attr.part = part_over;
+			attr.deadline_ns = run->deadline_ns;
+		}
+	}
+	error = message->sending ? gw_channel_send(channel, &attr, &message->op)
+				 : gw_channel_recv(channel, &attr, &message->op);
+	if (error == -ENOBUFS)
+		run->comm->starved = true;
+	return error == -ENOBUFS ? -EAGAIN : error;
+}
+
+static int pump(struct bounded *run, struct message_queue *queue)
+{
+	while (queue->next < queue->count && !queue->items[queue->next].held) {
+		int error = post(&queue->items[queue->next]);
+
+		if (error)
+			return error == -EAGAIN ? 0 : error;
+		queue->next++;
+	}
+	return 0;
+}
+
+void message_pump(struct bounded *run, uint32_t peer)
+{
+	int error = pump(run, &run->peers[peer].in);
+
+	if (!error)
+		error = pump(run, &run->peers[peer].out);
+	if (error)
+		comm_fail(run->comm, true, error,
+			  "rank %u could not go on with bounded %s number %u: %s", run->comm->rank,
+			  operation_name(run->coll->task.operation), run->coll->number,
+			  strerror(-error));
+}
+
+void message_forget_hails(struct bounded *run)
+{
+	for (uint32_t r = 0; r < run->comm->size; r++) {
+		struct message *hail = &run->peers[r].in.items[0];
+
+		if (run->peers[r].in.count && hail->op && !hail->ended)
+			gw_op_cancel(hail->op);
+	}
+}
+
+/* Those ahead of this rank last, as they are the last to send here. */
+void message_let_share(struct bounded *run)
+{
+	uint32_t size = run->comm->size;
+
+	for (uint32_t i = 1; i < size && run->shares_open < run->plan.incast; i++) {
+		uint32_t peer = (run->comm->rank + size - i) % size;
+		struct message_queue *queue = &run->peers[peer].in;
+
+		for (uint32_t m = 0; m < queue->count; m++) {
+			if (!queue->items[m].held)
+				continue;
+			queue->items[m].held = false;
+			run->shares_open++;
+			message_pump(run, peer);
+		}
+	}
+}
+
+void message_abandon_shares(struct bounded *run)
+{
+	for (uint32_t r = 0; r < run->comm->size; r++) {
+		struct message_queue *queue = &run->peers[r].in;
+
+		for (uint32_t m = queue->next; m < queue->count; m++) {
+			struct message *message = &queue->items[m];
+
+			if (message->kind != MESSAGE_SHARE)
+				continue;
+			message->abandoned = true;
+			run->shares_open -= !message->held;
+			message->held = false;
+			run->peers[r].share = NULL;
+			run->timed_out = true;
+			run->shares_left--;
+		}
+		message_pump(run, r);
+	}
+	if (!run->shares_left && run->state == BOUNDED_SHARING)
+		bounded_shares_over(run);
+}

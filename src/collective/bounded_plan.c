@@ -1,0 +1,268 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The plan of a bounded operation: who takes part, for how long, and what the ranks tell each other for the next one.
+ *
+ * Deadlines follow what stage 1 took the owners in earlier operations of about the same size, for each byte that came (pace.c). Every
+ * hail carries its sender's figure and the coordinator takes the median, so that neither a slow rank nor a fast one determines it.
+ * As long as fewer than half of the ranks have four measurements, the deadline is the communicator's patience with a silent rank, and
+ * the coordinator waits for all ranks.
+ */
+#include <errno.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "base/rng.h"
+#include "collective/bounded.h"
+
+/* A deadline beside what gw_pace_timeout_ns() says, which is a quarter more than the median: twice the median in all. */
+#define MARGIN 1.6
+/* Least deadline that is not the caller's: scheduling on a busy host takes as long. */
+#define DEADLINE_LEAST UINT64_C(1000000)
+/* A rank that was late the last time is waited for a fraction of the time. */
+#define LATE_AGAIN 4
+
+static struct bounded_memory *memory_of(const struct bounded *run)
+{
+	return run->comm->bounded;
+}
+
+static struct bounded_track *track_of(const struct bounded *run)
+{
+	return &run->comm->bounded->tracks[coll_track(run->coll)];
+}
+
+static bool bit(const uint64_t *bits, uint32_t rank)
+{
+	return bits[rank / 64] >> rank % 64 & 1;
+}
+
+bool plan_present(const struct plan *plan, uint32_t rank)
+{
+	return bit(plan->present, rank);
+}
+
+static unsigned size_class(const struct bounded *run)
+{
+	uint64_t bytes = run->coll->task.elements * run->coll->task.unit;
+
+	return bytes ? 63 - (unsigned)__builtin_clzll(bytes) : 0;
+}
+
+static size_t plan_bytes(const struct bounded *run)
+{
+	return offsetof(struct plan, present) + (run->comm->size + 63) / 64 * sizeof(uint64_t);
+}
+
+/* Bytes that an owner expects if so many ranks take part. */
+static uint64_t owner_bytes(const struct bounded *run, uint32_t ranks)
+{
+	const struct task *task = &run->coll->task;
+	uint32_t shards = task->operation == OPERATION_ALLREDUCE ? ranks : task->size;
+
+	return (task->elements + shards - 1) / shards * task->unit * (ranks - 1);
+}
+
+/* The deadline that follows from paces; 0: not enough is known. */
+static uint64_t deadline_for(const struct bounded *run, const struct gw_pace *paces, uint32_t count,
+			     uint32_t ranks)
+{
+	uint64_t known = gw_pace_timeout_ns(paces, count, owner_bytes(run, ranks));
+
+	if (run->attr.deadline_ns)
+		return run->attr.deadline_ns;
+	return known ? (uint64_t)((double)known * MARGIN) + DEADLINE_LEAST : 0;
+}
+
+/* How long a late rank is waited for; 0: for ever. */
+static uint64_t patience(const struct bounded *run)
+{
+	uint64_t wait =
+		deadline_for(run, &memory_of(run)->pace[size_class(run)], 1, run->comm->size);
+
+	return run->attr.flags & GW_BOUNDED_REPAIR ? 10 * wait : wait;
+}
+
+void plan_hail(struct bounded *run)
+{
+	const struct task *task = &run->coll->task;
+	const struct gw_pace *pace = &memory_of(run)->pace[size_class(run)];
+	uint32_t coordinator = track_of(run)->coordinator;
+
+	run->hail = (struct hail){
+		.number = run->coll->number,
+		.elements = task->elements,
+		.what = { (uint8_t)task->operation, (uint8_t)run->coll->type,
+			  (uint8_t)run->coll->reduction, (uint8_t)run->attr.recovery },
+		.floor_ppm = run->attr.floor_ppm,
+		.digest = track_of(run)->digest,
+		.waited_ns = track_of(run)->waited_ns,
+		.ns_per_byte = pace->ns_per_byte,
+		.measured = pace->messages,
+		.timed_out = memory_of(run)->timed_out,
+	};
+	run->peers[run->comm->rank].present = true;
+	run->wake_ns = UINT64_MAX;
+	if (run->comm->rank != coordinator) {
+		message_add(run, coordinator, MESSAGE_HAIL, true, &run->hail, sizeof(run->hail),
+			    NULL);
+		message_add(run, coordinator, MESSAGE_PLAN, false, &run->plan, plan_bytes(run),
+			    NULL);
+		message_pump(run, coordinator);
+		return;
+	}
+	run->hails[coordinator] = run->hail;
+	for (uint32_t r = 0; r < run->comm->size; r++) {
+		if (r == coordinator)
+			continue;
+		message_add(run, r, MESSAGE_HAIL, false, &run->hails[r], sizeof(run->hail), NULL);
+		message_pump(run, r);
+	}
+}
+
+void plan_hailed(struct bounded *run, uint32_t peer, bool came)
+{
+	const struct hail *hail = &run->hails[peer];
+
+	if (!came || run->state != BOUNDED_MEETING)
+		return;
+	if (hail->number != run->hail.number || hail->elements != run->hail.elements ||
+	    memcmp(hail->what, run->hail.what, sizeof(hail->what)) != 0 ||
+	    hail->floor_ppm != run->hail.floor_ppm) {
+		comm_fail(run->comm, true, -EPROTO,
+			  "rank %u and rank %u disagree about bounded operation number %u: "
+			  "do all ranks call the same operations?",
+			  peer, run->comm->rank, run->coll->number);
+		return;
+	}
+	run->peers[peer].present = true;
+	run->here++;
+}
+
+/* Whether the coordinator need not wait any longer. */
+static bool waited_enough(struct bounded *run)
+{
+	uint64_t now = gw_now_ns(run->comm->office->ctx), wait = patience(run);
+	bool usual = true;
+
+	if (run->here + 1 == run->comm->size)
+		return true;
+	if (2 * (run->here + 1) < run->comm->size || !wait)
+		return false;
+	for (uint32_t r = 0; r < run->comm->size; r++)
+		usual = usual && (run->peers[r].present || bit(track_of(run)->late, r));
+	if (usual)
+		wait /= LATE_AGAIN;
+	if (run->wake_ns > now + wait)
+		run->wake_ns = now + wait;
+	return now >= run->wake_ns;
+}
+
+/* Fewer senders at a time after a deadline cut one off; one more after an operation without that. */
+static uint32_t incast_for(const struct bounded *run)
+{
+	uint32_t last = memory_of(run)->incast,
+		 most = run->comm->size > 1 ? run->comm->size - 1 : 1;
+	bool timed_out = false;
+
+	for (uint32_t r = 0; r < run->comm->size; r++)
+		timed_out = timed_out || (run->peers[r].present && run->hails[r].timed_out);
+	if (!last)
+		return most;
+	if (timed_out)
+		return last > 1 ? last / 2 : 1;
+	return last < most ? last + 1 : most;
+}
+
+/* A coordinator for which all others had to wait hands over to the one that had to wait longest. */
+static uint32_t next_coordinator(const struct bounded *run)
+{
+	uint64_t least = UINT64_MAX, most = 0, wait = patience(run);
+	uint32_t self = run->comm->rank, first = self;
+
+	for (uint32_t r = 0; r < run->comm->size; r++) {
+		if (!run->peers[r].present || r == self)
+			continue;
+		if (run->hails[r].waited_ns > most) {
+			most = run->hails[r].waited_ns;
+			first = r;
+		}
+		if (run->hails[r].waited_ns < least)
+			least = run->hails[r].waited_ns;
+	}
+	return wait && first != self && least > run->hail.waited_ns + wait / 2 ? first : self;
+}
+
+static void make_plan(struct bounded *run, struct gw_pace *paces)
+{
+	struct plan *plan = &run->plan;
+	uint32_t count = 0;
+	struct rng rng;
+
+	for (uint32_t r = 0; r < run->comm->size; r++) {
+		if (!run->peers[r].present)
+			continue;
+		plan->present[r / 64] |= UINT64_C(1) << r % 64;
+		paces[count++] = (struct gw_pace){ .ns_per_byte = run->hails[r].ns_per_byte,
+						   .messages = run->hails[r].measured };
+		plan->diverged += run->hails[r].digest != run->hail.digest;
+	}
+	plan->deadline_ns = deadline_for(run, paces, count, count);
+	if (!plan->deadline_ns)
+		plan->deadline_ns = run->comm->channel.peer_timeout_ns;
+	rng_seed(&rng, run->comm->id ^ (uint64_t)run->coll->number << 20);
+	plan->seed = rng_u64(&rng);
+	plan->coordinator = next_coordinator(run);
+	plan->incast = incast_for(run);
+}
+
+bool plan_decide(struct bounded *run)
+{
+	uint32_t size = run->comm->size;
+	struct gw_pace *paces;
+
+	if (run->comm->rank != track_of(run)->coordinator || !waited_enough(run))
+		return false;
+	paces = calloc(size, sizeof(*paces));
+	if (!paces) {
+		comm_fail(run->comm, true, -ENOMEM, "rank %u has no memory left", run->comm->rank);
+		return false;
+	}
+	make_plan(run, paces);
+	free(paces);
+	for (uint32_t r = 0; r < size; r++) {
+		if (r == run->comm->rank)
+			continue;
+		message_add(run, r, MESSAGE_PLAN, true, &run->plan, plan_bytes(run), NULL);
+		message_pump(run, r);
+	}
+	bounded_follow(run);
+	message_forget_hails(run);
+	return true;
+}
+
+void plan_remember(struct bounded *run)
+{
+	struct bounded_track *track = track_of(run);
+
+	track->coordinator = run->plan.coordinator;
+	track->waited_ns = run->planned_ns - run->start_ns;
+	for (uint32_t r = 0; r < run->comm->size; r++) {
+		track->late[r / 64] &= ~(UINT64_C(1) << r % 64);
+		track->late[r / 64] |= (uint64_t)!plan_present(&run->plan, r) << r % 64;
+	}
+	memory_of(run)->incast = run->plan.incast;
+	if (run->plan.diverged)
+		log_warn(
+			"bounded operation %u: the earlier results of %u ranks differ from those of others",
+			run->coll->number, run->plan.diverged);
+}
+
+void plan_measure(struct bounded *run, uint64_t arrived)
+{
+	uint64_t now = gw_now_ns(run->comm->office->ctx);
+
+	memory_of(run)->timed_out = run->timed_out;
+	gw_pace_add(&memory_of(run)->pace[size_class(run)], arrived, now - run->planned_ns);
+}
