@@ -64,6 +64,8 @@ def test_operations(rng):
     for service in (1, 0):
         for count in (1, 2, rng.randrange(3, 6)):
             expect("operations", count, "operations", rng.randrange(1 << 30), service)
+    for count in (1, 2, 3):
+        expect("bounded", count, "bounded")
     interpreter = interpreter_with("numpy")
     if interpreter:
         expect("arrays", 3, "numpy_arrays", interpreter=interpreter)

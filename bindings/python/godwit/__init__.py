@@ -9,7 +9,8 @@
 
 godwit.torch is a backend for torch.distributed.
 """
+from .bounded import BoundedReport
 from .communicator import Communicator, Operation
 from .library import Error, library_version
 
-__all__ = ["Communicator", "Error", "Operation", "library_version"]
+__all__ = ["BoundedReport", "Communicator", "Error", "Operation", "library_version"]

@@ -12,8 +12,9 @@ from ctypes import byref, c_void_p
 from typing import Any, Callable, Dict, List, Optional, Union
 
 from . import memory
-from .library import (ALGORITHMS, CLEAR, FIXED_ORDER, NO_COLOR, REDUCTIONS, TYPES, CollAttr, CommAttr, Done, Error, closed_error,
-                      error_of, lib)
+from .bounded import BoundedReport, report_of
+from .library import (ALGORITHMS, CLEAR, FIXED_ORDER, NO_COLOR, RECOVERIES, REDUCTIONS, REPAIR, TYPES, BoundedAttr, CollAttr,
+                      CommAttr, Done, Error, closed_error, error_of, lib)
 from .service import CallerDrives, ServiceThread
 
 _EXPLAIN_BYTES = 1024
@@ -30,6 +31,8 @@ _communicators: "weakref.WeakSet[Communicator]" = weakref.WeakSet()
 def _done(handle: int, number: int, result: Any) -> None:
     operation = _open.pop(number)
     status = result.contents.status
+    if operation._bounded and status in (0, -errors.EIO):
+        operation.report = report_of(handle, operation._comm.size)
     lib.gw_coll_close(handle)
     operation._end(error_of(operation._comm._handle, status) if status else None)
 
@@ -42,6 +45,9 @@ class Operation:
         self._name = name
         self._value = result
         self._memories = memories
+        self._bounded = False
+        self.report: Optional[BoundedReport] = None
+        """Of a bounded operation that has ended: what arrived, and what did not."""
         self._error: Optional[BaseException] = None
         self._event = threading.Event()
         self._callbacks: "List[Callable[[Operation], None]]" = []
@@ -244,13 +250,16 @@ class Communicator:
     # ---- operations ----
 
     def post(self, name: str, send: "Optional[memory.Memory]", recv: "Optional[memory.Memory]", count: int, type_name: str,
-             result: Any = None, reduction: str = "sum", root: int = 0, algorithm: str = "auto") -> Operation:
+             result: Any = None, reduction: str = "sum", root: int = 0, algorithm: str = "auto",
+             bounded: Optional[BoundedAttr] = None) -> Operation:
         """Posts an operation on memory, for other bindings. It never blocks; what is wrong shows at the operation's end."""
         call = getattr(lib, "gw_" + name)
+        more = () if bounded is None else (byref(bounded),)
         attr = CollAttr(send=send.address if send else None, recv=recv.address if recv else None, count=count,
                         type=TYPES[type_name][0], reduction=_choice(REDUCTIONS, "reduction", reduction), root=root,
                         algorithm=_choice(ALGORITHMS, "algorithm", algorithm), done=_done)
         operation = Operation(self, name, result, [piece for piece in (send, recv) if piece])
+        operation._bounded = bounded is not None
 
         def post() -> None:
             if self._handle is None:
@@ -259,7 +268,7 @@ class Communicator:
             number = attr.arg = next(_numbers)
             _open[number] = operation
             handle = c_void_p()
-            status = call(self._handle, byref(attr), byref(handle))
+            status = call(self._handle, byref(attr), *more, byref(handle))
             if status:
                 _open.pop(number, None)
                 failed = bool(lib.gw_comm_error(self._handle))
@@ -273,7 +282,8 @@ class Communicator:
         return operation
 
     def _start(self, name: str, send: Any, recv: Any, parts: "tuple[int, int]", dtype: Optional[str], wait: bool,
-               reduction: Optional[str] = None, root: int = 0, algorithm: str = "auto") -> Any:
+               reduction: Optional[str] = None, root: int = 0, algorithm: str = "auto",
+               bounded: Optional[BoundedAttr] = None) -> Any:
         """Posts an operation on buffers. parts: how many times `count` elements `send` and `recv` hold."""
         target = memory.of_buffer(recv, True, dtype)
         source = target if send is recv else memory.of_buffer(send, False, dtype)
@@ -289,7 +299,8 @@ class Communicator:
             if rest or target.length != count * unit * parts[1]:
                 raise ValueError(f"{name}: {source.length} bytes to send and {target.length} to receive do not fit {self._size} "
                                  f"ranks with elements of {unit} bytes")
-            operation = self.post(name, source, target, count, source.type, recv, reduction or "sum", root, algorithm)
+            operation = self.post(name, source, target, count, source.type, recv, reduction or "sum", root, algorithm,
+                                  bounded)
         except BaseException:
             source.release()
             target.release()
@@ -321,6 +332,34 @@ class Communicator:
         """Every rank gets the reduction of what all send: "sum", "mean", "min" or "max". Without `recv`, in place."""
         recv = send if recv is None else recv
         return self._start("allreduce", send, recv, (1, 1), dtype, wait, reduction, 0, algorithm)
+
+    def bounded_allreduce(self, send: Any, recv: Any = None, reduction: str = "mean", *, recovery: str = "count",
+                          deadline: float = 0, floor: float = 0, repair: bool = False, previous: Any = None,
+                          dtype: Optional[str] = None, wait: bool = True) -> Any:
+        """As allreduce(), with what arrived in time; the same result on every rank. Returns the BoundedReport or, with
+        wait=False, an Operation, whose `report` it is at the end.
+
+        recovery: what stands for numbers that did not arrive: "count" (a mean is over those that did), "zero", "keep",
+        "previous" (an earlier result, the same on all ranks), "hadamard" or "coded". deadline: seconds; 0: by what earlier
+        operations took. floor: least part that must arrive; below that the operation fails with EIO, or with `repair`
+        is repaired first."""
+        recv = send if recv is None else recv
+        attr = BoundedAttr(recovery=_choice(RECOVERIES, "recovery", recovery), flags=REPAIR if repair else 0,
+                           deadline_ns=int(deadline * 1e9), floor_ppm=int(floor * 1e6))
+        earlier = memory.of_buffer(recv if previous is None else previous, False, dtype)
+        try:
+            if earlier.length != memoryview(recv).nbytes:
+                raise ValueError(f"bounded_allreduce: an earlier result of {earlier.length} bytes for {memoryview(recv).nbytes}")
+            attr.previous = None if previous is None else earlier.address
+            operation = self._start("bounded_allreduce", send, recv, (1, 1), dtype, False, reduction, bounded=attr)
+        except BaseException:
+            earlier.release()
+            raise
+        operation.add_done_callback(lambda _: earlier.release())
+        if not wait:
+            return operation
+        operation.wait()
+        return operation.report
 
     def alltoall(self, send: Any, recv: Any = None, *, algorithm: str = "auto", wait: bool = True) -> Any:
         """The r-th part of what this rank sends goes to rank r. Without `recv` a new buffer is made."""

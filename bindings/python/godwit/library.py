@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The C library, through ctypes: finding it, and its structures and calls (see <godwit/collective.h>)."""
+"""The C library, through ctypes: finding it, and its structures and calls (see <godwit/collective.h>,
+<godwit/bounded_collective.h>)."""
 import ctypes
 import errno as errors
 import os
@@ -19,6 +20,9 @@ TYPES = {
     "int32": (6, 4), "uint32": (7, 4), "int64": (8, 8), "uint64": (9, 8),
 }
 REDUCTIONS = {"sum": 0, "mean": 1, "min": 2, "max": 3}
+RECOVERIES = {"count": 0, "zero": 1, "keep": 2, "previous": 3, "hadamard": 4, "coded": 5}
+ENDS = ("whole", "lost", "deadline", "late")
+REPAIR = 1
 ALGORITHMS = {"auto": 0, "ring": 1, "doubling": 2, "tree": 3, "direct": 4, "multicast": 5}
 
 
@@ -61,6 +65,21 @@ class CollAttr(Structure):
     ]
 
 
+class BoundedAttr(Structure):
+    _fields_ = [
+        ("recovery", c_int), ("flags", c_uint32), ("deadline_ns", c_uint64), ("floor_ppm", c_uint32), ("reserved32", c_uint32),
+        ("previous", c_void_p), ("reserved", c_uint64 * 6),
+    ]
+
+
+class BoundedReportFields(Structure):
+    _fields_ = [
+        ("expected", c_uint64), ("arrived", c_uint64), ("deadline_ns", c_uint64), ("elapsed_ns", c_uint64),
+        ("waited_ns", c_uint64), ("gathered_ns", c_uint64), ("end", c_uint32), ("late", c_uint32), ("diverged", c_uint32),
+        ("incast", c_uint32), ("reserved", c_uint64 * 3),
+    ]
+
+
 _POST = (c_int, [c_void_p, POINTER(CollAttr), POINTER(c_void_p)])
 CALLS = {
     "gw_version": (c_char_p, []),
@@ -78,6 +97,9 @@ CALLS = {
     "gw_coll_close": (c_int, [c_void_p]),
     "gw_barrier": _POST, "gw_broadcast": _POST, "gw_allgather": _POST, "gw_reduce_scatter": _POST, "gw_allreduce": _POST,
     "gw_alltoall": _POST,
+    "gw_bounded_allreduce": (c_int, [c_void_p, POINTER(CollAttr), POINTER(BoundedAttr), POINTER(c_void_p)]),
+    "gw_bounded_report": (c_int, [c_void_p, POINTER(BoundedReportFields)]),
+    "gw_bounded_missing": (c_int, [c_void_p, c_uint32, POINTER(c_uint64)]),
 }
 
 
