@@ -10,6 +10,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "bounded.h"
 #include "job.h"
 #include "tools/command.h"
 #include "tools/interrupt.h"
@@ -33,6 +34,10 @@ struct bench {
 	double *times;
 	json_t *rows;
 	uint64_t wrong_in_all;
+	/* of the bounded operations of one size */
+	struct coll_losses losses;
+	/* the last operation is complete */
+	bool whole;
 };
 
 static double now_ns(void)
@@ -61,6 +66,10 @@ static int wait_for(struct bench *bench, struct gw_coll *coll)
 		if (interrupt_signal())
 			gw_comm_abort(bench->comm, "it was interrupted");
 	} while (error == -EINTR);
+	if (bench->job.bounded && (!error || error == -EIO)) {
+		bench->whole = coll_losses_add(&bench->losses, coll, error);
+		error = 0;
+	}
 	gw_coll_close(coll);
 	return error ? fail(bench, error) : 0;
 }
@@ -80,8 +89,18 @@ static int post(struct bench *bench, struct gw_coll **out)
 				     .reduction = job->reduction,
 				     .root = job->root,
 				     .algorithm = job->algorithm };
-	int error = calls[job->operation](bench->comm, &attr, out);
+	int error;
 
+	if (!job->bounded)
+		error = calls[job->operation](bench->comm, &attr, out);
+	else if (job->operation == COLL_ALLREDUCE)
+		error = gw_bounded_allreduce(bench->comm, &attr, &job->limits, out);
+	else
+		error = gw_bounded_reduce_scatter(bench->comm, &attr, &job->limits, out);
+	if (error == -EINVAL && job->bounded)
+		return report_usage(&bench->job.report,
+				    "--type %s or --reduction %s cannot be bounded like this",
+				    coll_type_name(job->type), coll_reduction_name(job->reduction));
 	if (error == -EINVAL)
 		return report_usage(&bench->job.report, "%s cannot be done by --algorithm %s%s",
 				    coll_operation_name(job->operation),
@@ -165,6 +184,9 @@ static int check(struct bench *bench, double *wrong)
 		error = wait_for(bench, coll);
 	if (error)
 		return error;
+	/* What is missing makes other numbers, and coefficients are rounded: the report tells of both. */
+	if (job->bounded && (!bench->whole || job->limits.recovery == GW_RECOVER_HADAMARD))
+		got = 0;
 	for (uint64_t i = 0; i < got; i++)
 		*wrong += !value_right(&question, bench->recv, i);
 	return agree(bench, wrong);
@@ -210,12 +232,17 @@ static void show(struct bench *bench, uint64_t bytes, uint64_t iterations, doubl
 	p99 = bench->times[(iterations * 99) / 100];
 	bench->wrong_in_all += (uint64_t)wrong;
 	if (!job->report.json) {
-		printf("%12llu %12llu %12.1f %12.1f %9.3f %9.3f %7s\n", (unsigned long long)bytes,
+		printf("%12llu %12llu %12.1f %12.1f %9.3f %9.3f %7s", (unsigned long long)bytes,
 		       (unsigned long long)bench->count, mean / 1e3,
 		       iterations >= PERCENTILE_LEAST ? p99 / 1e3 : NAN, algorithm, bus,
 		       job->no_check ? "-"
 		       : wrong > 0   ? "WRONG"
 				     : "0");
+		if (job->bounded)
+			printf(" %10.4f %6llu %6llu", 100 * coll_losses_arrived(&bench->losses),
+			       (unsigned long long)bench->losses.late,
+			       (unsigned long long)bench->losses.cut);
+		printf("\n");
 		fflush(stdout);
 		return;
 	}
@@ -227,6 +254,8 @@ static void show(struct bench *bench, uint64_t bytes, uint64_t iterations, doubl
 		json_object_set_new(row, "p99_us", json_real(p99 / 1e3));
 	if (!job->no_check)
 		json_object_set_new(row, "wrong", json_integer((json_int_t)wrong));
+	if (job->bounded)
+		json_object_set_new(row, "bounded", coll_losses_json(&bench->losses));
 	json_array_append_new(bench->rows, row);
 }
 
@@ -257,6 +286,7 @@ static int measure(struct bench *bench, uint64_t bytes)
 	}
 	bench->times = realloc(bench->times, (iterations + job->warmup + 1) * sizeof(double));
 	error = barrier(bench);
+	bench->losses = (struct coll_losses){ 0 };
 	if (!error)
 		error = run(bench, iterations, &mean);
 	if (!error)
@@ -301,12 +331,12 @@ static void head(const struct bench *bench)
 	printf("# %s, %u ranks, %s%s%s, algorithm %s, %llu in flight; godwit %s\n",
 	       coll_operation_name(job->operation), bench->size, coll_type_name(job->type),
 	       reduces ? ", " : "", reduces ? coll_reduction_name(job->reduction) : "",
-	       coll_algorithm_name(job->algorithm), (unsigned long long)job->in_flight,
-	       gw_version());
-	printf("#%11s %12s %12s %12s %9s %9s %7s\n", "size", "count", "time", "p99", "algbw",
-	       "busbw", "wrong");
-	printf("#%11s %12s %12s %12s %9s %9s %7s\n", "(bytes)", "(elements)", "(us)", "(us)",
-	       "(GB/s)", "(GB/s)", "");
+	       job->bounded ? "bounded" : coll_algorithm_name(job->algorithm),
+	       (unsigned long long)job->in_flight, gw_version());
+	printf("#%11s %12s %12s %12s %9s %9s %7s%s\n", "size", "count", "time", "p99", "algbw",
+	       "busbw", "wrong", job->bounded ? "    arrived   late    cut" : "");
+	printf("#%11s %12s %12s %12s %9s %9s %7s%s\n", "(bytes)", "(elements)", "(us)", "(us)",
+	       "(GB/s)", "(GB/s)", "", job->bounded ? "        (%)  (ops)  (ops)" : "");
 	fflush(stdout);
 }
 
@@ -340,10 +370,12 @@ static int coll_main(int argc, char **argv)
 	gw_comm_close(bench.comm);
 	if (bench.wrong_in_all)
 		report_fail(report, -EBADMSG, "some results are wrong");
-	report->body = json_pack(
-		"{s:s s:I s:s s:s s:o}", "operation", coll_operation_name(bench.job.operation),
-		"ranks", (json_int_t)bench.size, "type", coll_type_name(bench.job.type),
-		"algorithm", coll_algorithm_name(bench.job.algorithm), "sizes", bench.rows);
+	report->body =
+		json_pack("{s:s s:I s:s s:s s:o}", "operation",
+			  coll_operation_name(bench.job.operation), "ranks", (json_int_t)bench.size,
+			  "type", coll_type_name(bench.job.type), "algorithm",
+			  bench.job.bounded ? "bounded" : coll_algorithm_name(bench.job.algorithm),
+			  "sizes", bench.rows);
 	/* One rank speaks for all. */
 	if (bench.rank)
 		report->json = false;
@@ -373,6 +405,11 @@ const struct command command_coll = {
 		"  --type T          float32 (default), float16, bfloat16, float64, int8, uint8, int32, ...\n"
 		"  --reduction R     sum (default), mean, min, max\n"
 		"  --algorithm A     auto (default), ring, doubling, tree, direct, multicast\n"
+		"  --bounded R       on time, with what arrived: a missing number is left out of the mean (count),\n"
+		"                    zero, the reducing rank's own (keep), spread out (hadamard), or repaired (coded)\n"
+		"  --deadline T      of a bounded operation (default: by what earlier ones took)\n"
+		"  --floor P         percent that must arrive\n"
+		"  --repair          repair what is below the floor\n"
 		"  --root N          rank that broadcasts (default 0)\n"
 		"  --iterations N    operations to time (default: about a second)\n"
 		"  --warmup N        operations before that (default 5)\n"

@@ -21,6 +21,12 @@ static const char *const reductions[] = { "sum", "mean", "min", "max", NULL };
 static const char *const algorithms[] = { "auto",   "ring",	 "doubling", "tree",
 					  "direct", "multicast", NULL };
 
+/* GW_RECOVER_PREVIOUS needs an earlier result, which nobody has here. */
+static const char *const recoveries[] = { "count", "zero", "keep", "hadamard", "coded", NULL };
+static const enum gw_recovery recovery_values[] = { GW_RECOVER_COUNT, GW_RECOVER_ZERO,
+						    GW_RECOVER_KEEP, GW_RECOVER_HADAMARD,
+						    GW_RECOVER_CODED };
+
 const char *coll_operation_name(enum coll_operation operation)
 {
 	return operations[operation];
@@ -43,11 +49,14 @@ const char *coll_algorithm_name(enum gw_algorithm algorithm)
 
 enum {
 	OWN_ALGORITHM = OPTION_OWN,
+	OWN_BOUNDED,
 	OWN_CLEAR,
 	OWN_CONGESTION,
+	OWN_DEADLINE,
 	OWN_FABRIC,
 	OWN_FACTOR,
 	OWN_FIXED_ORDER,
+	OWN_FLOOR,
 	OWN_IN_FLIGHT,
 	OWN_IN_PLACE,
 	OWN_ITERATIONS,
@@ -57,6 +66,7 @@ enum {
 	OWN_RANKS,
 	OWN_RATE,
 	OWN_REDUCTION,
+	OWN_REPAIR,
 	OWN_ROOT,
 	OWN_ROOT_HOST,
 	OWN_SEGMENT,
@@ -68,11 +78,14 @@ enum {
 
 static const struct option long_options[] = {
 	{ "algorithm", required_argument, NULL, OWN_ALGORITHM },
+	{ "bounded", required_argument, NULL, OWN_BOUNDED },
 	{ "clear", no_argument, NULL, OWN_CLEAR },
 	{ "congestion", required_argument, NULL, OWN_CONGESTION },
+	{ "deadline", required_argument, NULL, OWN_DEADLINE },
 	{ "fabric", required_argument, NULL, OWN_FABRIC },
 	{ "factor", required_argument, NULL, OWN_FACTOR },
 	{ "fixed-order", no_argument, NULL, OWN_FIXED_ORDER },
+	{ "floor", required_argument, NULL, OWN_FLOOR },
 	{ "in-flight", required_argument, NULL, OWN_IN_FLIGHT },
 	{ "in-place", no_argument, NULL, OWN_IN_PLACE },
 	{ "iterations", required_argument, NULL, OWN_ITERATIONS },
@@ -84,6 +97,7 @@ static const struct option long_options[] = {
 	{ "ranks", required_argument, NULL, OWN_RANKS },
 	{ "rate", required_argument, NULL, OWN_RATE },
 	{ "reduction", required_argument, NULL, OWN_REDUCTION },
+	{ "repair", no_argument, NULL, OWN_REPAIR },
 	{ "root", required_argument, NULL, OWN_ROOT },
 	{ "root-host", required_argument, NULL, OWN_ROOT_HOST },
 	{ "secret-file", required_argument, NULL, OPTION_SECRET_FILE },
@@ -164,6 +178,44 @@ static int read_sizes(struct coll_job *job)
 	return 0;
 }
 
+static int read_bounded(struct coll_job *job, int id)
+{
+	struct report *report = &job->report;
+	uint64_t percent;
+	int which, error;
+
+	job->bounded = true;
+	switch (id) {
+	case OWN_BOUNDED:
+		error = word(report, "--bounded", optarg, recoveries, &which);
+		job->limits.recovery = error ? 0 : recovery_values[which];
+		return error;
+	case OWN_DEADLINE:
+		return options_quantity(report, "--deadline", UNITS_SECONDS,
+					"a time from 10us to 1h", 10000, UINT64_C(3600000000000),
+					&job->limits.deadline_ns);
+	case OWN_FLOOR:
+		error = count(report, "--floor", 1, 100, &percent);
+		job->limits.floor_ppm = error ? 0 : (uint32_t)percent * 10000;
+		return error;
+	default:
+		job->limits.flags |= GW_BOUNDED_REPAIR;
+		return 0;
+	}
+}
+
+/* Which operations can be bounded, and how. */
+static int check_bounded(struct coll_job *job)
+{
+	if (job->operation != COLL_ALLREDUCE && job->operation != COLL_REDUCE_SCATTER)
+		return report_usage(&job->report, "--bounded is for allreduce and reduce_scatter");
+	if (job->algorithm)
+		return report_usage(&job->report, "--bounded and --algorithm do not go together");
+	if (job->limits.flags && !job->limits.floor_ppm)
+		return report_usage(&job->report, "--repair needs a --floor");
+	return 0;
+}
+
 static int read_own(struct coll_job *job, int id)
 {
 	struct report *report = &job->report;
@@ -183,6 +235,11 @@ static int read_own(struct coll_job *job, int id)
 		error = word(report, "--reduction", optarg, reductions, &which);
 		job->reduction = error ? 0 : (enum gw_reduction)which;
 		return error;
+	case OWN_BOUNDED:
+	case OWN_DEADLINE:
+	case OWN_FLOOR:
+	case OWN_REPAIR:
+		return read_bounded(job, id);
 	case OWN_CONGESTION:
 		job->comm.congestion = optarg;
 		return options_find_congestion(optarg)
@@ -291,5 +348,5 @@ int coll_job_read(int argc, char **argv, struct coll_job *job)
 	job->operation = (enum coll_operation)which;
 	if (!job->comm.size != !job->comm.root)
 		return report_usage(report, "--rank, --ranks and --root-host belong together");
-	return 0;
+	return job->bounded ? check_bounded(job) : 0;
 }

@@ -3,6 +3,8 @@
 #ifndef TOOLS_COLL_JOB_H
 #define TOOLS_COLL_JOB_H
 
+#include <godwit/bounded_collective.h>
+
 #include "tools/report.h"
 #include "values.h"
 
@@ -23,6 +25,9 @@ struct coll_job {
 	uint64_t in_flight;
 	bool in_place;
 	bool no_check;
+	/* operations are bounded, with these attributes */
+	bool bounded;
+	struct gw_bounded_attr limits;
 	struct gw_comm_attr comm;
 	struct report report;
 };
