@@ -20,6 +20,8 @@
 #define MARGIN 1.6
 /* Least deadline that is not the caller's: scheduling on a busy host takes as long. */
 #define DEADLINE_LEAST UINT64_C(1000000)
+/* Senders at a time at first: more at once overrun the queue in front of the owner. */
+#define INCAST_FIRST 8
 /* A rank that was late the last time is waited for a fraction of the time. */
 #define LATE_AGAIN 4
 
@@ -169,7 +171,7 @@ static uint32_t incast_for(const struct bounded *run)
 	for (uint32_t r = 0; r < run->comm->size; r++)
 		timed_out = timed_out || (run->peers[r].present && run->hails[r].timed_out);
 	if (!last)
-		return most;
+		return most < INCAST_FIRST ? most : INCAST_FIRST;
 	if (timed_out)
 		return last > 1 ? last / 2 : 1;
 	return last < most ? last + 1 : most;
