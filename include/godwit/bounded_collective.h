@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * bounded_collective.h: reductions that are on time, with what arrived by then.
+ * bounded_collective.h: collectives that are on time, with what arrived by then.
  *
  * A bounded operation does not wait for a rank that comes late, nor for packets that are lost. It ends with the reduction of what
  * arrived, and with a report that says what is missing. For computations that tolerate a little loss and do not tolerate to wait:
@@ -107,6 +107,18 @@ GW_API int gw_bounded_allreduce(struct gw_comm *comm, const struct gw_coll_attr 
 				const struct gw_bounded_attr *bounded, struct gw_coll **out);
 GW_API int gw_bounded_reduce_scatter(struct gw_comm *comm, const struct gw_coll_attr *attr,
 				     const struct gw_bounded_attr *bounded, struct gw_coll **out);
+
+/*
+ * The same for gw_allgather() and gw_broadcast(), of all types. There is one stage, which is exact: they do not wait for ranks that
+ * are late, and repair losses. Blocks of late ranks become zeros on all ranks, also where they come from, or with
+ * GW_RECOVER_PREVIOUS those of an earlier result. A broadcast waits for its root, and for nobody else. The recovery is
+ * GW_RECOVER_COUNT (zeros), GW_RECOVER_ZERO or GW_RECOVER_PREVIOUS, and there is neither a floor nor repair. A report counts each
+ * block once.
+ */
+GW_API int gw_bounded_allgather(struct gw_comm *comm, const struct gw_coll_attr *attr,
+				const struct gw_bounded_attr *bounded, struct gw_coll **out);
+GW_API int gw_bounded_broadcast(struct gw_comm *comm, const struct gw_coll_attr *attr,
+				const struct gw_bounded_attr *bounded, struct gw_coll **out);
 
 /* The report of a bounded operation that has ended; also inside `done`. -EAGAIN until then, -EINVAL if it is none. */
 GW_API int gw_bounded_report(const struct gw_coll *coll, struct gw_bounded_report *out);

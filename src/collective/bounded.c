@@ -21,6 +21,10 @@ static bool attr_right(const struct gw_coll *coll, const struct gw_bounded_attr 
 	    (attr->flags & GW_BOUNDED_REPAIR && !attr->floor_ppm) ||
 	    (attr->recovery == GW_RECOVER_PREVIOUS && !attr->previous))
 		return false;
+	if (coll->task.operation == OPERATION_ALLGATHER ||
+	    coll->task.operation == OPERATION_BROADCAST)
+		return attr->recovery <= GW_RECOVER_PREVIOUS && attr->recovery != GW_RECOVER_KEEP &&
+		       !attr->floor_ppm;
 	if (attr->recovery == GW_RECOVER_HADAMARD)
 		return sums && (coll->type == GW_FLOAT32 || coll->type == GW_BFLOAT16);
 	return coll->type == GW_FLOAT32 || coll->type == GW_FLOAT16 || coll->type == GW_BFLOAT16 ||
@@ -82,21 +86,18 @@ void bounded_kick(struct gw_coll *coll, uint32_t peer)
 
 /* ---- stage 1 ---------------------------------------------------------------------------------------------------- */
 
-/* Who owns which shard: of a reduce-scatter rank r the r-th; otherwise those who take part, in an order drawn for each operation,
- * since an owner's share is never lost. */
-static void choose_owners(struct bounded *run)
+/* Who owns which shard of an allreduce: those who take part, in an order drawn for each operation, since an owner's share is never
+ * lost. Returns how many shards there are. */
+static uint32_t draw_owners(struct bounded *run)
 {
-	uint32_t count = 0, size = run->comm->size;
+	uint32_t count = 0;
 	struct rng rng;
 
-	for (uint32_t r = 0; r < size; r++) {
-		run->peers[r].present = plan_present(&run->plan, r);
-		run->peers[r].shard = UINT32_MAX;
-		if (run->peers[r].present || bounded_scatters(run))
+	for (uint32_t r = 0; r < run->comm->size; r++)
+		if (run->peers[r].present)
 			run->owners[count++] = r;
-	}
 	rng_seed(&rng, run->plan.seed);
-	for (uint32_t i = count; !bounded_scatters(run) && i > 1; i--) {
+	for (uint32_t i = count; i > 1; i--) {
 		uint32_t j = (uint32_t)rng_below(&rng, i), owner = run->owners[j];
 
 		run->owners[j] = run->owners[i - 1];
@@ -104,7 +105,28 @@ static void choose_owners(struct bounded *run)
 	}
 	for (uint32_t s = 0; s < count; s++)
 		run->peers[run->owners[s]].shard = s;
-	run->layout = (struct layout){ run->coll->task.elements, run->coll->task.unit, count, 1 };
+	return count;
+}
+
+static void choose_owners(struct bounded *run)
+{
+	const struct task *task = &run->coll->task;
+	uint32_t shards = task->size;
+
+	for (uint32_t r = 0; r < task->size; r++) {
+		run->peers[r].present = plan_present(&run->plan, r);
+		run->peers[r].shard = UINT32_MAX;
+		if (task->operation == OPERATION_REDUCE_SCATTER ||
+		    (task->operation == OPERATION_ALLGATHER && run->peers[r].present))
+			run->peers[r].shard = r;
+	}
+	if (task->operation == OPERATION_ALLREDUCE)
+		shards = draw_owners(run);
+	if (task->operation == OPERATION_BROADCAST) {
+		run->peers[task->root].shard = 0;
+		shards = 1;
+	}
+	run->layout = (struct layout){ task->elements, task->unit, shards, 1 };
 }
 
 static uint64_t shard_bytes(const struct bounded *run, uint32_t shard)
@@ -126,7 +148,8 @@ static int take_memory(struct bounded *run)
 	uint64_t shard = aligned(shard_bytes(run, 0)), bytes = shard;
 	uint64_t packed =
 		bounded_spreads(run) ? aligned(layout_offset(&run->layout, run->layout.chunks)) : 0;
-	bool shares = self->present && self->shard != UINT32_MAX && shard_bytes(run, self->shard);
+	bool shares = !bounded_gathers(run) && self->present && self->shard != UINT32_MAX &&
+		      shard_bytes(run, self->shard);
 	uint8_t *at;
 	int error;
 
@@ -157,7 +180,8 @@ static void exchange(struct bounded *run, uint32_t peer)
 	struct gw_coll *coll = run->coll;
 	enum place place = coll->task.in_place ? PLACE_RECV : PLACE_SEND;
 	uint32_t self = run->comm->rank, shard = run->peers[peer].shard;
-	bool takes_part = run->peers[self].present && run->peers[peer].present;
+	bool takes_part =
+		!bounded_gathers(run) && run->peers[self].present && run->peers[peer].present;
 	struct message *share;
 
 	if (takes_part && run->peers[peer].share) {
@@ -179,8 +203,9 @@ static void exchange(struct bounded *run, uint32_t peer)
 			    shard_bytes(run, shard), coll->mr[place]);
 	if (bounded_scatters(run))
 		return;
-	message_add(run, peer, MESSAGE_SUMMARY, false, bounded_summary(run, shard),
-		    run->summary_bytes, run->mr);
+	if (!bounded_gathers(run))
+		message_add(run, peer, MESSAGE_SUMMARY, false, bounded_summary(run, shard),
+			    run->summary_bytes, run->mr);
 	message_add(run, peer, MESSAGE_RESULT, false,
 		    coll_at(coll->base[PLACE_RECV], layout_offset(&run->layout, shard)),
 		    shard_bytes(run, shard), coll->mr[PLACE_RECV]);
@@ -251,6 +276,23 @@ static void sum_up(struct bounded *run, struct summary *summary)
 		plan_measure(run, summary->arrived);
 }
 
+/* Makes this rank's result, in `reduced`. */
+static int make_result(struct bounded *run, uint32_t shard)
+{
+	struct gw_coll *coll = run->coll;
+	enum place place = coll->task.in_place ? PLACE_RECV : PLACE_SEND;
+	uint64_t bytes = shard_bytes(run, shard);
+
+	if (!bounded_gathers(run)) {
+		sum_up(run, bounded_summary(run, shard));
+		return bounded_reduce(run);
+	}
+	if (bytes)
+		memcpy(run->reduced, coll_at(coll->base[place], layout_offset(&run->layout, shard)),
+		       bytes);
+	return 0;
+}
+
 void bounded_shares_over(struct bounded *run)
 {
 	struct gw_coll *coll = run->coll;
@@ -263,8 +305,7 @@ void bounded_shares_over(struct bounded *run)
 	if (shard == UINT32_MAX)
 		return;
 	bytes = shard_bytes(run, shard);
-	sum_up(run, bounded_summary(run, shard));
-	error = bounded_reduce(run);
+	error = make_result(run, shard);
 	if (error) {
 		fail(run, error);
 		return;
@@ -275,10 +316,27 @@ void bounded_shares_over(struct bounded *run)
 	for (uint32_t i = 1; i < size && !bounded_scatters(run); i++) {
 		uint32_t peer = (self + i) % size;
 
-		message_add(run, peer, MESSAGE_SUMMARY, true, bounded_summary(run, shard),
-			    run->summary_bytes, run->mr);
+		if (!bounded_gathers(run))
+			message_add(run, peer, MESSAGE_SUMMARY, true, bounded_summary(run, shard),
+				    run->summary_bytes, run->mr);
 		message_add(run, peer, MESSAGE_RESULT, true, run->reduced, bytes, run->mr);
 		message_pump(run, peer);
+	}
+}
+
+/* The blocks of late ranks, which nobody sends. */
+static void fill_late(struct bounded *run)
+{
+	for (uint32_t r = 0; r < run->layout.chunks; r++) {
+		uint64_t from = layout_offset(&run->layout, r), bytes = shard_bytes(run, r);
+		uint8_t *to = coll_at(run->coll->base[PLACE_RECV], from);
+
+		if (run->peers[r].present || !bytes)
+			continue;
+		if (run->attr.recovery == GW_RECOVER_PREVIOUS)
+			memcpy(to, (const uint8_t *)run->attr.previous + from, bytes);
+		else
+			memset(to, 0, bytes);
 	}
 }
 
@@ -290,6 +348,10 @@ static void tell(struct bounded *run)
 	struct gw_coll *coll = run->coll;
 
 	run->state = BOUNDED_TOLD;
+	if (coll->task.operation == OPERATION_ALLGATHER)
+		fill_late(run);
+	if (bounded_gathers(run) && run->peers[run->comm->rank].present)
+		plan_measure(run, plan_expected(run, run->comm->size));
 	if (!bounded_scatters(run))
 		track->digest = report_digest(track->digest, coll->base[PLACE_RECV],
 					      layout_offset(&run->layout, run->layout.chunks));

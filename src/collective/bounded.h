@@ -100,7 +100,9 @@ struct hail {
 	uint64_t elements;
 	/* operation, type, reduction, recovery: the same on all ranks */
 	uint8_t what[4];
+	uint32_t root;
 	uint32_t floor_ppm;
+	uint32_t reserved;
 	uint64_t digest;
 	/* how long this rank waited for the last plan on this track */
 	uint64_t waited_ns;
@@ -144,7 +146,8 @@ struct bounded_track {
 };
 
 struct bounded_memory {
-	struct gw_pace pace[BOUNDED_SIZES];
+	/* of stage 1; and of operations that reduce nothing */
+	struct gw_pace pace[2][BOUNDED_SIZES];
 	/* what the next hail says */
 	uint32_t timed_out;
 	/* of the last plan; 0: none yet */
@@ -225,6 +228,13 @@ static inline bool bounded_scatters(const struct bounded *run)
 	return run->coll->task.operation == OPERATION_REDUCE_SCATTER;
 }
 
+/* Nothing is reduced: the caller's own block is the result that goes to all. */
+static inline bool bounded_gathers(const struct bounded *run)
+{
+	return run->coll->task.operation == OPERATION_ALLGATHER ||
+	       run->coll->task.operation == OPERATION_BROADCAST;
+}
+
 static inline struct summary *bounded_summary(const struct bounded *run, uint32_t shard)
 {
 	return (struct summary *)(run->summaries + shard * run->summary_bytes);
@@ -263,6 +273,8 @@ void plan_remember(struct bounded *run);
 /* Notes what stage 1 took. */
 void plan_measure(struct bounded *run, uint64_t arrived);
 bool plan_present(const struct plan *plan, uint32_t rank);
+/* Bytes that an owner, or of an operation that reduces nothing a rank, expects if so many ranks take part. */
+uint64_t plan_expected(const struct bounded *run, uint32_t ranks);
 
 /* ---- bounded_holes.c ---- */
 

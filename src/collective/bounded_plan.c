@@ -45,11 +45,11 @@ bool plan_present(const struct plan *plan, uint32_t rank)
 	return bit(plan->present, rank);
 }
 
-static unsigned size_class(const struct bounded *run)
+static struct gw_pace *pace_of(const struct bounded *run)
 {
 	uint64_t bytes = run->coll->task.elements * run->coll->task.unit;
 
-	return bytes ? 63 - (unsigned)__builtin_clzll(bytes) : 0;
+	return &memory_of(run)->pace[bounded_gathers(run)][bytes ? 63 - __builtin_clzll(bytes) : 0];
 }
 
 static size_t plan_bytes(const struct bounded *run)
@@ -57,12 +57,13 @@ static size_t plan_bytes(const struct bounded *run)
 	return offsetof(struct plan, present) + (run->comm->size + 63) / 64 * sizeof(uint64_t);
 }
 
-/* Bytes that an owner expects if so many ranks take part. */
-static uint64_t owner_bytes(const struct bounded *run, uint32_t ranks)
+uint64_t plan_expected(const struct bounded *run, uint32_t ranks)
 {
 	const struct task *task = &run->coll->task;
 	uint32_t shards = task->operation == OPERATION_ALLREDUCE ? ranks : task->size;
 
+	if (bounded_gathers(run))
+		return task->elements * task->unit;
 	return (task->elements + shards - 1) / shards * task->unit * (ranks - 1);
 }
 
@@ -70,7 +71,7 @@ static uint64_t owner_bytes(const struct bounded *run, uint32_t ranks)
 static uint64_t deadline_for(const struct bounded *run, const struct gw_pace *paces, uint32_t count,
 			     uint32_t ranks)
 {
-	uint64_t known = gw_pace_timeout_ns(paces, count, owner_bytes(run, ranks));
+	uint64_t known = gw_pace_timeout_ns(paces, count, plan_expected(run, ranks));
 
 	if (run->attr.deadline_ns)
 		return run->attr.deadline_ns;
@@ -80,8 +81,7 @@ static uint64_t deadline_for(const struct bounded *run, const struct gw_pace *pa
 /* How long a late rank is waited for; 0: for ever. */
 static uint64_t patience(const struct bounded *run)
 {
-	uint64_t wait =
-		deadline_for(run, &memory_of(run)->pace[size_class(run)], 1, run->comm->size);
+	uint64_t wait = deadline_for(run, pace_of(run), 1, run->comm->size);
 
 	return run->attr.flags & GW_BOUNDED_REPAIR ? 10 * wait : wait;
 }
@@ -89,7 +89,7 @@ static uint64_t patience(const struct bounded *run)
 void plan_hail(struct bounded *run)
 {
 	const struct task *task = &run->coll->task;
-	const struct gw_pace *pace = &memory_of(run)->pace[size_class(run)];
+	const struct gw_pace *pace = pace_of(run);
 	uint32_t coordinator = track_of(run)->coordinator;
 
 	run->hail = (struct hail){
@@ -97,6 +97,7 @@ void plan_hail(struct bounded *run)
 		.elements = task->elements,
 		.what = { (uint8_t)task->operation, (uint8_t)run->coll->type,
 			  (uint8_t)run->coll->reduction, (uint8_t)run->attr.recovery },
+		.root = task->root,
 		.floor_ppm = run->attr.floor_ppm,
 		.digest = track_of(run)->digest,
 		.waited_ns = track_of(run)->waited_ns,
@@ -131,7 +132,7 @@ void plan_hailed(struct bounded *run, uint32_t peer, bool came)
 		return;
 	if (hail->number != run->hail.number || hail->elements != run->hail.elements ||
 	    memcmp(hail->what, run->hail.what, sizeof(hail->what)) != 0 ||
-	    hail->floor_ppm != run->hail.floor_ppm) {
+	    hail->root != run->hail.root || hail->floor_ppm != run->hail.floor_ppm) {
 		comm_fail(run->comm, true, -EPROTO,
 			  "rank %u and rank %u disagree about bounded operation number %u: "
 			  "do all ranks call the same operations?",
@@ -151,6 +152,9 @@ static bool waited_enough(struct bounded *run)
 	if (run->here + 1 == run->comm->size)
 		return true;
 	if (2 * (run->here + 1) < run->comm->size || !wait)
+		return false;
+	if (run->coll->task.operation == OPERATION_BROADCAST &&
+	    !run->peers[run->coll->task.root].present)
 		return false;
 	for (uint32_t r = 0; r < run->comm->size; r++)
 		usual = usual && (run->peers[r].present || bit(track_of(run)->late, r));
@@ -266,5 +270,5 @@ void plan_measure(struct bounded *run, uint64_t arrived)
 	uint64_t now = gw_now_ns(run->comm->office->ctx);
 
 	memory_of(run)->timed_out = run->timed_out;
-	gw_pace_add(&memory_of(run)->pace[size_class(run)], arrived, now - run->planned_ns);
+	gw_pace_add(pace_of(run), arrived, now - run->planned_ns);
 }

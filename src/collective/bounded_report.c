@@ -20,6 +20,18 @@ uint64_t report_digest(uint64_t seed, const uint8_t *bytes, uint64_t length)
 	return (hash ^ word) * UINT64_C(0x9e3779b97f4a7c15);
 }
 
+/* A block of an operation that reduces nothing is there, or its rank is late. */
+static void count_block(struct bounded *run, uint32_t shard)
+{
+	uint64_t bytes =
+		layout_offset(&run->layout, shard + 1) - layout_offset(&run->layout, shard);
+	bool late = run->coll->task.operation == OPERATION_ALLGATHER && !run->peers[shard].present;
+
+	run->report.expected += bytes;
+	run->report.arrived += late ? 0 : bytes;
+	run->missing[shard] += late ? bytes : 0;
+}
+
 int report_make(struct bounded *run)
 {
 	struct gw_bounded_report *report = &run->report;
@@ -27,7 +39,9 @@ int report_make(struct bounded *run)
 	uint32_t end = bounded_scatters(run) ? first + 1 : run->layout.chunks;
 	bool poor = false;
 
-	for (uint32_t s = first; s < end; s++) {
+	for (uint32_t s = first; s < end && bounded_gathers(run); s++)
+		count_block(run, s);
+	for (uint32_t s = first; s < end && !bounded_gathers(run); s++) {
 		const struct summary *summary = bounded_summary(run, s);
 
 		report->expected += summary->expected;

@@ -197,6 +197,20 @@ int gw_bounded_reduce_scatter(struct gw_comm *comm, const struct gw_coll_attr *a
 			   bounded ? bounded : &bounded_defaults, out);
 }
 
+int gw_bounded_allgather(struct gw_comm *comm, const struct gw_coll_attr *attr,
+			 const struct gw_bounded_attr *bounded, struct gw_coll **out)
+{
+	return submit_with(comm, OPERATION_ALLGATHER, attr, bounded ? bounded : &bounded_defaults,
+			   out);
+}
+
+int gw_bounded_broadcast(struct gw_comm *comm, const struct gw_coll_attr *attr,
+			 const struct gw_bounded_attr *bounded, struct gw_coll **out)
+{
+	return submit_with(comm, OPERATION_BROADCAST, attr, bounded ? bounded : &bounded_defaults,
+			   out);
+}
+
 int gw_barrier(struct gw_comm *comm, const struct gw_coll_attr *attr, struct gw_coll **out)
 {
 	return submit(comm, OPERATION_BARRIER, attr, out);

@@ -30,6 +30,9 @@
 /* One operation, the same on all ranks. */
 struct task_plan {
 	bool scatters;
+	/* an allgather, or a broadcast */
+	bool gathers;
+	bool broadcasts;
 	bool exact;
 	bool in_place;
 	struct gw_coll_attr attr;
@@ -88,7 +91,7 @@ struct run {
 
 /* What was seen, over all scenarios. */
 static struct {
-	uint64_t operations, whole, lost, deadline, late, poor, diverged, deaths, holes;
+	uint64_t operations, whole, lost, deadline, late, poor, diverged, deaths, holes, gathered;
 } sights;
 
 /* ---- scenarios -------------------------------------------------------------------------------------------------- */
@@ -146,11 +149,14 @@ static void draw_plan(struct rng *rng, const struct scenario *s, struct task_pla
 	struct gw_bounded_attr *bounded = &plan->bounded;
 
 	plan->scatters = !rng_below(rng, 5);
+	plan->gathers = !plan->scatters && !rng_below(rng, 6);
+	plan->broadcasts = !plan->scatters && !plan->gathers && !rng_below(rng, 10);
 	plan->exact = !rng_below(rng, 8);
 	plan->in_place = !rng_below(rng, 3);
 	plan->attr.count = draw_count(rng);
-	if (plan->scatters)
+	if (plan->scatters || plan->gathers)
 		plan->attr.count = plan->attr.count / s->attr.shape.hosts + 1;
+	plan->attr.root = (uint32_t)rng_below(rng, s->attr.shape.hosts);
 	plan->attr.type = types[rng_below(rng, 2) ? 0 : rng_below(rng, 4)];
 	plan->attr.reduction = (enum gw_reduction)rng_below(rng, rng_below(rng, 4) ? 2 : 4);
 	bounded->recovery = (enum gw_recovery)rng_below(rng, GW_RECOVER_CODED + 1);
@@ -163,6 +169,12 @@ static void draw_plan(struct rng *rng, const struct scenario *s, struct task_pla
 	if (!rng_below(rng, 4)) {
 		bounded->floor_ppm = 500000 + (uint32_t)rng_below(rng, 500001);
 		bounded->flags = rng_below(rng, 2) ? GW_BOUNDED_REPAIR : 0;
+	}
+	if (plan->gathers || plan->broadcasts) {
+		plan->exact = false;
+		bounded->floor_ppm = bounded->flags = 0;
+		bounded->recovery = rng_below(rng, 2) ? GW_RECOVER_PREVIOUS : GW_RECOVER_COUNT;
+		plan->attr.type = (enum gw_type)rng_below(rng, GW_FLOAT64 + 1);
 	}
 }
 
@@ -312,12 +324,14 @@ static void make_buffers(struct part *part)
 	uint32_t size = part->run->ranks.size;
 	size_t unit = gw_type_size(plan->attr.type), block = plan->attr.count * unit;
 
-	part->recv_bytes = block;
+	part->recv_bytes = plan->gathers ? size * block : block;
 	part->send_bytes = plan->scatters ? size * block : block;
 	part->memory[0] = memory(part->send_bytes, &part->send);
 	part->memory[1] = memory(part->recv_bytes, &part->recv);
 	part->result = malloc(part->recv_bytes + 1);
-	if (plan->in_place)
+	if (plan->in_place && plan->gathers)
+		part->send = part->recv + part->rank * block;
+	else if (plan->in_place)
 		part->recv = plan->scatters ? part->send + part->rank * block : part->send;
 	for (size_t i = 0; i < part->send_bytes / unit; i++)
 		put_number(plan->attr.type, part->send, i, part->rank);
@@ -339,7 +353,11 @@ static void post(struct part *part)
 	attr.arg = part;
 	if (bounded.recovery == GW_RECOVER_PREVIOUS)
 		bounded.previous = previous;
-	if (plan->exact)
+	if (plan->gathers)
+		error = gw_bounded_allgather(comm, &attr, &bounded, &coll);
+	else if (plan->broadcasts)
+		error = gw_bounded_broadcast(comm, &attr, &bounded, &coll);
+	else if (plan->exact)
 		error = plan->scatters ? gw_reduce_scatter(comm, &attr, &coll)
 				       : gw_allreduce(comm, &attr, &coll);
 	else
@@ -488,6 +506,33 @@ static void check_counted(struct run *run, const struct part *part)
 	}
 }
 
+/* A block is that of its rank, or, if that is late, zeros: nothing in between. */
+static void check_gathered(struct run *run, const struct part *part)
+{
+	const struct task_plan *plan = plan_of(part);
+	uint64_t block = plan->attr.count * gw_type_size(plan->attr.type), missing = 0;
+	uint32_t blocks = plan->gathers ? run->ranks.size : 1;
+
+	for (uint32_t r = 0; r < blocks; r++) {
+		double wanted = (double)(1u << (plan->broadcasts ? plan->attr.root : r));
+
+		if (part->missing[r] && part->missing[r] != block)
+			FAIL(run, "operation %u of rank %u: a part of a block is missing",
+			     part->number, part->rank);
+		missing += part->missing[r];
+		for (uint64_t i = 0; i < plan->attr.count; i++)
+			if (number_at(plan->attr.type, part->result, r * plan->attr.count + i) !=
+			    (part->missing[r] ? 0 : wanted))
+				FAIL(run, "operation %u of rank %u: block %u is wrong",
+				     part->number, part->rank, r);
+	}
+	if (part->report.expected != blocks * block ||
+	    part->report.arrived + missing != part->report.expected)
+		FAIL(run, "operation %u of rank %u: the report does not add up", part->number,
+		     part->rank);
+	sights.gathered++;
+}
+
 static bool margins_right(const uint8_t *all, size_t bytes)
 {
 	for (size_t i = 0; i < MARGIN; i++)
@@ -561,6 +606,10 @@ static void check_part(struct run *run, const struct part *part)
 	if (plan->exact) {
 		if (plan->attr.type == GW_FLOAT32)
 			check_whole(run, part);
+		return;
+	}
+	if (plan->gathers || plan->broadcasts) {
+		check_gathered(run, part);
 		return;
 	}
 	check_report(run, part);
@@ -772,11 +821,12 @@ int main(int argc, char **argv)
 	}
 	printf("%llu scenarios, %llu with a rank that died\n",
 	       (unsigned long long)(last - first + 1), (unsigned long long)sights.deaths);
-	printf("%llu allreduces: %llu whole, %llu with losses, %llu cut by the deadline, %llu with late ranks; %llu below the floor, "
-	       "%llu with a divergence; holes of %llu results compared with the report\n",
+	printf("%llu operations: %llu whole, %llu with losses, %llu cut by the deadline, %llu with late ranks; %llu below the floor, "
+	       "%llu with a divergence; holes of %llu results compared with the report; %llu allgathers and broadcasts\n",
 	       (unsigned long long)sights.operations, (unsigned long long)sights.whole,
 	       (unsigned long long)sights.lost, (unsigned long long)sights.deadline,
 	       (unsigned long long)sights.late, (unsigned long long)sights.poor,
-	       (unsigned long long)sights.diverged, (unsigned long long)sights.holes);
+	       (unsigned long long)sights.diverged, (unsigned long long)sights.holes,
+	       (unsigned long long)sights.gathered);
 	return 0;
 }
