@@ -819,6 +819,18 @@ int main(int argc, char **argv)
 			return 1;
 		}
 	}
+	/* A test that meets nothing shows nothing. */
+	if (last - first >= 99 &&
+	    (!sights.whole || !sights.lost || !sights.deadline || !sights.late || !sights.poor ||
+	     !sights.diverged || !sights.holes)) {
+		fprintf(stderr,
+			"no operation was whole, lost packets, was cut, was late, was poor, or found a divergence: "
+			"%llu %llu %llu %llu %llu %llu\n",
+			(unsigned long long)sights.whole, (unsigned long long)sights.lost,
+			(unsigned long long)sights.deadline, (unsigned long long)sights.late,
+			(unsigned long long)sights.poor, (unsigned long long)sights.diverged);
+		return 1;
+	}
 	printf("%llu scenarios, %llu with a rank that died\n",
 	       (unsigned long long)(last - first + 1), (unsigned long long)sights.deaths);
 	printf("%llu operations: %llu whole, %llu with losses, %llu cut by the deadline, %llu with late ranks; %llu below the floor, "
