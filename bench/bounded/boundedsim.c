@@ -3,11 +3,11 @@
  * boundedsim: bounded allreduces on a simulated network, in virtual time, beside exact ones.
  *
  *	boundedsim RANKS SIZE OPERATIONS RECOVERY [--loss P] [--burst N] [--late CHANCE:MEAN] [--compute T] [--deadline T] [--seed S]
- *		[--unbiased Z]
+ *		[--tracks N] [--unbiased Z]
  *
  * RECOVERY is exact, count, zero, keep, hadamard or coded. Ranks compute, reduce, and compute again, as in training. Hosts hang on
  * one switch, at 10 Gbit/s and a round trip of 0.2 ms. A packet is lost on its way with probability P, in bursts of N packets on the
- * mean. With a chance of CHANCE an iteration has one rank, drawn evenly, that computes longer, by an exponentially distributed
+ * mean. The last rank is a straggler: with a chance of CHANCE it computes longer in an iteration, by an exponentially distributed
  * time with that mean.
  *
  * Prints one JSON object: the time of the operations, from a rank's call to its end there, over all ranks; the same without
@@ -28,13 +28,15 @@
 #define RATE_BPS UINT64_C(10000000000)
 #define RTT_NS	 UINT64_C(200000)
 #define LIMIT_NS UINT64_C(3600000000000)
+/* Bursts end after this time also where few packets pass. */
+#define BURST_MAX_NS UINT64_C(1000000)
 /* Operations at the start that are not counted: deadlines adapt. */
 #define WARMUP 8
 /* Parts of the data whose mean error is watched by itself: an owner's share is never lost. */
 #define PARTS 16
 
 struct setting {
-	uint64_t ranks, bytes, operations, seed, late_ns, compute_ns;
+	uint64_t ranks, bytes, operations, seed, late_ns, compute_ns, tracks;
 	double loss, burst, late, unbiased;
 	bool exact;
 	struct gw_bounded_attr bounded;
@@ -192,10 +194,14 @@ static void make(struct world_of *all)
 	double loss = setting->loss / 2;
 	struct ranks_attr attr = {
 		.sim = { .seed = setting->seed, .payload = 4096, .start_ns = 1000000000 },
-		.context = { .max_qps = 4096, .max_sends = 8192, .max_recvs = 8192 },
+		.context = { .max_qps = 8192,
+			     .max_sends = 65536,
+			     .max_recvs = 65536,
+			     .bitmap_bytes = UINT64_C(256) << 20 },
 		.seed = setting->seed,
 		.mail_ns = RTT_NS,
-		.comm = { .peer_timeout_ns = UINT64_C(60000000000) }
+		.comm = { .tracks = (uint32_t)setting->tracks,
+			  .peer_timeout_ns = UINT64_C(60000000000) }
 	};
 
 	attr.shape.shape = size == 2 ? SIM_PAIR : SIM_STAR;
@@ -208,6 +214,7 @@ static void make(struct world_of *all)
 		attr.shape.edge.burst_leave = 1 / setting->burst;
 		attr.shape.edge.burst_enter = loss / (1 - loss) / setting->burst;
 		attr.shape.edge.burst_loss = 1;
+		attr.shape.edge.burst_max_ns = BURST_MAX_NS;
 	} else {
 		attr.shape.edge.loss = loss;
 	}
@@ -224,9 +231,7 @@ static void make(struct world_of *all)
 	all->late_rank = calloc(setting->operations, sizeof(uint32_t));
 	all->late_ns = calloc(setting->operations, sizeof(uint64_t));
 	for (uint64_t i = 0; i < setting->operations; i++) {
-		all->late_rank[i] = rng_chance(&all->rng, setting->late)
-					    ? (uint32_t)rng_below(&all->rng, size)
-					    : UINT32_MAX;
+		all->late_rank[i] = rng_chance(&all->rng, setting->late) ? size - 1 : UINT32_MAX;
 		all->late_ns[i] =
 			(uint64_t)(-log(1 - rng_unit(&all->rng)) * (double)setting->late_ns);
 	}
@@ -270,11 +275,11 @@ static double show(struct world_of *all, const char *recovery)
 	double n = (double)all->judged, worst = 0;
 
 	printf("{\"ranks\": %llu, \"bytes\": %llu, \"operations\": %llu, \"recovery\": \"%s\", \"loss\": %g, \"burst\": %g, "
-	       "\"late\": %g, \"late_ms\": %g, \"compute_ms\": %g, ",
+	       "\"late\": %g, \"late_ms\": %g, \"compute_ms\": %g, \"tracks\": %llu, ",
 	       (unsigned long long)setting->ranks, (unsigned long long)setting->bytes,
 	       (unsigned long long)setting->operations - WARMUP, recovery, setting->loss,
 	       setting->burst, setting->late, (double)setting->late_ns / 1e6,
-	       (double)setting->compute_ns / 1e6);
+	       (double)setting->compute_ns / 1e6, (unsigned long long)setting->tracks);
 	show_times("times_ms", all->times, all->time_count);
 	show_times("punctual_ms", all->punctual, all->punctual_count);
 	for (int p = 0; p < PARTS && n > 1; p++) {
@@ -361,6 +366,8 @@ static int read_setting(int argc, char **argv, struct setting *out)
 			bad = units_time_ns(value, &out->bounded.deadline_ns);
 		else if (!strcmp(argv[i], "--unbiased"))
 			out->unbiased = strtod(value, NULL);
+		else if (!strcmp(argv[i], "--tracks"))
+			bad = units_count(value, 1, 16, &out->tracks);
 		else if (!strcmp(argv[i], "--seed"))
 			bad = units_count(value, 0, UINT32_MAX, &out->seed);
 		else
@@ -371,14 +378,14 @@ static int read_setting(int argc, char **argv, struct setting *out)
 
 int main(int argc, char **argv)
 {
-	struct setting setting = { .seed = 1, .burst = 1, .compute_ns = 1000000 };
+	struct setting setting = { .seed = 1, .burst = 1, .compute_ns = 1000000, .tracks = 4 };
 	struct world_of all = { .setting = &setting };
 	double bias;
 
 	if (read_setting(argc, argv, &setting)) {
 		fprintf(stderr,
 			"usage: boundedsim RANKS SIZE OPERATIONS RECOVERY [--loss P] [--burst N] [--late CHANCE:MEAN] [--compute T] "
-			"[--deadline T] [--seed S] [--unbiased Z]\n");
+			"[--deadline T] [--tracks N] [--seed S] [--unbiased Z]\n");
 		return 2;
 	}
 	make(&all);
