@@ -217,7 +217,22 @@ def covered(which):
     return re.findall(r"^TOTAL +\d+ +\d+ +(\d+)%", kept("coverage.txt"), re.M)[which]
 
 
+def lossy_mean(method, loss=0.01):
+    """Mean-squared error of a method of docs/bounded.md, without bursts."""
+    return next(one[method]["mse"] for one in kept("bounded-collective.json")["error"]["rows"] if one["loss"] == loss and one["burst"] == 1)
+
+
+def bounded_tail(recovery, ranks):
+    """99th percentile of exact operations over that of bounded ones, with the straggler."""
+    exact, bounded = (next(one["times_ms"]["p99"] for one in kept("bounded-collective.json")["tail"]
+                           if one["late"] and one["recovery"] == name and one["ranks"] == ranks) for name in ("exact", recovery))
+    return exact / bounded
+
+
 FIGURES = {
+    "bounded.ring-over-transpose": lambda: number(lossy_mean("ring") / lossy_mean("transpose")),
+    "bounded.transpose-over-count": lambda: number(lossy_mean("transpose") / lossy_mean("transpose-count")),
+    "bounded.tail": lambda: number(bounded_tail("count", 8)),
     "walk.down-functions": lambda: str(kept("walk.json")["down"]["functions"]),
     "walk.down-files": lambda: str(kept("walk.json")["down"]["files"]),
     "walk.up-functions": lambda: str(kept("walk.json")["up"]["functions"]),
