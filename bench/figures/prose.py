@@ -222,6 +222,10 @@ def lossy_mean(method, loss=0.01):
     return next(one[method]["mse"] for one in kept("bounded-collective.json")["error"]["rows"] if one["loss"] == loss and one["burst"] == 1)
 
 
+def ring_over_transpose():
+    return [one["ring"]["mse"] / one["transpose"]["mse"] for one in kept("bounded-collective.json")["error"]["rows"]]
+
+
 def bounded_tail(recovery, ranks):
     """99th percentile of exact operations over that of bounded ones, with the straggler."""
     exact, bounded = (next(one["times_ms"]["p99"] for one in kept("bounded-collective.json")["tail"]
@@ -230,9 +234,11 @@ def bounded_tail(recovery, ranks):
 
 
 FIGURES = {
-    "bounded.ring-over-transpose": lambda: number(lossy_mean("ring") / lossy_mean("transpose")),
+    "bounded.ring-least": lambda: number(min(ring_over_transpose())),
+    "bounded.ring-most": lambda: number(max(ring_over_transpose())),
     "bounded.transpose-over-count": lambda: number(lossy_mean("transpose") / lossy_mean("transpose-count")),
     "bounded.tail": lambda: number(bounded_tail("count", 8)),
+    "bounded.tail-32": lambda: number(bounded_tail("count", 32)),
     "walk.down-functions": lambda: str(kept("walk.json")["down"]["functions"]),
     "walk.down-files": lambda: str(kept("walk.json")["down"]["files"]),
     "walk.up-functions": lambda: str(kept("walk.json")["up"]["functions"]),
