@@ -222,6 +222,7 @@ static void make(struct world_of *all)
 		fprintf(stderr, "boundedsim: the ranks cannot be opened\n");
 		exit(1);
 	}
+	all->ranks.timed = true;
 	rng_seed(&all->rng, setting->seed);
 	all->count = setting->bytes / sizeof(float);
 	all->exact = calloc(all->count, sizeof(double));

@@ -736,6 +736,7 @@ static void run_scenario(const struct scenario *s, struct run *run)
 		FAIL(run, "the ranks cannot be opened");
 		return;
 	}
+	run->ranks.timed = true;
 	rng_seed(&rng, s->seed + 3);
 	run->parts = calloc((size_t)run->ranks.size * s->count, sizeof(*run->parts));
 	for (uint32_t r = 0; r < run->ranks.size; r++) {

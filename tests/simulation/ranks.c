@@ -185,29 +185,29 @@ static void turn(void *arg, uint32_t rank)
 		ranks_touch(ranks, rank);
 }
 
-/* A communicator waits for its host's turn, or for a time. It is the latter that is looked for here, now and then: with a thousand ranks,
- * to look at all of them after every event takes most of the time. */
-static void turn_all(struct ranks *ranks)
-{
-	if (ranks_now(ranks) - ranks->turned_ns < TURN_NS)
-		return;
-	ranks->turned_ns = ranks_now(ranks);
-	for (uint32_t r = 0; r < ranks->size; r++)
-		turn(ranks, r);
-}
-
-/* When a communicator has something to do although nothing happens. */
+/* When a communicator has something to do although nothing happens; for those who ask (`timed`), as it is looked for after every event. */
 static uint64_t turn_due(const struct ranks *ranks)
 {
 	uint64_t first = UINT64_MAX;
 
-	for (uint32_t r = 0; r < ranks->size; r++) {
+	for (uint32_t r = 0; ranks->timed && r < ranks->size; r++) {
 		uint64_t due =
 			ranks->rank[r].comm ? comm_deadline_ns(ranks->rank[r].comm) : UINT64_MAX;
 
 		first = due < first ? due : first;
 	}
 	return first;
+}
+
+/* A communicator waits for its host's turn, or for a time. It is the latter that is looked for here, now and then: with a thousand ranks,
+ * to look at all of them after every event takes most of the time. */
+static void turn_all(struct ranks *ranks)
+{
+	if (ranks_now(ranks) - ranks->turned_ns < TURN_NS && turn_due(ranks) > ranks_now(ranks))
+		return;
+	ranks->turned_ns = ranks_now(ranks);
+	for (uint32_t r = 0; r < ranks->size; r++)
+		turn(ranks, r);
 }
 
 bool ranks_step(struct ranks *ranks, uint64_t until_ns)

@@ -50,6 +50,8 @@ struct ranks {
 	uint64_t mail_ns;
 	/* when all communicators were last looked at, in ns */
 	uint64_t turned_ns;
+	/* communicators have times of their own to keep, as bounded operations do */
+	bool timed;
 };
 
 /* 0 or -errno; after an error there is nothing to close. */
