@@ -178,6 +178,7 @@ int data_send(struct gw_context *ctx)
 		list_del(item);
 		if (list_empty(&qp->tx.ready)) {
 			qp->feedback.idle = true;
+			qp->feedback.dry = qp->feedback.sequence;
 			continue;
 		}
 		n = serve(qp, &blocked);

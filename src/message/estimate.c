@@ -16,7 +16,7 @@
  * holes there were and how many packets in them, and their ratio is the mean run. A packet in its turn costs one
  * comparison.
  *
- * The rate is that of landing, from echo to echo of one message.
+ * The rate is that of landing, from echo to echo, while there was something to send.
  *
  * A report carries the clock of its writer. The two clocks differ, but by how much does not change from one report to the next:
  * what a report takes longer than the fastest one is the queue of the way back. Clocks also drift apart. The least time rises by
@@ -24,6 +24,7 @@
  */
 #include <errno.h>
 
+#include "base/serial.h"
 #include "message/state.h"
 
 #define LOSS_STEP   128 /* packets from one point of the loss to the next, at least */
@@ -146,10 +147,13 @@ void estimate_restart(struct feedback *f)
 	f->path.meter.sequence = f->sequence;
 }
 
-/* Only from one packet to another of the same message, both sent once: in between, data flowed. */
-void estimate_rate(struct feedback *f, uint32_t msn, uint64_t landed_at)
+/* From one packet to another, both sent once, if data flowed in between: they are of the same message, or the sender always had
+ * something to send. Short messages are told of by one echo each. */
+void estimate_rate(struct feedback *f, uint32_t msn, uint32_t sequence, uint64_t landed_at)
 {
-	if (f->path.flow_at && f->path.flow_msn == msn && landed_at > f->path.flow_at) {
+	bool flowed = f->path.flow_msn == msn || serial_before(f->dry, f->path.flow_sequence);
+
+	if (f->path.flow_at && flowed && landed_at > f->path.flow_at) {
 		f->path.flow_packets += (double)(f->peer_arrived - f->path.flow_arrived);
 		f->path.flow_ns += (double)(landed_at - f->path.flow_at);
 	}
@@ -158,6 +162,7 @@ void estimate_rate(struct feedback *f, uint32_t msn, uint64_t landed_at)
 		f->path.flow_ns /= 2;
 	}
 	f->path.flow_msn = msn;
+	f->path.flow_sequence = sequence;
 	f->path.flow_at = landed_at;
 	f->path.flow_arrived = f->peer_arrived;
 }

@@ -55,7 +55,7 @@ struct path_estimate {
 	double flow_packets, flow_ns;
 	/* time of the latest echo that the rate counts, or 0 */
 	uint64_t flow_at;
-	uint32_t flow_msn, flow_arrived;
+	uint32_t flow_msn, flow_sequence, flow_arrived;
 	/* least time of a report on its way back, by two clocks that differ, in ns; when it was seen, or 0 */
 	int64_t return_least_ns;
 	uint64_t return_at;
@@ -77,7 +77,7 @@ void estimate_overrun(struct feedback *f, uint32_t overrun);
 /* Leaves the packets in flight out of the loss. */
 void estimate_restart(struct feedback *f);
 /* `landed_at`: when the packet echoed landed there, by our clock and but for the way back. */
-void estimate_rate(struct feedback *f, uint32_t msn, uint64_t landed_at);
+void estimate_rate(struct feedback *f, uint32_t msn, uint32_t sequence, uint64_t landed_at);
 void estimate_holes(struct feedback *f, const struct control_report *report);
 /* Returns how long a report waited in queues on its way back, as far as known. */
 uint64_t estimate_return_queue(struct gw_qp *qp, const struct control_report *report);

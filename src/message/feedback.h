@@ -72,6 +72,8 @@ struct feedback {
 	uint32_t timeout_sequence;
 	/* packets that may leave although the window is full, since a probe timeout or an answer that shows no arrival */
 	uint32_t beyond;
+	/* `sequence` when there was last nothing to send */
+	uint32_t dry;
 	/* there was nothing to send since the gate was last told */
 	bool idle;
 	/* the gate was told of a timeout, and nothing has arrived since */

@@ -81,6 +81,13 @@ static const struct kept kept[] = {
 	{ { 10300 * US, 2 * MB, 0, 0, 0, 15 * KIB, 16, .messages = 80, .jitter_ns = 12 * MS,
 	    .payload = 7200, .reorder = 0.15, .reorder_ns = 16 * MS, .automatic = true },
 	  0.7 },
+	/* auto: messages of two or three packets, sixteen of which fill a slow link that loses many */
+	{ { 1100 * US, 2 * MB, 0.013, 0.026, 0, 15 * KIB, 16, .messages = 200, .payload = 8896,
+	    .automatic = true },
+	  0.93 },
+	{ { 45500 * US, 2460 * UINT64_C(1000), 0.276, 0.167, 0, 13 * KIB, 16, .messages = 200,
+	    .payload = 4736, .automatic = true },
+	  0.8 },
 	/* a short path on which the start meets much loss */
 	{ { MS, 1000 * MB, 0.4, 0.4, 0, 256 * KIB, 16, .messages = 200 }, 0.65 },
 	/* long paths */

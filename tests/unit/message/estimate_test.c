@@ -9,6 +9,10 @@
 
 #define DELAY_NS (2 * MS)
 #define RATE_BPS UINT64_C(10000000000)
+#define SLOW_BPS UINT64_C(20000000)
+/* Short messages, and packets of them in flight. */
+#define SHORT_MESSAGES 100
+#define SHORT_FLIGHT   8
 
 static void assert_between(const char *what, double value, double low, double high)
 {
@@ -247,6 +251,50 @@ static void rate(void **state)
 	}
 }
 
+static uint32_t allow_few(void *arg, uint32_t in_flight, uint32_t payload, uint64_t now,
+			  uint64_t *again_ns)
+{
+	(void)arg;
+	(void)payload;
+	(void)now;
+	*again_ns = UINT64_MAX;
+	return in_flight < SHORT_FLIGHT ? SHORT_FLIGHT - in_flight : 0;
+}
+
+/* Messages of two packets, all at once or one after another, over a slow link that a few packets in flight fill. */
+static double rate_of_short(bool together)
+{
+	struct duo_attr attr = { .link = { .delay_ns = DELAY_NS, .rate_bps = SLOW_BPS } };
+	static const struct gw_gate gate = { .allow = allow_few };
+	struct duo_transfer transfers[SHORT_MESSAGES];
+	struct duo duo;
+	double rate_bps;
+
+	duo_open(&duo, &attr);
+	assert_int_equal(gw_qp_set_gate(duo.qp[0], &gate, NULL), 0);
+	for (unsigned i = 0; i < SHORT_MESSAGES; i++) {
+		duo_start(&duo, 2 * DUO_PAYLOAD, &transfers[i]);
+		if (!together)
+			duo_finish(&transfers[i], 60 * S);
+	}
+	for (unsigned i = 0; together && i < SHORT_MESSAGES; i++)
+		duo_finish(&transfers[i], 60 * S);
+	rate_bps = (double)duo_estimate(&duo, 0).rate_bps;
+	duo_close(&duo);
+	return rate_bps;
+}
+
+/* Few echoes are of the same short message. Many such messages flow like a long one; between lone ones there are pauses. */
+static void rate_short(void **state)
+{
+	double truth = (double)SLOW_BPS * DUO_PAYLOAD / DUO_WIRE, lone = rate_of_short(false);
+
+	(void)state;
+	assert_between("the rate", rate_of_short(true), 0.8 * truth, 1.2 * truth);
+	if (lone > 0)
+		assert_between("the rate of lone messages", lone, 0.8 * truth, 1.2 * truth);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -254,6 +302,7 @@ int main(void)
 		cmocka_unit_test(change),	  cmocka_unit_test(out_of_order),
 		cmocka_unit_test(gate_and_order), cmocka_unit_test(sparse),
 		cmocka_unit_test(rate),		  cmocka_unit_test(gate_and_share),
+		cmocka_unit_test(rate_short),
 	};
 
 	return cmocka_run_group_tests_name("message-estimate", tests, NULL, NULL);
