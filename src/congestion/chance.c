@@ -12,6 +12,8 @@
 /* Least fall of the loss that shows congestion: a share of it, and standard deviations of the difference. */
 #define FALL	    0.25
 #define FALL_SIGMAS 2
+/* Standard deviations by which loss must exceed the ceiling. */
+#define PASSED_SIGMAS 2
 /* Weight of a round in the share, and packets that it needs to count in full. */
 #define LEARN_GAIN    (1 / 16.0)
 #define LEARN_PACKETS 32
@@ -63,6 +65,15 @@ double chance_part(const struct chance *c, double loss, double packets)
 static double ceiling(const struct chance *c, uint64_t now_ns)
 {
 	return now_ns - c->proven_ns < TEST_EVERY_NS ? c->ceiling : c->base;
+}
+
+/* True if so many losses above the ceiling are no luck: a few dozen packets may lose twice their share. */
+static bool passed(const struct chance *c, uint64_t now_ns)
+{
+	double most = ceiling(c, now_ns);
+
+	return share_of(c->lost, c->packets) >
+	       most + PASSED_SIGMAS * sqrt(most * (1 - most) / c->packets);
 }
 
 static void enter(struct chance *c, enum chance_stage stage)
@@ -118,7 +129,7 @@ enum chance_verdict chance_judge(struct chance *c, const struct chance_round *ro
 			enter(c, CHANCE_COUNTING);
 			return CHANCE_FINE;
 		}
-		if (c->packets < PACKETS_LEAST)
+		if (c->packets < PACKETS_LEAST || !passed(c, now_ns))
 			return CHANCE_FINE;
 		if (share_of(c->lost, c->packets) > CHANCE_BREAKER) {
 			enter(c, CHANCE_COUNTING);

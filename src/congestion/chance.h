@@ -3,7 +3,7 @@
  * chance.h: tells loss by chance from loss by congestion.
  *
  * A radio link loses the same share of packets at any rate. A full buffer loses the packets that are too many, so that it
- * loses a smaller share when less is sent. When loss passes a ceiling, the sender therefore sends CHANCE_TEST of its rate
+ * loses a smaller share when less is sent. When loss clearly passes a ceiling, the sender therefore sends CHANCE_TEST of its rate
  * for two round trips: the first shows what was already in flight, the second shows the effect. If the loss did not fall by
  * a quarter and no queue stands, it is chance, and the ceiling becomes 1.5 times that loss. Otherwise it is congestion.
  * While more than the first ceiling is lost, the test is repeated every 10 s.

@@ -18,8 +18,8 @@
  * - It starts by doubling the window until the delay or a mark stops it, because reports are too few for growth by single
  *   packets.
  * - Loss of more than 5 % halves the window, unless a test shows that it is chance (chance.h); less loss, with a delay above
- *   target, reduces it by 30 %; both at most once in a round trip. Other loss has no effect: busy hosts and long cables lose
- *   packets without a queue.
+ *   target and more of it than without such a delay, reduces it by 30 %; both at most once in a round trip. Other loss has no
+ *   effect: busy hosts and long cables lose packets without a queue.
  * - Marks (CE) reduce the window by half of their smoothed share, as in DCTCP (M. Alizadeh et al., SIGCOMM 2010).
  * - From time to time the window is halved for two round trips, to measure the path without our own queue: a flow that
  *   started while a queue was present would otherwise take the queue for part of the path.
@@ -260,6 +260,8 @@ static void judge_loss(struct swift *s, uint64_t now_ns)
 
 	if (s->counted > 0)
 		s->loss = loss;
+	if (!queue && !s->starting && !s->testing)
+		chance_learn(&s->chance, &round);
 	/* With a queue, or while the window doubles, no test is needed. */
 	if (s->testing || !((queue && exceeded) || (s->starting && loss > s->chance.ceiling)))
 		verdict = chance_judge(&s->chance, &round, now_ns);
@@ -296,13 +298,16 @@ static void grow(struct swift *s, const struct cc_report *report)
 	double used = packets / (1 - fmin(s->loss, CHANCE_BREAKER)) +
 		      (double)report->in_flight_bytes / s->packet;
 
+	/* In a test little is in flight and reports are uneven: only a lack of data is a pause. */
+	if (s->testing) {
+		s->idle |= report->app_limited;
+		return;
+	}
 	/* A window that is not used, for lack of data or because of a rate limit, says nothing about a larger one. */
-	if (used < (s->testing ? test_window(s) : s->window) / 2) {
+	if (used < s->window / 2) {
 		s->idle = true;
 		return;
 	}
-	if (s->testing)
-		return;
 	if (s->starting)
 		s->window += packets;
 	else

@@ -245,6 +245,24 @@ static void loss_with_delay_shrinks_it(void **state)
 	}
 }
 
+/* What the path loses without a queue, it also loses with one. */
+static void loss_without_delay_is_remembered(void **state)
+{
+	struct feed feed, other;
+
+	(void)state;
+	open_settled(&feed);
+	open_settled(&other);
+	feed.loss = 0.03;
+	feed_for(&feed, 100 * RTT);
+	feed_for(&other, 100 * RTT);
+	feed.rtt_ns += 60 * US;
+	other.rtt_ns += 60 * US;
+	feed_for(&feed, 6 * feed.rtt_ns);
+	feed_for(&other, 6 * other.rtt_ns);
+	assert_true(feed_window(&feed) > 85 * feed_window(&other) / 100);
+}
+
 static void marks_and_notifications_shrink_it(void **state)
 {
 	uint64_t left[3];
@@ -334,6 +352,54 @@ static void much_loss_by_chance_is_borne(void **state)
 	assert_true(feed_window(&feed) >= 95 * before / 100);
 }
 
+/* Of a window of which a third is lost, two thirds are reported. */
+static void what_is_lost_was_used(void **state)
+{
+	struct feed feed;
+	uint64_t before;
+
+	(void)state;
+	open_settled(&feed);
+	feed.loss = 0.3;
+	for (int i = 0; i < 400; i++)
+		feed_report(&feed);
+	before = feed_window(&feed);
+	for (int i = 0; i < 40; i++) {
+		uint64_t packets = feed_window(&feed) / PACKET;
+		struct cc_report report = { .delivered_packets = 35 * packets / 100,
+					    .delivered_bytes = 35 * packets / 100 * PACKET,
+					    .counted_packets = 50 * packets / 100,
+					    .lost_packets = 15 * packets / 100,
+					    .in_flight_bytes = 10 * packets / 100 * PACKET,
+					    .rtt_ns = feed.rtt_ns };
+
+		feed.now += feed.rtt_ns;
+		cc_report(&feed.cc, &report, feed.now);
+	}
+	assert_true(feed_window(&feed) > before + 4 * PACKET);
+}
+
+/* A sender with nothing to send tests nothing: the doubling of the start does not begin again. */
+static void a_pause_ends_a_test(void **state)
+{
+	struct feed feed;
+	uint64_t before;
+
+	(void)state;
+	open_settled(&feed);
+	before = feed_window(&feed);
+	feed.loss = 0.3;
+	while (feed_window(&feed) > before / 2)
+		feed_report(&feed);
+	assert_explained(&feed, "is the loss chance?");
+	feed.app_limited = true;
+	feed.loss = 0;
+	feed_for(&feed, 4 * feed.rtt_ns);
+	feed.app_limited = false;
+	feed_for(&feed, 2 * feed.rtt_ns);
+	assert_in_range(feed_window(&feed), before / 2, before + 8 * PACKET);
+}
+
 /* Who started into a queue takes it for the path, until it drains. */
 static void the_path_is_looked_at_bare(void **state)
 {
@@ -366,11 +432,14 @@ int main(void)
 		cmocka_unit_test(windows_below_a_packet_are_rates),
 		cmocka_unit_test(chance_loss_changes_nothing),
 		cmocka_unit_test(loss_with_delay_shrinks_it),
+		cmocka_unit_test(loss_without_delay_is_remembered),
 		cmocka_unit_test(marks_and_notifications_shrink_it),
 		cmocka_unit_test(one_notification_is_got_over),
 		cmocka_unit_test(a_window_that_is_not_used_does_not_grow),
 		cmocka_unit_test(silence_leaves_a_few_packets),
 		cmocka_unit_test(much_loss_by_chance_is_borne),
+		cmocka_unit_test(what_is_lost_was_used),
+		cmocka_unit_test(a_pause_ends_a_test),
 		cmocka_unit_test(the_path_is_looked_at_bare),
 	};
 
