@@ -5,7 +5,7 @@
  *
  * The free list is a stack in the index array and not in the objects, so that a write to a freed
  * object cannot corrupt it. Objects that were never used are not in the list; they are all those from
- * index `fresh` on. So creating a pool touches none of its memory.
+ * index `fresh` on. So creating a pool touches none of their memory: only the bits are cleared.
  */
 #include "base/pool.h"
 
@@ -18,7 +18,7 @@
 #include "base/bitmap.h"
 
 #define NO_INDEX UINT32_MAX
-/* Bytes from which on a pool is mapped. calloc() would map it too, but then AddressSanitizer marks the whole of it when it is
+/* Bytes from which on a pool is mapped. malloc() would map it too, but then AddressSanitizer marks the whole of it when it is
  * freed, and MALLOC_PERTURB_ writes to it: 60 ms for the payloads of a simulated network, the only pool of this size. */
 #define MAPPED_LEAST ((size_t)16 << 20)
 
@@ -27,13 +27,13 @@ static size_t round_up(size_t size)
 	return (size + POOL_ALIGNMENT - 1) & ~(size_t)(POOL_ALIGNMENT - 1);
 }
 
-/* Returns `size` bytes of zeros, of which none was touched; NULL if there is no memory. */
+/* Returns `size` bytes, of which none was touched; NULL if there is no memory. */
 static void *allocate(size_t size)
 {
 	void *memory;
 
 	if (size < MAPPED_LEAST)
-		return calloc(1, size);
+		return malloc(size);
 	memory = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	return memory == MAP_FAILED ? NULL : memory;
 }
@@ -59,6 +59,7 @@ int pool_init(struct pool *pool, size_t object_size, uint32_t count)
 
 	start = (unsigned char *)allocation;
 	start += -(uintptr_t)start & (POOL_ALIGNMENT - 1);
+	memset(start, 0, live_size);
 	*pool = (struct pool){
 		.allocation = allocation,
 		.mapped = total < MAPPED_LEAST ? 0 : total,

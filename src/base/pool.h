@@ -18,7 +18,7 @@
 struct pool {
 	/* the one block of memory that holds everything below */
 	void *allocation;
-	/* bytes of `allocation` if it was mapped, 0 if it is from calloc() */
+	/* bytes of `allocation` if it was mapped, 0 if it is from malloc() */
 	size_t mapped;
 	unsigned char *objects;
 	/* one bit for each object: set while it is in use */
