@@ -401,7 +401,7 @@ static int open_queues(struct sim_endpoint *endpoint)
 	for (uint32_t i = 0; i <= endpoint->attr.lanes; i++) {
 		struct queue *queue = &endpoint->queues[i];
 
-		queue->arrivals = calloc(size, sizeof(*queue->arrivals));
+		queue->arrivals = malloc(size * sizeof(*queue->arrivals));
 		if (!queue->arrivals)
 			return -ENOMEM;
 		ring_init(&queue->ring, size);
