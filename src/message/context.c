@@ -425,11 +425,21 @@ uint64_t context_deadline_ns(const struct gw_context *ctx)
 	return at;
 }
 
+/* Whether no data waits to be sent and no receive to be looked at. */
+static bool nothing_waits(const struct gw_context *ctx)
+{
+	return list_empty(&ctx->senders) && list_empty(&ctx->touched);
+}
+
+bool context_quiet(const struct gw_context *ctx)
+{
+	return nothing_waits(ctx) && context_deadline_ns(ctx) > gw_now_ns(ctx);
+}
+
 /* Whether the last turn left nothing to do before this deadline, and sleeping may begin without another. */
 static bool may_sleep(struct gw_context *ctx, uint64_t deadline)
 {
-	if (!ctx->fabric->idle || ctx->busy || !list_empty(&ctx->senders) ||
-	    !list_empty(&ctx->touched))
+	if (!ctx->fabric->idle || ctx->busy || !nothing_waits(ctx))
 		return false;
 	ctx->now = gw_now_ns(ctx);
 	return deadline > ctx->now;

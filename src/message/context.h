@@ -14,4 +14,7 @@ int context_open_on(struct fabric *fabric, const struct gw_context_attr *attr,
 /* When gw_progress() has to be called again even if nothing arrives; UINT64_MAX: never. */
 uint64_t context_deadline_ns(const struct gw_context *ctx);
 
+/* Whether gw_progress() would find nothing to do now if nothing has arrived since it was called last. */
+bool context_quiet(const struct gw_context *ctx);
+
 #endif

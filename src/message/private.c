@@ -14,3 +14,8 @@ uint64_t gw_private_deadline_ns(const struct gw_context *ctx)
 {
 	return context_deadline_ns(ctx);
 }
+
+bool gw_private_quiet(const struct gw_context *ctx)
+{
+	return context_quiet(ctx);
+}

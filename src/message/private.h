@@ -15,9 +15,10 @@
 
 #define GW_PRIVATE __attribute__((visibility("default")))
 
-/* context_open_on() and context_deadline_ns() of message/context.h. */
+/* context_open_on(), context_deadline_ns() and context_quiet() of message/context.h. */
 GW_PRIVATE int gw_private_context_open(struct fabric *fabric, const struct gw_context_attr *attr,
 				       struct gw_context **out);
 GW_PRIVATE uint64_t gw_private_deadline_ns(const struct gw_context *ctx);
+GW_PRIVATE bool gw_private_quiet(const struct gw_context *ctx);
 
 #endif

@@ -42,14 +42,15 @@ static void reschedule(struct world *world, struct world_host *host)
 static bool run(struct world *world, struct world_host *host)
 {
 	bool worked = false;
+	int work;
 
 	if (!context_of(world, host) || host->stalled)
 		return false;
-	world->turns++;
-	while (gw_progress(host->ctx) > 0) {
+	do {
 		world->turns++;
-		worked = true;
-	}
+		work = gw_progress(host->ctx);
+		worked |= work > 0;
+	} while (work > 0 && !gw_private_quiet(host->ctx));
 	reschedule(world, host);
 	if (world->ran)
 		world->ran(world->arg, (uint32_t)(host - world->hosts));
