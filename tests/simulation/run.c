@@ -388,7 +388,7 @@ void scenario_run(const struct scenario *scenario, bool trace, struct run_result
 		.max_qps = 16, .max_sends = 512, .max_recvs = 512, .bitmap_bytes = 1 << 20
 	};
 	struct run *run = calloc(1, sizeof(*run));
-	uint64_t start;
+	uint64_t start, limit, next = 0;
 
 	if (!run) {
 		*out = (struct run_result){ .failed = true, .why = "no memory" };
@@ -408,11 +408,14 @@ void scenario_run(const struct scenario *scenario, bool trace, struct run_result
 	start = run->start_ns = sim_now_ns(run->world.sim);
 	if (open_flows(run))
 		run_fail(run, "the flows cannot be opened");
+	limit = start + limit_ns(run);
 	while (!out->failed && !finished(run)) {
-		uint64_t next = misfortunes(run, start), shrinks = shrink(run, start);
-		uint64_t limit = start + limit_ns(run);
+		if (sim_now_ns(run->world.sim) >= next) {
+			uint64_t shrinks = shrink(run, start);
 
-		next = next < shrinks ? next : shrinks;
+			next = misfortunes(run, start);
+			next = next < shrinks ? next : shrinks;
+		}
 		if (!world_step(&run->world, next < limit ? next : limit) && next >= limit) {
 			flows_explain(run);
 			run_fail(run, "requests did not end in time: %s", run->explanation);
