@@ -30,12 +30,14 @@ static void reschedule(struct world *world, struct world_host *host)
 	uint64_t now = sim_now_ns(world->sim);
 	uint64_t at;
 
-	heap_remove(&world->due, &host->due);
 	if (!context_of(world, host) || host->stalled)
-		return;
-	at = to_world_ns(world, host, gw_private_deadline_ns(host->ctx));
-	if (at != UINT64_MAX)
-		heap_insert(&world->due, &host->due, at < now ? now : at);
+		at = UINT64_MAX;
+	else
+		at = to_world_ns(world, host, gw_private_deadline_ns(host->ctx));
+	if (at == UINT64_MAX)
+		heap_remove(&world->due, &host->due);
+	else
+		heap_update(&world->due, &host->due, at < now ? now : at);
 }
 
 /* Returns whether there was anything to do. A host that did something may have more to do at the same time. */
@@ -126,8 +128,7 @@ void world_touch(struct world *world, uint32_t host)
 
 	if (!context_of(world, h) || h->stalled)
 		return;
-	heap_remove(&world->due, &h->due);
-	heap_insert(&world->due, &h->due, sim_now_ns(world->sim));
+	heap_update(&world->due, &h->due, sim_now_ns(world->sim));
 }
 
 void world_settle(struct world *world)
