@@ -15,8 +15,6 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "base/bitmap.h"
-
 #define NO_INDEX UINT32_MAX
 /* Bytes from which on a pool is mapped. malloc() would map it too, but then AddressSanitizer marks the whole of it when it is
  * freed, and MALLOC_PERTURB_ writes to it: 60 ms for the payloads of a simulated network, the only pool of this size. */
@@ -113,37 +111,11 @@ void pool_put(struct pool *pool, void *object)
 	pool->used--;
 }
 
-/* Divides an offset within the pool by the stride, without a division, of which a packet's way would have dozens. It is exact
- * where the offset is a multiple: the product is then too large by less than offset / 2^32 lines, which is less than 1. */
-static uint64_t index_at(const struct pool *pool, uint64_t offset)
-{
-	return offset / POOL_ALIGNMENT * pool->inverse >> 32;
-}
-
-bool pool_owns_live(const struct pool *pool, const void *pointer)
-{
-	/* As integers, because subtracting unrelated pointers is undefined. A pointer below the
-	 * pool wraps to a large offset. */
-	uintptr_t offset = (uintptr_t)pointer - (uintptr_t)pool->objects;
-	uint64_t index;
-
-	if (offset >= pool->stride * pool->count)
-		return false;
-	index = index_at(pool, offset);
-	return index * pool->stride == offset && bitmap_test(pool->live, index);
-}
-
 uint32_t pool_index(const struct pool *pool, const void *object)
 {
 	size_t offset = (size_t)((const unsigned char *)object - pool->objects);
-	uint64_t index = index_at(pool, offset);
+	uint64_t index = pool_index_at(pool, offset);
 
 	assert(offset < pool->stride * pool->count && index * pool->stride == offset);
 	return (uint32_t)index;
-}
-
-void *pool_at(const struct pool *pool, uint32_t index)
-{
-	assert(index < pool->count);
-	return pool->objects + index * pool->stride;
 }

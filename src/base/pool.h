@@ -8,9 +8,12 @@
 #ifndef GODWIT_BASE_POOL_H
 #define GODWIT_BASE_POOL_H
 
+#include <assert.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+
+#include "base/bitmap.h"
 
 /* Bytes in a cache line: two objects never share one. */
 #define POOL_ALIGNMENT 64
@@ -52,12 +55,36 @@ void *pool_get(struct pool *pool);
  * likely still in the cache. */
 void pool_put(struct pool *pool, void *object);
 
-/* True if the pointer is the start of a live object of this pool. Any pointer may be passed. */
-bool pool_owns_live(const struct pool *pool, const void *pointer);
+/* Divides an offset within the pool by the stride, without a division, of which a packet's way would have dozens. It is exact
+ * where the offset is a multiple: the product is then too large by less than offset / 2^32 lines, which is less than 1. */
+static inline uint64_t pool_index_at(const struct pool *pool, uint64_t offset)
+{
+	return offset / POOL_ALIGNMENT * pool->inverse >> 32;
+}
+
+/* True if the pointer is the start of a live object of this pool. Any pointer may be passed. A small message asks this some
+ * seventy times, so that it is inline. */
+static inline bool pool_owns_live(const struct pool *pool, const void *pointer)
+{
+	/* As integers, because subtracting unrelated pointers is undefined. A pointer below the
+	 * pool wraps to a large offset. */
+	uintptr_t offset = (uintptr_t)pointer - (uintptr_t)pool->objects;
+	uint64_t index;
+
+	if (offset >= pool->stride * pool->count)
+		return false;
+	index = pool_index_at(pool, offset);
+	return index * pool->stride == offset && bitmap_test(pool->live, index);
+}
 
 /* Convert between an object, live or not, and its index from 0 to count - 1, which never changes. */
 uint32_t pool_index(const struct pool *pool, const void *object);
-void *pool_at(const struct pool *pool, uint32_t index);
+
+static inline void *pool_at(const struct pool *pool, uint32_t index)
+{
+	assert(index < pool->count);
+	return pool->objects + index * pool->stride;
+}
 
 static inline uint32_t pool_used(const struct pool *pool)
 {
