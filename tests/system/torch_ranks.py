@@ -12,6 +12,7 @@ import torch
 import torch.distributed as dist
 from torch import nn
 
+import godwit.hooks
 import godwit.torch
 
 # PyTorch 1.13 calls the functions on whole tensors by private names.
@@ -153,6 +154,46 @@ def losses(backend, steps, fixed=""):
         told.append(loss.item().hex())
     digest = torch.cat([parameter.detach().reshape(-1) for parameter in model.parameters()]).double().sum().item().hex()
     print(json.dumps([told, digest]), flush=True)
+    dist.destroy_process_group()
+
+
+def hooks(how, steps):
+    """Loss of a small model after training by DDP with a hook, its digest, and what the hook tells of lost data."""
+    dist.init_process_group("godwit")
+    r = dist.get_rank()
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(20, 300), nn.Tanh(), nn.Linear(300, 300), nn.Tanh(), nn.Linear(300, 1)).to(DEVICE)
+    model = nn.parallel.DistributedDataParallel(model, bucket_cap_mb=0.2)
+    state = None
+    if how == "exact":
+        model.register_comm_hook(None, godwit.hooks.exact_hook)
+    else:
+        state = godwit.hooks.BoundedState(recovery=how, exact_steps=2)
+        model.register_comm_hook(state, godwit.hooks.bounded_hook)
+    optimizer = torch.optim.SGD(model.parameters(), 0.02)
+    generator, late = torch.Generator().manual_seed(r), []
+    for step in range(int(steps)):
+        x = torch.randn(32, 20, generator=generator).to(DEVICE)
+        optimizer.zero_grad()
+        loss = ((model(x) - x.sum(1, keepdim=True)) ** 2).mean()
+        loss.backward()
+        optimizer.step()
+        if step >= int(steps) * 3 // 4:
+            late.append(loss.item())
+    same = godwit.hooks.digest(model).hex()
+    assert godwit.hooks.compare_replicas(model) == []
+    wrong = dist.get_world_size() - 1
+    if r == wrong:
+        with torch.no_grad():
+            next(model.parameters()).view(-1)[0] += 1e-3
+    assert godwit.hooks.compare_replicas(model) == [wrong]
+    assert godwit.hooks.resynchronise(model) == [wrong]
+    assert godwit.hooks.digest(model).hex() == same
+    told = {"loss": sum(late) / len(late), "digest": same}
+    if state:
+        assert state.reports and state.diverged == 0, state
+        told.update(missing=state.missing_share, short=state.short, steps=state.steps)
+    print(json.dumps(told), flush=True)
     dist.destroy_process_group()
 
 

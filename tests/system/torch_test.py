@@ -55,6 +55,24 @@ def test_losses(python):
     check(sums and all(in_order for in_order, _ in sums), f"sums in fixed order: {sums}")
 
 
+def test_hooks(python):
+    """Training with what arrives through a network that loses packets in bursts reaches the loss of training with everything, and
+    the replicas stay equal to the bit."""
+    network = ("--rtt", "2ms", "--rate", "1G", "--loss", "2e-2", "--burst", "4:20ms")
+    exact = in_lab(python, 4, "hooks", "exact", 60, network=network)
+    for recovery in ("hadamard", "count", "coded"):
+        ours = in_lab(python, 4, "hooks", recovery, 60, network=network)
+        if not exact or not ours:
+            continue
+        check(len({one["digest"] for one in ours}) == 1, f"{recovery}: replicas differ: {ours}")
+        check(all(one["steps"] == 60 for one in ours), f"{recovery}: {ours}")
+        if recovery != "coded":
+            check(all(0.001 < one["missing"] < 0.2 for one in ours), f"{recovery}: what is missing: {ours}")
+        mean, wanted = (sum(one["loss"] for one in ranks) / 4 for ranks in (ours, exact))
+        check(abs(mean / wanted - 1) < 0.05, f"{recovery}: a loss of {mean}, exact {wanted}")
+        print(f"{recovery}: {100 * ours[0]['missing']:.1f} % of the bytes missing, a loss of {mean:.4f}, exact {wanted:.4f}")
+
+
 def main():
     python = interpreter_with("torch.distributed")
     if not python:
@@ -64,6 +82,7 @@ def main():
     test_death(python)
     probe()
     test_losses(python)
+    test_hooks(python)
     finish()
 
 

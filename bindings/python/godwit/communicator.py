@@ -37,6 +37,11 @@ def _done(handle: int, number: int, result: Any) -> None:
     operation._end(error_of(operation._comm._handle, status) if status else None)
 
 
+def bounded_attr(recovery: str, deadline: float, floor: float, repair: bool) -> BoundedAttr:
+    return BoundedAttr(recovery=_choice(RECOVERIES, "recovery", recovery), flags=REPAIR if repair else 0,
+                       deadline_ns=int(deadline * 1e9), floor_ppm=int(floor * 1e6))
+
+
 class Operation:
     """An operation that was posted. Its buffers must not be used until it has ended."""
 
@@ -344,8 +349,7 @@ class Communicator:
         operations took. floor: least part that must arrive; below that the operation fails with EIO, or with `repair`
         is repaired first."""
         recv = send if recv is None else recv
-        attr = BoundedAttr(recovery=_choice(RECOVERIES, "recovery", recovery), flags=REPAIR if repair else 0,
-                           deadline_ns=int(deadline * 1e9), floor_ppm=int(floor * 1e6))
+        attr = bounded_attr(recovery, deadline, floor, repair)
         earlier = memory.of_buffer(recv if previous is None else previous, False, dtype)
         try:
             if earlier.length != memoryview(recv).nbytes:

@@ -24,7 +24,8 @@ import torch
 import torch.distributed as dist
 from torch._C import _distributed_c10d as c10d
 
-from .communicator import Communicator, Operation
+from .communicator import Communicator, Operation, bounded_attr
+from .library import BoundedAttr
 from .meeting import free_port, own_address, store_host
 from .memory import Memory
 from .torch_work import Side, Stager, Work
@@ -144,10 +145,11 @@ class ProcessGroup(dist.ProcessGroup):
         return self._sides[device]
 
     def _run(self, name: str, source: Optional[torch.Tensor], target: Optional[torch.Tensor], parts: int, result: Any,
-             finish: "Optional[Callable[[torch.Tensor], None]]" = None, op: Any = None, root: int = 0) -> Any:
+             finish: "Optional[Callable[[torch.Tensor], None]]" = None, op: Any = None, root: int = 0,
+             bounded: Optional[BoundedAttr] = None, told: "Optional[Callable[[Any], None]]" = None) -> Any:
         """Posts an operation from `source` to `target`, which may be the same. `source` holds `parts` times `count` elements.
         `finish` is called at the end with the memory that was received, on the CPU; without it that is copied to `target`
-        where it is not the target's own."""
+        where it is not the target's own. `told` gets the report of a bounded operation before that."""
         reduction = _reduction(op) if op is not None else "sum"
         anything = target if target is not None else source
         side = None if anything is None or anything.device.type == "cpu" else self._side(anything.device)
@@ -181,6 +183,8 @@ class ProcessGroup(dist.ProcessGroup):
             promise.set_result(result)
 
         def ended(operation: Operation) -> None:
+            if told is not None:
+                told(operation.report)
             if operation.error is not None:
                 work._error = RuntimeError(f"godwit: {operation.error}")
                 promise.set_result(work._error)
@@ -198,7 +202,7 @@ class ProcessGroup(dist.ProcessGroup):
 
         def post() -> None:
             operation = self._comm.post(name, None if given is None else _memory(given), None if taken is None else _memory(taken),
-                                        count, kind, None, reduction, root)
+                                        count, kind, None, reduction, root, bounded=bounded)
             operation.add_done_callback(ended)
 
         self._stager.post(ready, post)
@@ -213,6 +217,13 @@ class ProcessGroup(dist.ProcessGroup):
         if other is not None:
             return other.allreduce(tensors, opts)
         return self._run("allreduce", tensor, tensor, 1, tensors, op=opts.reduceOp)
+
+    def bounded_allreduce(self, tensor: torch.Tensor, recovery: str = "hadamard", deadline: float = 0, floor: float = 0,
+                          repair: bool = False, told: "Optional[Callable[[Any], None]]" = None) -> Any:
+        """The mean over ranks of what arrived in time, in place; see Communicator.bounded_allreduce(). `told` gets the report, or
+        None if the operation failed."""
+        attr = bounded_attr(recovery, deadline, floor, repair)
+        return self._run("bounded_allreduce", tensor, tensor, 1, tensor, op=dist.ReduceOp.AVG, bounded=attr, told=told)
 
     def allreduce_coalesced(self, tensors: Any, opts: Any = None) -> Any:
         other = self._other(tensors[0])
