@@ -110,7 +110,7 @@ int main(int argc, char **argv)
 					      .delay_ns = size == 2 ? rtt / 2 : rtt / 4,
 					      .loss = size == 2 ? loss : loss / 2,
 					      .queue_bytes = rate / 8 * rtt / 1000000000 + 500000 };
-	attr.mail_ns = rtt;
+	attr.mail_ns = attr.rtt_ns = rtt;
 	attr.comm.segment_bytes = (uint32_t)segment;
 	attr.comm.congestion = argc > 10 ? argv[10] : NULL;
 	if (ranks_open(&ranks, &attr))

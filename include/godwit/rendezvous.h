@@ -140,6 +140,9 @@ GW_API int gw_rendezvous_step(struct gw_rendezvous *r);
 /* A descriptor that is readable when gw_rendezvous_step() has something to do. It stays the same. */
 GW_API int gw_rendezvous_fd(const struct gw_rendezvous *r);
 
+/* Returns the least round-trip time that TCP has measured on the connection, in ns; 0: not known. */
+GW_API uint64_t gw_rendezvous_rtt_ns(const struct gw_rendezvous *r);
+
 /* ---- listening ------------------------------------------------------------------------------------------------- */
 
 /*

@@ -7,9 +7,15 @@
 /* Bytes of a segment unless told. Shorter ones overlap reducing with sending better, and cost more messages. */
 #define SEGMENT_BYTES (UINT32_C(256) << 10)
 #define SEGMENTS_MAX  64
-/* Bytes of a chunk from which on a ring is best, and below which rounds matter more than bytes. */
+/* Bytes of a chunk from which on a ring is best while no round-trip time is known, and below which rounds matter more than
+ * bytes. */
 #define RING_CHUNK     (UINT64_C(512) << 10)
 #define DOUBLING_CHUNK (UINT64_C(8) << 10)
+/* Round-trip time from which on ranks are not in one place, the least chunk of a ring in one place, and rates that are assumed. */
+#define FAR_NS	       UINT64_C(1000000)
+#define RING_CHUNK_MIN (UINT64_C(32) << 10)
+#define NEAR_GBPS      10
+#define FAR_GBPS       1
 /* Broadcasts below this go down a tree. */
 #define TREE_BYTES (UINT64_C(64) << 10)
 /* Ranks up to which each may be connected with all others. */
@@ -56,13 +62,30 @@ const char *operation_name(enum operation operation)
 	return operation_names[operation];
 }
 
+/* Returns the bytes of a chunk from which on a ring is best: those that the link carries in a round trip. */
+static uint64_t ring_chunk(uint64_t rtt_ns)
+{
+	uint64_t chunk;
+
+	if (!rtt_ns)
+		return RING_CHUNK;
+	if (rtt_ns >= FAR_NS) {
+		chunk = rtt_ns / 8 * FAR_GBPS;
+		return chunk > RING_CHUNK ? chunk : RING_CHUNK;
+	}
+	chunk = rtt_ns / 8 * NEAR_GBPS;
+	if (chunk < RING_CHUNK_MIN)
+		return RING_CHUNK_MIN;
+	return chunk < RING_CHUNK ? chunk : RING_CHUNK;
+}
+
 /*
  * `bytes` are those of all chunks together. Direct has two rounds and many senders to one receiver, ring 2 (size - 1) rounds and
  * one sender to each: bench/collsim has ring ahead where a chunk takes longer than its rounds. Many ranks are too many
  * connections, and too many messages, for direct.
  */
 enum gw_algorithm algorithm_choose(enum operation operation, uint64_t bytes, uint32_t size,
-				   bool fixed_order)
+				   uint64_t rtt_ns, bool fixed_order)
 {
 	bool reduces = operation == OPERATION_ALLREDUCE || operation == OPERATION_REDUCE_SCATTER;
 
@@ -73,13 +96,14 @@ enum gw_algorithm algorithm_choose(enum operation operation, uint64_t bytes, uin
 	/* One exchange in place of two rounds. */
 	if (operation == OPERATION_ALLREDUCE && size == 2 && bytes <= WHOLE_BYTES)
 		return GW_ALGORITHM_DOUBLING;
-	if (bytes / size >= RING_CHUNK)
+	if (bytes / size >= ring_chunk(rtt_ns))
 		return GW_ALGORITHM_RING;
 	if (operation == OPERATION_BROADCAST && bytes < TREE_BYTES)
 		return GW_ALGORITHM_TREE;
 	if (size <= DIRECT_RANKS)
 		return GW_ALGORITHM_DIRECT;
-	if (operation == OPERATION_BROADCAST || bytes / size >= DOUBLING_CHUNK)
+	if (operation == OPERATION_BROADCAST ||
+	    (rtt_ns < FAR_NS && bytes / size >= DOUBLING_CHUNK))
 		return GW_ALGORITHM_RING;
 	return GW_ALGORITHM_DOUBLING;
 }

@@ -49,9 +49,10 @@ struct task {
 /* Whether an operation can be done by an algorithm that is a list of steps. */
 bool algorithm_fits(enum operation operation, enum gw_algorithm algorithm);
 
-/* What is best for so many bytes and ranks. `fixed_order`: reductions in the order of ranks only. */
+/* What is best for so many bytes and ranks on a network with this round-trip time (0: not known). `fixed_order`: reductions in the
+ * order of ranks only. */
 enum gw_algorithm algorithm_choose(enum operation operation, uint64_t bytes, uint32_t size,
-				   bool fixed_order);
+				   uint64_t rtt_ns, bool fixed_order);
 
 /* "ring", "doubling" and so on. */
 const char *algorithm_name(enum gw_algorithm algorithm);

@@ -217,7 +217,7 @@ void coll_fall_back(struct gw_coll *coll)
 	multicast_free(coll);
 	coll->task.algorithm =
 		algorithm_choose(coll->task.operation, coll->task.elements * coll->task.unit,
-				 coll->task.size, false);
+				 coll->task.size, coll->comm->rtt_ns, false);
 	error = coll_build(coll);
 	if (error)
 		advance(coll, error);

@@ -54,6 +54,7 @@ int comm_create(struct office *office, const struct gw_comm_attr *attr, uint64_t
 	comm->size = attr->size;
 	comm->flags = attr->flags;
 	comm->segment_bytes = attr->segment_bytes;
+	comm->rtt_ns = office->mail->ops->rtt_ns(office->mail);
 	comm->track_count = attr->tracks ? attr->tracks : TRACKS_DEFAULT;
 	comm->channel = (struct gw_channel_attr){
 		.congestion = attr->congestion,

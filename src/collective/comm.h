@@ -94,6 +94,8 @@ struct gw_comm {
 	uint32_t *members;
 	uint32_t flags;
 	uint32_t segment_bytes;
+	/* longest round-trip time when the ranks met, the same at all ranks; 0: not known */
+	uint64_t rtt_ns;
 	uint32_t track_count;
 	struct gw_channel_attr channel;
 	struct track tracks[TRACKS_MAX];

@@ -144,6 +144,11 @@ static uint64_t hub_deadline_ns(const struct mail *mail)
 	return UINT64_MAX;
 }
 
+static uint64_t hub_rtt_ns(const struct mail *mail)
+{
+	return (uint64_t)((const struct hub *)mail)->rtt_us * 1000;
+}
+
 static const char *hub_address(const struct mail *mail, uint32_t rank)
 {
 	const struct hub *hub = (const struct hub *)mail;
@@ -183,6 +188,7 @@ static const struct mail_ops ops = {
 	.fd = hub_fd,
 	.deadline_ns = hub_deadline_ns,
 	.address = hub_address,
+	.rtt_ns = hub_rtt_ns,
 	.close = hub_close,
 };
 

@@ -42,6 +42,8 @@ struct hub {
 	bool held;
 	/* descriptor that is readable while `held`; -1: none */
 	int held_fd;
+	/* longest round-trip time between rank 0 and another rank, in us; 0: not known */
+	uint32_t rtt_us;
 	/* addresses by rank; "" where not known */
 	char (*addresses)[SPOKE_ADDRESS];
 	/* why the meeting failed */

@@ -74,6 +74,7 @@ static int meeting_record(struct hub *hub, struct spoke *spoke, const struct hub
 	case HUB_ADDRESSES:
 		return keep_addresses(hub, record);
 	case HUB_START:
+		hub->rtt_us = record->number;
 		return hold_mail(hub);
 	case HUB_FAIL:
 		hub_record_text(record, hub->why, HUB_WHY);

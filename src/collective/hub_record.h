@@ -29,7 +29,7 @@ enum hub_record_kind {
 	HUB_JOINED,
 	/* down: a rank | its address and those of the next ranks, each with a final zero */
 	HUB_ADDRESSES,
-	/* down: all ranks have come */
+	/* down: longest round-trip time between rank 0 and another, in us, or 0. All ranks have come. */
 	HUB_START,
 	/* down: errno | sentence. The meeting has failed. */
 	HUB_FAIL,

@@ -240,6 +240,17 @@ static int tell_all(struct hub *hub, uint16_t kind, uint32_t number, const void 
 	return rc ? hub_fail(hub, rc, "no memory for the mail") : 0;
 }
 
+/* The longest of all connections: where ranks are in two places, it is that between these. */
+static void know_rtt(struct hub *hub)
+{
+	for (uint32_t rank = 1; rank < hub->size; rank++) {
+		uint64_t us = gw_rendezvous_rtt_ns(hub->spokes[rank].r) / 1000;
+
+		if (us > hub->rtt_us)
+			hub->rtt_us = us < UINT32_MAX ? (uint32_t)us : UINT32_MAX;
+	}
+}
+
 static int start(struct hub *hub)
 {
 	uint8_t data[HUB_DATA_MAX];
@@ -248,6 +259,7 @@ static int start(struct hub *hub)
 	int rc = 0;
 
 	know_addresses(hub);
+	know_rtt(hub);
 	for (uint32_t rank = 0; rank < hub->size && rc == 0; rank++) {
 		size_t length = strlen(hub->addresses[rank]) + 1;
 
@@ -262,7 +274,7 @@ static int start(struct hub *hub)
 	if (rc == 0)
 		rc = tell_all(hub, HUB_ADDRESSES, first, data, used);
 	if (rc == 0)
-		rc = tell_all(hub, HUB_START, 0, NULL, 0);
+		rc = tell_all(hub, HUB_START, hub->rtt_us, NULL, 0);
 	hub->record = hub_root_record;
 	hub->broken = hub_root_broken;
 	hub_flush(hub);

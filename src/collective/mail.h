@@ -40,6 +40,8 @@ struct mail_ops {
 	uint64_t (*deadline_ns)(const struct mail *mail);
 	/* Numeric address of a rank as it was seen by rank 0; "" if not known. */
 	const char *(*address)(const struct mail *mail, uint32_t rank);
+	/* Longest round-trip time between rank 0 and another rank when they met, in ns, the same at all ranks; 0: not known. */
+	uint64_t (*rtt_ns)(const struct mail *mail);
 	/* Says goodbye, so that no other rank is told of a loss, and frees the mail. Letters that were posted before arrive. May
 	 * block, for a second at most. */
 	void (*close)(struct mail *mail);

@@ -92,13 +92,18 @@ static const char *mail_address(const struct mail *mail, uint32_t rank)
 	return "";
 }
 
+static uint64_t mail_rtt_ns(const struct mail *mail)
+{
+	return ((const struct sim_mail *)mail)->ranks->rtt_ns;
+}
+
 static void mail_close(struct mail *mail)
 {
 	(void)mail;
 }
 
-static const struct mail_ops mail_ops = { mail_send,	    mail_progress, mail_fd,
-					  mail_deadline_ns, mail_address,  mail_close };
+static const struct mail_ops mail_ops = { mail_send,	mail_progress, mail_fd,	  mail_deadline_ns,
+					  mail_address, mail_rtt_ns,   mail_close };
 
 uint64_t ranks_now(const struct ranks *ranks)
 {
@@ -130,7 +135,9 @@ int ranks_open(struct ranks *ranks, const struct ranks_attr *attr)
 	struct gw_comm_attr comm = attr->comm;
 	int error;
 
-	*ranks = (struct ranks){ .size = attr->shape.hosts, .mail_ns = attr->mail_ns };
+	*ranks = (struct ranks){ .size = attr->shape.hosts,
+				 .mail_ns = attr->mail_ns,
+				 .rtt_ns = attr->rtt_ns };
 	list_init(&ranks->letters);
 	rng_seed(&ranks->rng, attr->seed);
 	ranks->rank = calloc(ranks->size, sizeof(*ranks->rank));

@@ -37,6 +37,8 @@ struct ranks_attr {
 	struct gw_comm_attr comm;
 	/* longest time that a letter takes */
 	uint64_t mail_ns;
+	/* round-trip time that the ranks measure when they meet; 0: none */
+	uint64_t rtt_ns;
 	uint64_t seed;
 };
 
@@ -47,7 +49,7 @@ struct ranks {
 	struct rank *rank;
 	/* letters under way, in the order of their arrival */
 	struct list letters;
-	uint64_t mail_ns;
+	uint64_t mail_ns, rtt_ns;
 	/* when all communicators were last looked at, in ns */
 	uint64_t turned_ns;
 	/* communicators have times of their own to keep, as bounded operations do */

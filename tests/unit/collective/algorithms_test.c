@@ -387,13 +387,13 @@ static void two_ranks_exchange_once(void **state)
 	uint32_t sends = 0;
 
 	(void)state;
-	task.algorithm = algorithm_choose(task.operation, task.elements * task.unit, 2, false);
+	task.algorithm = algorithm_choose(task.operation, task.elements * task.unit, 2, 0, false);
 	assert_int_equal(algorithm_build(&task, &program), 0);
 	for (uint32_t i = 0; i < program.steps.count; i++)
 		sends += program_steps(&program)[i].kind == STEP_SEND;
 	assert_int_equal(sends, 1);
 	program_free(&program);
-	assert_int_equal(algorithm_choose(task.operation, 4096, 2, true), GW_ALGORITHM_DIRECT);
+	assert_int_equal(algorithm_choose(task.operation, 4096, 2, 0, true), GW_ALGORITHM_DIRECT);
 }
 
 int main(void)

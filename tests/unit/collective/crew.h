@@ -37,6 +37,8 @@ struct member {
 	char lost_why[HUB_WHY];
 	/* when that was told */
 	uint64_t lost_ns;
+	/* round-trip time that the mail tells */
+	volatile uint64_t rtt_ns;
 	/* whatever the test's function notes */
 	volatile int note;
 };

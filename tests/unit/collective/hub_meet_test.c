@@ -31,6 +31,7 @@ static void note_address(struct crew *crew, uint32_t rank, struct mail *mail)
 		if (strcmp(mail->ops->address(mail, r), "127.0.0.1") != 0)
 			crew->members[rank].note++;
 	}
+	crew->members[rank].rtt_ns = mail->ops->rtt_ns(mail);
 	/* so that no one leaves before all have come here */
 	crew->members[rank].point = 1;
 	CREW_UNTIL(mail, *crew->stage == 1);
@@ -54,6 +55,8 @@ static void test_ranks_meet_in_any_order(void **state)
 		crew_join(&crew, rank, 0);
 		expect(&crew, rank, 0, "");
 		assert_int_equal(crew.members[rank].note, 0);
+		assert_in_range(crew.members[rank].rtt_ns, 1000, 1000 * MS);
+		assert_int_equal(crew.members[rank].rtt_ns, crew.members[0].rtt_ns);
 		assert_int_equal(crew.members[rank].losses, 0);
 	}
 	crew_free(&crew);
