@@ -28,10 +28,10 @@ from gpu.world import Failure, Mps, Together, Tuning, World  # noqa: E402
 
 RANKS = 2
 SEQUENCES = 8
-# The function of godwit.torch that sums a tensor in place, within a bounded time.
-BOUNDED = Way("bounded", "Godwit's bounded allreduce", "godwit", reduce="bounded_all_reduce", exact=False)
+# The method of a process group of godwit.torch that averages a tensor in place, within a bounded time.
+BOUNDED = Way("bounded", "Godwit's bounded allreduce", "godwit", reduce="bounded_allreduce", exact=False)
 CONTENDERS = [each for each in WAYS if not each.fsdp and each.name != BOUNDED.name] + [BOUNDED]
-DEFAULT = ["socket-cubic", "socket-bbr", "gloo", "plugin", "exact"]
+DEFAULT = ["socket-cubic", "socket-bbr", "gloo", "plugin", "exact", "bounded"]
 
 
 def figures(ranks):

@@ -87,20 +87,19 @@ def evaluate(model, held_out, size, device):
 
 
 class Wrapped:
-    """How gradients are reduced: DDP with its backend, DDP with a hook of godwit.torch, or FSDP."""
+    """How gradients are reduced: DDP with its backend, DDP with a hook of godwit.hooks, or FSDP."""
 
-    def __init__(self, way, model, device, seed):
-        self.finish = lambda: None
+    def __init__(self, way, model, device):
+        self.state = None
         if way.get("fsdp"):
             from torch.distributed.fsdp import FullyShardedDataParallel
             self.model = FullyShardedDataParallel(model, device_id=torch.cuda.current_device() if device == "cuda" else None)
             return
         self.model = nn.parallel.DistributedDataParallel(model, broadcast_buffers=False)
         if way.get("hook"):
-            import godwit.torch
-            # attach(model, **settings) of godwit.torch registers the hook and returns a function that ends it, or nothing.
-            attach = getattr(godwit.torch, way["hook"])
-            self.finish = attach(self.model, seed=seed, **way.get("hook_settings", {})) or self.finish
+            import godwit.hooks
+            self.state = godwit.hooks.BoundedState(**way.get("hook_settings", {}))
+            self.model.register_comm_hook(self.state, getattr(godwit.hooks, way["hook"]))
 
 
 def digest(tensors):
@@ -130,7 +129,7 @@ def trainer(way, size, steps, seed, seconds, together, straggler=None):
         train, held_out = data[:-HELD_OUT], data[-HELD_OUT:]
         torch.manual_seed(seed)
         inner = Transformer(size).to(device)
-        wrapped = Wrapped(way, inner, device, seed)
+        wrapped = Wrapped(way, inner, device)
         model = wrapped.model
         optimizer = torch.optim.AdamW(model.parameters(), lr=RATE)
         schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: min(1.0, (step + 1) / WARM_UP_STEPS))
@@ -158,8 +157,9 @@ def trainer(way, size, steps, seed, seconds, together, straggler=None):
             # Rank 0 ends the run early; nobody is two steps ahead of it.
             if rank == 0 and ends[-1] > seconds:
                 together.set_steps(min(steps, step + 2))
-        wrapped.finish()
         result = {"losses": [loss.hex() for loss in losses], "ends_s": ends, "bytes": sum(p.numel() * 4 for p in inner.parameters())}
+        if wrapped.state:
+            result["missing"] = wrapped.state.missing_share
         if not way.get("fsdp"):
             result["digest"] = digest(inner.parameters())
             result["held_out"] = evaluate(inner, held_out, size, device)

@@ -76,14 +76,13 @@ def teacher(size, device, steps, path):
 
 
 def reducer(way):
-    """The sum of a tensor among the ranks, by the group's backend or by a function of godwit.torch that works in place."""
+    """The sum of a tensor among the ranks, by the group's backend, or in bounded time by a method of godwit's, which is a mean."""
     if way.get("reduce"):
-        import godwit.torch
-        function = getattr(godwit.torch, way["reduce"])
+        reduce, ranks = getattr(dist.group.WORLD, way["reduce"]), dist.get_world_size()
 
         def bounded(tensor):
-            function(tensor)
-            return tensor
+            reduce(tensor).wait()
+            return tensor.mul_(ranks)
         return bounded
 
     def exact(tensor):

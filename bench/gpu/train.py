@@ -70,7 +70,7 @@ WAYS = [
     Way("bounded", "Godwit's bounded allreduce, DDP hook", "godwit", hook="bounded_hook", exact=False),
     Way("fsdp", "FSDP on NCCL, libnccl-net-godwit.so", "nccl", "godwit", fsdp=True),
 ]
-DEFAULT = ["socket-cubic", "socket-bbr", "gloo", "plugin", "exact", "fsdp"]
+DEFAULT = ["socket-cubic", "socket-bbr", "gloo", "plugin", "exact", "bounded", "fsdp"]
 
 
 def floats(run):
