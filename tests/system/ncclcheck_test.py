@@ -24,7 +24,7 @@ BREAKS = [
     ("zero", "zero-bytes", "without bytes"),
     ("order", "order", "message"),
     ("overrun", "unaligned", "was written"),
-    ("early", "reuse", "is wrong"),
+    ("early", "reuse", "as soon as they are free"),  # the rank that reads, or its peer, which it then leaves
     ("fork", "fork", "after a fork"),
     ("idle", "idle", "of a processor"),
     ("sizes", "no-sizes", "may not access"),
