@@ -324,7 +324,7 @@ void channels_check(struct run *run)
 		run->result->sights[SIGHT_CHANNEL_SKIP] += stats.skips;
 		if (stats.parts > stats.sends)
 			run_saw(run, SIGHT_CHANNEL_PARTS);
-		if (stats.records > 2 * stats.packs)
+		if (2 * stats.records > 3 * stats.packs)
 			run_saw(run, SIGHT_CHANNEL_PACKED);
 	}
 }
