@@ -167,7 +167,7 @@ static int take_memory(struct gw_coll *coll)
 	if (error)
 		return error;
 	/* A barrier sends what is here, and nobody looks at it. */
-	if (coll->task.operation == OPERATION_BARRIER)
+	if (coll->task.operation == OPERATION_BARRIER && coll->work_bytes)
 		memset(track->memory, 0, coll->work_bytes);
 	coll->base[PLACE_WORK] = track->memory;
 	coll->base[PLACE_SLOT] = coll_at(track->memory, coll->work_bytes);
