@@ -1,17 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Draws the scenarios of colltest. */
+/* Draws what the scenarios of colltest and boundedtest have in common. */
 #include "simulation/coll_scenario.h"
 
 #include <string.h>
 
-#include "collective/multicast.h"
-
-#define US		UINT64_C(1000)
-#define MS		UINT64_C(1000000)
-#define SECOND		UINT64_C(1000000000)
 #define PEER_TIMEOUT_NS (20 * SECOND)
 
-static uint64_t spread(struct rng *rng, uint64_t low, uint64_t high)
+uint64_t coll_spread(struct rng *rng, uint64_t low, uint64_t high)
 {
 	uint64_t value = low;
 
@@ -20,23 +15,30 @@ static uint64_t spread(struct rng *rng, uint64_t low, uint64_t high)
 	return value < high ? value + rng_below(rng, value + 1) : high;
 }
 
-static void draw_path(struct rng *rng, struct coll_scenario *s)
+uint32_t coll_scenario_rank(struct rng *rng, uint32_t in, const struct coll_scenario *s)
 {
-	struct link_attr *edge = &s->attr.shape.edge;
+	uint32_t size = s->attr.shape.hosts;
 
-	edge->rate_bps = spread(rng, 50000000, UINT64_C(20000000000));
-	edge->delay_ns = spread(rng, 500, 20 * MS);
-	if (rng_below(rng, 3))
-		edge->loss = (double)rng_below(rng, 1000) / (rng_below(rng, 4) ? 50000 : 5000);
-	if (!rng_below(rng, 4)) {
-		edge->burst_enter = 0.001;
+	return rng_below(rng, in) ? size : (uint32_t)rng_below(rng, size);
+}
+
+static void draw_path(struct rng *rng, const struct coll_limits *limits, struct link_attr *edge)
+{
+	edge->rate_bps = coll_spread(rng, limits->rate_least_bps, UINT64_C(20000000000));
+	edge->delay_ns = coll_spread(rng, 500, limits->delay_most_ns);
+	if (rng_below(rng, limits->lossless_in)) {
+		edge->loss = (double)rng_below(rng, 1000);
+		edge->loss /= rng_below(rng, 4) ? limits->loss_divisor : 5000;
+	}
+	if (!rng_below(rng, limits->bursts_in)) {
+		edge->burst_enter = limits->burst_enter;
 		edge->burst_leave = 0.1;
 		edge->burst_loss = 0.8;
 		edge->burst_max_ns = 10 * MS;
 	}
-	if (!rng_below(rng, 3))
+	if (limits->duplicates_in && !rng_below(rng, limits->duplicates_in))
 		edge->duplicate = 0.01;
-	if (!rng_below(rng, 3)) {
+	if (!rng_below(rng, limits->reorders_in)) {
 		edge->reorder = 0.05;
 		edge->reorder_ns = edge->delay_ns;
 	}
@@ -46,98 +48,24 @@ static void draw_path(struct rng *rng, struct coll_scenario *s)
 		edge->queue_bytes = 200000 + rng_below(rng, 1000000);
 }
 
-static uint64_t draw_count(struct rng *rng, uint32_t size)
+void coll_scenario_begin(struct rng *rng, const struct coll_limits *limits, uint64_t seed,
+			 struct coll_scenario *s)
 {
-	switch (rng_below(rng, 8)) {
-	case 0:
-		return 0;
-	case 1:
-		return 1;
-	case 2:
-		return size;
-	case 3:
-		return 40000 + rng_below(rng, 40000);
-	default:
-		return spread(rng, 2, 20000);
-	}
-}
-
-static void draw_plan(struct rng *rng, const struct coll_scenario *s, struct coll_plan *plan)
-{
-	uint32_t size = s->attr.shape.hosts;
-	bool blocks;
-
-	plan->operation = (enum operation)rng_below(rng, OPERATION_COUNT);
-	blocks = plan->operation == OPERATION_ALLGATHER ||
-		 plan->operation == OPERATION_REDUCE_SCATTER ||
-		 plan->operation == OPERATION_ALLTOALL;
-	plan->attr.count = draw_count(rng, size);
-	if (blocks)
-		plan->attr.count = (plan->attr.count + size - 1) / size;
-	plan->attr.type = (enum gw_type)rng_below(rng, GW_UINT64 + 1);
-	plan->attr.reduction = (enum gw_reduction)rng_below(rng, GW_MAX + 1);
-	plan->attr.root = (uint32_t)rng_below(rng, size);
-	plan->in_place = !rng_below(rng, 3);
-	do
-		plan->attr.algorithm =
-			(enum gw_algorithm)rng_below(rng, GW_ALGORITHM_MULTICAST + 1);
-	while (plan->attr.algorithm && !algorithm_fits(plan->operation, plan->attr.algorithm) &&
-	       (plan->attr.algorithm != GW_ALGORITHM_MULTICAST ||
-		!multicast_fits(plan->operation)));
-	if (s->attr.comm.flags & GW_COMM_FIXED_ORDER)
-		plan->attr.algorithm = GW_ALGORITHM_AUTO;
-}
-
-/* What concerns multicast, last, so that it changes nothing of what else a seed draws. */
-static void draw_multicast(struct rng *rng, struct coll_scenario *s)
-{
-	uint32_t size = s->attr.shape.hosts;
-
-	s->without = rng_below(rng, 16) ? size : (uint32_t)rng_below(rng, size);
-	s->deaf = rng_below(rng, 6) ? size : (uint32_t)rng_below(rng, size);
-	s->deaf_ns = COLL_START_NS + spread(rng, MS, 500 * MS);
-	s->lossy = rng_below(rng, 8) ? size : (uint32_t)rng_below(rng, size);
-	if (rng_below(rng, 3))
-		return;
-	/* Packets that come long after their operation. */
-	if (!rng_below(rng, 3)) {
-		s->attr.shape.edge.reorder = 0.01;
-		s->attr.shape.edge.reorder_ns = 300 * MS;
-	}
-	for (unsigned i = 0; i < s->count; i++) {
-		struct coll_plan *plan = &s->plans[i];
-
-		if (rng_below(rng, 3))
-			plan->operation =
-				rng_below(rng, 2) ? OPERATION_BROADCAST : OPERATION_ALLGATHER;
-		if (!multicast_fits(plan->operation))
-			continue;
-		plan->attr.algorithm =
-			rng_below(rng, 4) ? GW_ALGORITHM_MULTICAST : GW_ALGORITHM_AUTO;
-		if (!rng_below(rng, 3))
-			plan->attr.count = (50000 + rng_below(rng, 1000000)) /
-					   gw_type_size(plan->attr.type) /
-					   (plan->operation == OPERATION_ALLGATHER ? size : 1);
-	}
-}
-
-void coll_scenario_draw(uint64_t seed, struct coll_scenario *s)
-{
-	struct rng rng;
-	uint32_t size;
+	uint32_t most, size;
 
 	memset(s, 0, sizeof(*s));
-	rng_seed(&rng, seed);
+	rng_seed(rng, seed);
 	s->seed = seed;
-	size = (uint32_t)(rng_below(&rng, 8) ? 2 + rng_below(&rng, 4) : 2 + rng_below(&rng, 8));
+	most = rng_below(rng, limits->large_in) ? 5 : COLL_RANKS_MAX;
+	size = 2 + (uint32_t)rng_below(rng, most - 1);
 	s->attr.seed = seed + 1;
 	s->attr.sim = (struct sim_attr){ .seed = seed + 2,
-					 .payload = rng_below(&rng, 2) ? 4096 : 1024,
+					 .payload = rng_below(rng, 2) ? 4096 : 1024,
 					 .start_ns = COLL_START_NS };
 	s->attr.shape.shape = size == 2 ? SIM_PAIR : SIM_STAR;
 	s->attr.shape.hosts = size;
-	draw_path(&rng, s);
-	if (!rng_below(&rng, 4))
+	draw_path(rng, limits, &s->attr.shape.edge);
+	if (!rng_below(rng, 4))
 		s->attr.host = (struct sim_host_attr){ .nic = true,
 						       .fence_ns = 20 * US,
 						       .read_ns = 10 * US,
@@ -145,21 +73,23 @@ void coll_scenario_draw(uint64_t seed, struct coll_scenario *s)
 						       .lifetime_ns = MS };
 	s->attr.context =
 		(struct gw_context_attr){ .max_qps = 256, .max_sends = 4096, .max_recvs = 4096 };
-	s->attr.comm.tracks = 1 + (uint32_t)rng_below(&rng, 4);
+	s->attr.comm.tracks = 1 + (uint32_t)rng_below(rng, 4);
 	s->attr.comm.peer_timeout_ns = PEER_TIMEOUT_NS;
-	s->attr.comm.flags = rng_below(&rng, 4) ? 0 : GW_COMM_FIXED_ORDER;
-	s->attr.comm.segment_bytes =
-		rng_below(&rng, 2) ? 0 : 1000 + (uint32_t)rng_below(&rng, 30000);
-	s->attr.mail_ns = spread(&rng, 10 * US, 50 * MS);
-	s->skew_ns = spread(&rng, US, 100 * MS);
-	s->count = 1 + (unsigned)rng_below(&rng, COLL_OPERATIONS_MAX);
-	for (unsigned i = 0; i < s->count; i++)
-		draw_plan(&rng, s, &s->plans[i]);
-	s->victim = size;
-	if (size > 1 && !rng_below(&rng, 4)) {
-		s->victim = (uint32_t)rng_below(&rng, size);
-		s->aborts = rng_below(&rng, 2);
-		s->fault_ns = COLL_START_NS + spread(&rng, US, 200 * MS);
-	}
-	draw_multicast(&rng, s);
+	s->victim = s->straggler = s->drifter = s->without = s->deaf = s->lossy = size;
+}
+
+void coll_scenario_pace(struct rng *rng, const struct coll_limits *limits, struct coll_scenario *s)
+{
+	s->attr.mail_ns = coll_spread(rng, 10 * US, 50 * MS);
+	s->skew_ns = coll_spread(rng, US, limits->skew_most_ns);
+	s->count = 1 + (unsigned)rng_below(rng, limits->operations_max);
+}
+
+void coll_scenario_fault(struct rng *rng, const struct coll_limits *limits, struct coll_scenario *s)
+{
+	s->victim = coll_scenario_rank(rng, limits->faults_in, s);
+	if (s->victim == s->attr.shape.hosts)
+		return;
+	s->aborts = limits->aborts && rng_below(rng, 2);
+	s->fault_ns = COLL_START_NS + coll_spread(rng, US, limits->fault_most_ns);
 }
