@@ -7,12 +7,12 @@
 #include <string.h>
 
 static const struct check_group *const groups[] = {
-	&checks_devices,  &checks_ports,       &checks_gids,	     &checks_addresses,
-	&checks_limits,	  &checks_qos,	       &checks_congestion,   &checks_loss,
-	&checks_physical, &checks_pcie,	       &checks_gpudirect,    &checks_plugins,
-	&checks_nccl,	  &checks_routes,      &checks_buffers,	     &checks_log,
-	&checks_tuning,	  &checks_job_network, &checks_job_failures, &checks_job_ranks,
-	&checks_hosts,	  &checks_mesh,
+	&checks_devices,   &checks_ports,	&checks_gids,	      &checks_addresses,
+	&checks_limits,	   &checks_qos,		&checks_congestion,   &checks_loss,
+	&checks_physical,  &checks_pcie,	&checks_gpudirect,    &checks_plugins,
+	&checks_nccl,	   &checks_routes,	&checks_buffers,      &checks_log,
+	&checks_tuning,	   &checks_job_network, &checks_job_failures, &checks_job_agreement,
+	&checks_job_ranks, &checks_hosts,	&checks_mesh,
 };
 
 const struct check *check_at(size_t index)

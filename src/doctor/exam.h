@@ -154,7 +154,7 @@ struct check_group {
 extern const struct check_group checks_devices, checks_ports, checks_gids, checks_addresses,
 	checks_limits, checks_qos, checks_congestion, checks_loss, checks_physical, checks_pcie,
 	checks_gpudirect, checks_plugins, checks_nccl, checks_routes, checks_buffers, checks_log,
-	checks_tuning, checks_job_network, checks_job_failures, checks_job_ranks, checks_hosts,
-	checks_mesh;
+	checks_tuning, checks_job_network, checks_job_failures, checks_job_agreement,
+	checks_job_ranks, checks_hosts, checks_mesh;
 
 #endif

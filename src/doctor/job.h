@@ -87,6 +87,9 @@ void job_pair_ends(const struct joblog *log, const struct joblog_pair *pair, uin
 /* "rank 0 (node1) -> rank 8 (node2)" */
 const char *job_pair_name(struct exam *exam, const struct joblog_pair *pair);
 
+/* "rank 3 (node1)" */
+const char *job_rank_name(struct exam *exam, uint32_t communicator, long rank);
+
 bool job_is_socket(const char *transport);
 
 /* Most ranks that one of the job's communicators has, and the hosts seen. */

@@ -250,13 +250,15 @@ void job_pair_ends(const struct joblog *log, const struct joblog_pair *pair, uin
 	*to = b ? b->process : JOBLOG_NONE;
 }
 
+const char *job_rank_name(struct exam *exam, uint32_t communicator, long rank)
+{
+	return joblog_rank_name(&exam->diagnosis->scratch, exam->job, communicator, rank);
+}
+
 const char *job_pair_name(struct exam *exam, const struct joblog_pair *pair)
 {
-	struct scratch *scratch = &exam->diagnosis->scratch;
-
-	return say(exam, "%s -> %s",
-		   joblog_rank_name(scratch, exam->job, pair->communicator, pair->from),
-		   joblog_rank_name(scratch, exam->job, pair->communicator, pair->to));
+	return say(exam, "%s -> %s", job_rank_name(exam, pair->communicator, pair->from),
+		   job_rank_name(exam, pair->communicator, pair->to));
 }
 
 bool job_is_socket(const char *transport)
