@@ -25,15 +25,41 @@ const struct check *check_at(size_t index)
 	return NULL;
 }
 
-const struct check *check_find(const char *id, size_t length)
+const struct check *check_find(check_list *at, const char *id, size_t length)
 {
 	const struct check *check;
 
-	for (size_t i = 0; (check = check_at(i)); i++) {
+	for (size_t i = 0; (check = at(i)); i++) {
 		if (strlen(check->id) == length && memcmp(check->id, id, length) == 0)
 			return check;
 	}
 	return NULL;
+}
+
+/* Returns whether comma-separated names contain a check; -EINVAL if one of them is no check of the list. */
+static int named_in(check_list *at, const char *names, const struct check *check)
+{
+	bool is = false;
+
+	for (const char *name = names; name && *name;) {
+		size_t length = strcspn(name, ",");
+		const struct check *named = check_find(at, name, length);
+
+		if (length && !named)
+			return -EINVAL;
+		is |= named && named == check;
+		name += length + (name[length] == ',');
+	}
+	return is;
+}
+
+int check_wanted(check_list *at, const char *only, const char *skip, const struct check *check)
+{
+	int in_only = named_in(at, only, check), in_skip = named_in(at, skip, check);
+
+	if (in_only < 0 || in_skip < 0)
+		return -EINVAL;
+	return (!only || in_only) && !in_skip;
 }
 
 const char *say(struct exam *exam, const char *format, ...)
@@ -271,23 +297,6 @@ static bool run_check(struct exam *exam)
 	return ran;
 }
 
-/* Returns whether a list names a check; -EINVAL if a name in it is none. */
-static int listed(const char *list, const struct check *check)
-{
-	bool is = false;
-
-	for (const char *at = list; at && *at;) {
-		size_t length = strcspn(at, ",");
-		const struct check *named = check_find(at, length);
-
-		if (length && !named)
-			return -EINVAL;
-		is |= named == check;
-		at += length + (at[length] == ',');
-	}
-	return is;
-}
-
 /* Whether a check is about what is examined: a host, logs or a cluster. */
 static bool concerns(const struct exam *exam, const struct check *check)
 {
@@ -298,7 +307,7 @@ static bool concerns(const struct exam *exam, const struct check *check)
 
 int exam_attr_check(const struct exam_attr *attr)
 {
-	return listed(attr->only, NULL) < 0 || listed(attr->skip, NULL) < 0 ? -EINVAL : 0;
+	return check_wanted(check_at, attr->only, attr->skip, NULL) < 0 ? -EINVAL : 0;
 }
 
 int exam_perform(struct exam *exam, const struct exam_attr *attr)
@@ -308,8 +317,8 @@ int exam_perform(struct exam *exam, const struct exam_attr *attr)
 	if (exam_attr_check(attr) != 0)
 		return -EINVAL;
 	for (size_t i = 0; (check = check_at(i)); i++) {
-		if (!concerns(exam, check) || (attr->only && !listed(attr->only, check)) ||
-		    listed(attr->skip, check))
+		if (!concerns(exam, check) ||
+		    !check_wanted(check_at, attr->only, attr->skip, check))
 			continue;
 		exam->check = check;
 		if (run_check(exam))

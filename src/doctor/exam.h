@@ -112,9 +112,18 @@ int exam_attr_check(const struct exam_attr *attr);
 /* Runs the checks that concern what *exam has, and puts the findings in order. Returns as exam_run(). */
 int exam_perform(struct exam *exam, const struct exam_attr *attr);
 
-/* All checks, in groups. Returns null behind the last. */
-const struct check *check_at(size_t index);
-const struct check *check_find(const char *id, size_t length);
+/* A list of checks by position. Returns null behind the last. */
+typedef const struct check *check_list(size_t index);
+
+/* The checks of a host, of logs and of a cluster, in groups. Those of a pair of hosts are pair_check_at(). */
+check_list check_at;
+
+/* Returns the check of a list with this id, or null. */
+const struct check *check_find(check_list *at, const char *id, size_t length);
+
+/* Returns whether a check is to run: named in `only`, which may be null, and not in `skip`. -EINVAL: a name in them is no check of
+ * the list. */
+int check_wanted(check_list *at, const char *only, const char *skip, const struct check *check);
 
 /* Adds a finding with the words of a check. Object, place and value are the caller's to fill in. */
 struct finding *check_finding(const struct check *check, struct diagnosis *diagnosis);

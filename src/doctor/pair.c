@@ -4,7 +4,6 @@
 
 #include <errno.h>
 #include <stdarg.h>
-#include <string.h>
 
 /* DSCP 26 (RoCE data), 26 with ECT(0), 46 (expedited), 48 (CNPs); ECT(0), ECT(1) and CE without a DSCP. */
 const uint8_t pair_marks[PAIR_MARKS] = { 0x68, 0x6a, 0xb8, 0xc0, 0x02, 0x01, 0x03 };
@@ -22,17 +21,6 @@ const struct check *pair_check_at(size_t index)
 	const struct pair_check *check = at(index);
 
 	return check ? &check->words : NULL;
-}
-
-const struct check *pair_check_find(const char *id, size_t length)
-{
-	const struct check *check;
-
-	for (size_t i = 0; (check = pair_check_at(i)); i++) {
-		if (strlen(check->id) == length && memcmp(check->id, id, length) == 0)
-			return check;
-	}
-	return NULL;
 }
 
 const char *pair_say(struct pair_exam *exam, const char *format, ...)
@@ -131,22 +119,6 @@ uint64_t pair_rate_bps(const struct pair_way *way)
 	return bulk > heard->tcp_bps ? bulk : heard->tcp_bps;
 }
 
-static int listed(const char *list, const struct check *check)
-{
-	bool is = false;
-
-	for (const char *name = list; name && *name;) {
-		size_t length = strcspn(name, ",");
-		const struct check *named = pair_check_find(name, length);
-
-		if (length && !named)
-			return -EINVAL;
-		is |= named && named == check;
-		name += length + (name[length] == ',');
-	}
-	return is;
-}
-
 static void run(struct pair_exam *exam, const struct pair_check *check)
 {
 	const struct pair *pair = exam->pair;
@@ -165,11 +137,11 @@ int pair_judge(const struct pair *pair, const char *only, const char *skip,
 	struct pair_exam exam = { .pair = pair, .diagnosis = diagnosis };
 	const struct pair_check *check;
 
-	if (listed(only, NULL) < 0 || listed(skip, NULL) < 0)
+	if (check_wanted(pair_check_at, only, skip, NULL) < 0)
 		return -EINVAL;
 	diagnosis->host = pair_say(&exam, "%s -> %s", pair->here.name, pair->there.name);
 	for (size_t i = 0; (check = at(i)); i++) {
-		if ((only && !listed(only, &check->words)) || listed(skip, &check->words))
+		if (!check_wanted(pair_check_at, only, skip, &check->words))
 			continue;
 		exam.check = &check->words;
 		/* Without a peer only the first group has something to say. */

@@ -155,9 +155,8 @@ struct pair_way {
 int pair_judge(const struct pair *pair, const char *only, const char *skip,
 	       struct diagnosis *diagnosis);
 
-/* The checks, for --list and --explain. Returns null behind the last. */
-const struct check *pair_check_at(size_t index);
-const struct check *pair_check_find(const char *id, size_t length);
+/* The checks of a pair of hosts. */
+check_list pair_check_at;
 
 /* ---- for the files of checks ----------------------------------------------------------------------------------- */
 

@@ -106,10 +106,10 @@ static void explain_part(const char *name, const char *text)
 
 static int explain(const char *id)
 {
-	const struct check *check = check_find(id, strlen(id));
+	const struct check *check = check_find(check_at, id, strlen(id));
 
 	if (!check)
-		check = pair_check_find(id, strlen(id));
+		check = check_find(pair_check_at, id, strlen(id));
 	if (!check)
 		return doctor_usage("no such check (--list shows them)", id);
 	printf("%s (%s)\n  ", check->id, severity_name(check->severity));

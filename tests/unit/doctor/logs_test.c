@@ -271,7 +271,7 @@ static bool try_fault(char *heading, char *body, char check_name[32])
 			fail_msg("%s?", word);
 	}
 	snprintf(check_name, 32, "%s", check);
-	if (!check_find(check, strlen(check)))
+	if (!check_find(check_at, check, strlen(check)))
 		fail_msg("no check %s", check);
 	text = edited(log, body, &words);
 	examine(text, &diagnosis);

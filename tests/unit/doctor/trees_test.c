@@ -128,7 +128,7 @@ static bool try_fault(const struct fault *fault)
 	struct diagnosis diagnosis;
 	bool right;
 
-	if (!check_find(fault->check, strlen(fault->check)))
+	if (!check_find(check_at, fault->check, strlen(fault->check)))
 		fail_msg("line %u: no check %s", fault->line, fault->check);
 	tree_examine(fault->tree, fault->overlay, fault->intent, &diagnosis);
 	right = judge(fault, &diagnosis);
@@ -221,7 +221,7 @@ static void test_table(void **state)
 	const struct check *check;
 
 	for (size_t i = 0; (check = check_at(i)); i++) {
-		assert_ptr_equal(check_find(check->id, strlen(check->id)), check);
+		assert_ptr_equal(check_find(check_at, check->id, strlen(check->id)), check);
 		assert_true(check->impact >= 1 && check->impact <= 100);
 		assert_true(check->title && check->healthy && check->why && check->fix &&
 			    check->explain);
