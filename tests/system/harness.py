@@ -47,11 +47,16 @@ def seed_from_environment():
 
 
 def free_port(kind=socket.SOCK_STREAM):
-    """A port that nobody used a moment ago."""
-    with socket.socket(socket.AF_INET6, kind) as probe:
-        probe.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
-        probe.bind(("::", 0))
-        return probe.getsockname()[1]
+    """A port that nobody used a moment ago, below those that the system gives to connections: these may be taken in between."""
+    ports = random.SystemRandom()
+    while True:
+        with socket.socket(socket.AF_INET6, kind) as probe:
+            probe.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
+            try:
+                probe.bind(("::", ports.randrange(20000, 32000)))
+            except OSError:
+                continue
+            return probe.getsockname()[1]
 
 
 class Directory:
