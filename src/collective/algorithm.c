@@ -102,8 +102,7 @@ enum gw_algorithm algorithm_choose(enum operation operation, uint64_t bytes, uin
 		return GW_ALGORITHM_TREE;
 	if (size <= DIRECT_RANKS)
 		return GW_ALGORITHM_DIRECT;
-	if (operation == OPERATION_BROADCAST ||
-	    (rtt_ns < FAR_NS && bytes / size >= DOUBLING_CHUNK))
+	if (operation == OPERATION_BROADCAST || (rtt_ns < FAR_NS && bytes / size >= DOUBLING_CHUNK))
 		return GW_ALGORITHM_RING;
 	return GW_ALGORITHM_DOUBLING;
 }

@@ -117,8 +117,7 @@ static int make(struct gw_comm *comm, enum operation operation, const struct gw_
 		task->algorithm = GW_ALGORITHM_MULTICAST;
 	else if (!task->algorithm || multicast_asked(task))
 		task->algorithm = algorithm_choose(operation, task->elements * unit, comm->size,
-						   comm->rtt_ns,
-						   comm->flags & GW_COMM_FIXED_ORDER);
+						   comm->rtt_ns, comm->flags & GW_COMM_FIXED_ORDER);
 	if ((!multicast && !algorithm_fits(operation, task->algorithm)) ||
 	    (reduces && !bounded && comm->flags & GW_COMM_FIXED_ORDER &&
 	     task->algorithm != GW_ALGORITHM_DIRECT))
