@@ -155,19 +155,20 @@ static void write_record(struct pack *pack, struct gw_op *op, enum record_kind k
 static bool leaves(struct gw_channel *ch, enum pack_group group)
 {
 	struct gw_estimate path;
-	uint64_t now, due, wait_ns = GATHER_NS;
+	uint64_t due, wait_ns = GATHER_NS;
 
 	if (ch->packs_out[group] < AT_ONCE || ch->filling[group]->used >= ch->pack_bytes / 2)
 		return true;
 	if (!gw_qp_estimate(ch->qp[SMALL], &path) && path.rtt_ns / GATHER_SHARE > wait_ns)
 		wait_ns = path.rtt_ns / GATHER_SHARE;
-	now = gw_now_ns(ch->ctx);
 	due = ch->pack_left_ns[group] + wait_ns;
+	if (gw_now_ns(ch->ctx) >= due)
+		return true;
 	if (due < ch->pack_at) {
 		ch->pack_at = due;
 		channel_arm(ch);
 	}
-	return now >= due;
+	return false;
 }
 
 static void fill_group(struct gw_channel *ch, enum pack_group group)
