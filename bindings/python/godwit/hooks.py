@@ -27,9 +27,6 @@ import torch.distributed as dist
 from .bounded import BoundedReport
 from .torch import ProcessGroup
 
-#: Numbers that a device transforms together: those of the library.
-BLOCK = 4096
-
 
 def _group_of(process_group: Any) -> ProcessGroup:
     group = dist.group.WORLD if process_group is None else process_group
@@ -79,22 +76,20 @@ class BoundedState:
                 f"with late ranks, {self.diverged} ranks diverged>")
 
 
-def bounded_hook(state: BoundedState, bucket: dist.GradBucket) -> torch.futures.Future[torch.Tensor]:
-    """For DistributedDataParallel.register_comm_hook(): the mean of what arrived in time."""
-    tensor = bucket.buffer()
-    exact = state.steps < state.exact_steps
-    state.steps += bucket.is_last()
-    if exact:
-        work = state.group._run("allreduce", tensor, tensor, 1, tensor, op=dist.ReduceOp.AVG)
-    else:
-        work = state.group.bounded_allreduce(tensor, state.recovery, state.deadline, state.floor, state.repair, state._told)
-    return work.get_future()
-
-
 def exact_hook(process_group: Any, bucket: dist.GradBucket) -> torch.futures.Future[torch.Tensor]:
     """For DistributedDataParallel.register_comm_hook(): the mean of everything. The state is a process group, or None."""
     tensor = bucket.buffer()
     return _group_of(process_group)._run("allreduce", tensor, tensor, 1, tensor, op=dist.ReduceOp.AVG).get_future()
+
+
+def bounded_hook(state: BoundedState, bucket: dist.GradBucket) -> torch.futures.Future[torch.Tensor]:
+    """For DistributedDataParallel.register_comm_hook(): the mean of what arrived in time."""
+    exact = state.steps < state.exact_steps
+    state.steps += bucket.is_last()
+    if exact:
+        return exact_hook(state.group, bucket)
+    work = state.group.bounded_allreduce(bucket.buffer(), state.recovery, state.deadline, state.floor, state.repair, state._told)
+    return work.get_future()
 
 
 # ---- replicas ----
