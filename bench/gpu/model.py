@@ -109,6 +109,16 @@ def digest(tensors):
     return whole.hexdigest()
 
 
+def join(way, rank, together):
+    """Opens the process group of a rank."""
+    if way["backend"] == "godwit":
+        sys.path.insert(0, way["package"])
+        import godwit.torch  # noqa: F401  registers the backend
+    timeout = datetime.timedelta(seconds=120)
+    store = dist.TCPStore(os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"]), together.size, rank == 0, timeout)
+    dist.init_process_group(way["backend"], store=store, rank=rank, world_size=together.size, timeout=timeout)
+
+
 def trainer(way, size, steps, seed, seconds, together, straggler=None):
     """The job of a rank: losses and times of each step, and what the model came to. `way`: backend, hook, fsdp."""
     def job(rank):
@@ -118,12 +128,7 @@ def trainer(way, size, steps, seed, seconds, together, straggler=None):
         torch.use_deterministic_algorithms(True, warn_only=True)
         if device == "cuda":
             torch.cuda.set_device(0)
-        if way["backend"] == "godwit" or way.get("hook"):
-            sys.path.insert(0, way["package"])
-            import godwit.torch  # noqa: F401  registers the backend
-        timeout = datetime.timedelta(seconds=120)
-        store = dist.TCPStore(os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"]), together.size, rank == 0, timeout)
-        dist.init_process_group(way["backend"], store=store, rank=rank, world_size=together.size, timeout=timeout)
+        join(way, rank, together)
         whole, _ = text()
         data = torch.frombuffer(bytearray(whole), dtype=torch.uint8)
         train, held_out = data[:-HELD_OUT], data[-HELD_OUT:]

@@ -1,10 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The transformer of model.py split over ranks: each has a part of the heads and of the hidden units, and activations are summed
 among the ranks twice a layer. One rank alone trains it; then requests are answered by all."""
-import datetime
 import math
 import os
-import sys
 import time
 
 import torch
@@ -98,12 +96,7 @@ def server(way, size, path, tokens, seconds, together):
         device = way["device"]
         if device == "cuda":
             torch.cuda.set_device(0)
-        if way["backend"] == "godwit" or way.get("reduce"):
-            sys.path.insert(0, way["package"])
-            import godwit.torch  # noqa: F401  registers the backend
-        timeout = datetime.timedelta(seconds=120)
-        store = dist.TCPStore(os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"]), together.size, rank == 0, timeout)
-        dist.init_process_group(way["backend"], store=store, rank=rank, world_size=together.size, timeout=timeout)
+        models.join(way, rank, together)
         torch.manual_seed(1)
         whole = models.Transformer(size).to(device)
         whole.load_state_dict(torch.load(path, map_location=device))
