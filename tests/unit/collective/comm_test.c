@@ -23,6 +23,7 @@
 #include <godwit/rendezvous.h>
 
 #include "collective/multicast.h"
+#include "job.h"
 
 #define SECOND	  UINT64_C(1000000000)
 #define RANKS_MAX 16
@@ -35,16 +36,6 @@ struct job {
 };
 
 typedef void job_fn(struct job *job);
-
-#define CHECK(condition)                                                                           \
-	do {                                                                                       \
-		if (!(condition)) {                                                                \
-			fprintf(stderr, "rank %u, %s:%d: not true: %s; %s\n", job->rank, __FILE__, \
-				__LINE__, #condition,                                              \
-				job->comm ? gw_comm_error(job->comm) : gw_comm_error(NULL));       \
-			_exit(1);                                                                  \
-		}                                                                                  \
-	} while (0)
 
 static uint64_t clock_ns(void)
 {

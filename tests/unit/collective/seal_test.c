@@ -29,6 +29,7 @@
 #include <godwit/rendezvous.h>
 
 #include "collective/multicast.h"
+#include "job.h"
 
 #define SECOND UINT64_C(1000000000)
 #define RANKS  2
@@ -49,7 +50,6 @@ struct shared {
 };
 
 static struct shared *shared;
-#define GW_UNUSED
 static char secret_path[] = "/tmp/godwit-seal-XXXXXX";
 static uint16_t port;
 /* Address of the ranks, at which nobody else of this host is likely to be. */
@@ -62,15 +62,6 @@ struct job {
 };
 
 typedef void job_fn(struct job *job);
-
-#define CHECK(condition)                                                                           \
-	do {                                                                                       \
-		if (!(condition)) {                                                                \
-			fprintf(stderr, "rank %u, %s:%d: not true: %s; %s\n", job->rank, __FILE__, \
-				__LINE__, #condition, gw_comm_error(job->comm));                   \
-			_exit(1);                                                                  \
-		}                                                                                  \
-	} while (0)
 
 static int make_secret(void **state)
 {
