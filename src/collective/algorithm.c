@@ -4,24 +4,29 @@
 
 #include "collective/algorithm.h"
 
-/* Bytes of a segment unless told. Shorter ones overlap reducing with sending better, and cost more messages. */
-#define SEGMENT_BYTES (UINT32_C(256) << 10)
-#define SEGMENTS_MAX  64
-/* Bytes of a chunk from which on a ring is best while no round-trip time is known, and below which rounds matter more than
- * bytes. */
-#define RING_CHUNK     (UINT64_C(512) << 10)
+/* Most and least bytes of a segment unless told. Shorter ones overlap rounds, and reducing with sending, better, and cost more
+ * messages. A ring halves its chunks where they are not less than that. */
+#define SEGMENT_BYTES	  (UINT32_C(256) << 10)
+#define SEGMENT_BYTES_MIN (UINT32_C(64) << 10)
+#define SEGMENTS_MAX	  64
+/* Bytes of a chunk from which on a ring is best while no round-trip time is known or ranks are far apart, and below which rounds matter
+ * more than bytes. */
+#define RING_CHUNK     (UINT64_C(256) << 10)
 #define DOUBLING_CHUNK (UINT64_C(8) << 10)
-/* Round-trip time from which on ranks are not in one place, the least chunk of a ring in one place, and rates that are assumed. */
-#define FAR_NS	       UINT64_C(1000000)
+/* Round-trip time from which on ranks are far apart, and a rate that is assumed then. */
+#define FAR_NS	 UINT64_C(1000000)
+#define FAR_GBPS 1
+/* In one place a ring is best where all others at once would send a rank more than a switch may hold, unless its chunks are short. */
+#define INCAST_BYTES   (UINT64_C(512) << 10)
 #define RING_CHUNK_MIN (UINT64_C(32) << 10)
-#define NEAR_GBPS      10
-#define FAR_GBPS       1
 /* Broadcasts below this go down a tree. */
 #define TREE_BYTES (UINT64_C(64) << 10)
 /* Ranks up to which each may be connected with all others. */
 #define DIRECT_RANKS 16
-/* An allreduce up to this moves all of the data in every round. */
+/* An allreduce up to this moves all of the data in every round. Between two ranks there is one round, which moves no more than the two
+ * rounds of other algorithms; above PAIR_BYTES, which are one message without a grant, those overlap their messages. */
 #define WHOLE_BYTES (UINT32_C(8) << 10)
+#define PAIR_BYTES  (UINT32_C(64) << 10)
 
 static const char *const operation_names[OPERATION_COUNT] = {
 	"barrier", "broadcast", "allgather", "reduce_scatter", "allreduce", "alltoall",
@@ -62,21 +67,20 @@ const char *operation_name(enum operation operation)
 	return operation_names[operation];
 }
 
-/* Returns the bytes of a chunk from which on a ring is best: those that the link carries in a round trip. */
-static uint64_t ring_chunk(uint64_t rtt_ns)
+static bool ring_is_best(uint64_t bytes, uint32_t size, uint64_t rtt_ns)
 {
-	uint64_t chunk;
+	uint64_t chunk = bytes / size, carried = rtt_ns / 16 * FAR_GBPS;
 
-	if (!rtt_ns)
-		return RING_CHUNK;
-	if (rtt_ns >= FAR_NS) {
-		chunk = rtt_ns / 8 * FAR_GBPS;
-		return chunk > RING_CHUNK ? chunk : RING_CHUNK;
-	}
-	chunk = rtt_ns / 8 * NEAR_GBPS;
-	if (chunk < RING_CHUNK_MIN)
-		return RING_CHUNK_MIN;
-	return chunk < RING_CHUNK ? chunk : RING_CHUNK;
+	if (rtt_ns && rtt_ns < FAR_NS)
+		return bytes >= INCAST_BYTES && chunk >= RING_CHUNK_MIN;
+	/* Half of what the link carries in a round trip. */
+	return chunk >= (carried > RING_CHUNK ? carried : RING_CHUNK);
+}
+
+/* Whether an allreduce by doubling moves all of the data in every round, rather than be a reduce-scatter and an allgather. */
+static bool moves_all(uint64_t bytes, uint32_t size)
+{
+	return bytes <= (size == 2 ? PAIR_BYTES : WHOLE_BYTES);
 }
 
 /*
@@ -94,9 +98,9 @@ enum gw_algorithm algorithm_choose(enum operation operation, uint64_t bytes, uin
 	if (operation == OPERATION_ALLTOALL || (reduces && fixed_order))
 		return GW_ALGORITHM_DIRECT;
 	/* One exchange in place of two rounds. */
-	if (operation == OPERATION_ALLREDUCE && size == 2 && bytes <= WHOLE_BYTES)
+	if (operation == OPERATION_ALLREDUCE && size == 2 && moves_all(bytes, size))
 		return GW_ALGORITHM_DOUBLING;
-	if (bytes / size >= ring_chunk(rtt_ns))
+	if (ring_is_best(bytes, size, rtt_ns))
 		return GW_ALGORITHM_RING;
 	if (operation == OPERATION_BROADCAST && bytes < TREE_BYTES)
 		return GW_ALGORITHM_TREE;
@@ -109,16 +113,16 @@ enum gw_algorithm algorithm_choose(enum operation operation, uint64_t bytes, uin
 
 static uint32_t segments_for(const struct task *task, uint32_t chunks)
 {
-	uint64_t target = task->segment_bytes ? task->segment_bytes : SEGMENT_BYTES;
-	uint64_t segments = (task->elements / chunks * task->unit + target - 1) / target;
+	uint64_t bytes = task->elements / chunks * task->unit, target = task->segment_bytes,
+		 segments;
+
+	if (!target)
+		target = SEGMENT_BYTES;
+	if (!task->segment_bytes && task->algorithm == GW_ALGORITHM_RING && bytes < 2 * target)
+		target = bytes / 2 > SEGMENT_BYTES_MIN ? bytes / 2 : SEGMENT_BYTES_MIN;
+	segments = (bytes + target - 1) / target;
 
 	return segments < 1 ? 1 : segments > SEGMENTS_MAX ? SEGMENTS_MAX : (uint32_t)segments;
-}
-
-/* All of the data in every round, or a reduce-scatter and an allgather. */
-static bool moves_all(const struct task *task)
-{
-	return task->elements * task->unit <= WHOLE_BYTES;
 }
 
 static struct layout layout_for(const struct task *task)
@@ -130,7 +134,8 @@ static struct layout layout_for(const struct task *task)
 		if (task->operation == OPERATION_BARRIER)
 			layout = (struct layout){ doublings(task->size) + 1, 1,
 						  doublings(task->size) + 1, 1 };
-		else if (task->operation == OPERATION_ALLREDUCE && moves_all(task))
+		else if (task->operation == OPERATION_ALLREDUCE &&
+			 moves_all(task->elements * task->unit, task->size))
 			layout.chunks = 1;
 		break;
 	case GW_ALGORITHM_RING:
@@ -157,7 +162,7 @@ static uint32_t slots_for(const struct task *task, const struct layout *layout)
 		return layout->chunks == 1 ? doublings(task->size) + 1 : task->size;
 	if (task->algorithm == GW_ALGORITHM_DIRECT)
 		return 2 * task->size;
-	return 2 * layout->segments;
+	return RING_ROUNDS * layout->segments;
 }
 
 static void write_steps(struct program *program, const struct task *task)
@@ -196,7 +201,8 @@ static void write_steps(struct program *program, const struct task *task)
 		reduce_scatter[task->algorithm](program, task);
 		break;
 	case OPERATION_ALLREDUCE:
-		if (task->algorithm == GW_ALGORITHM_DOUBLING && moves_all(task)) {
+		if (task->algorithm == GW_ALGORITHM_DOUBLING &&
+		    moves_all(task->elements * task->unit, task->size)) {
 			doubling_allreduce(program, task);
 			break;
 		}

@@ -26,6 +26,9 @@ enum operation {
 	OPERATION_COUNT,
 };
 
+/* Rounds of a ring's reduce-scatter that have slots of their own. */
+#define RING_ROUNDS 4
+
 /* One operation, as one rank sees it. */
 struct task {
 	enum operation operation;

@@ -13,7 +13,8 @@ static uint32_t back(const struct task *task, uint32_t by)
 /*
  * In round s a rank sends chunk rank - 1 - s, which holds the sum of s + 1 ranks by then, and adds its own share to the one that
  * comes in: rank - 2 - s. The last one to come is its own. Partial sums stay in the slot that they came in until they were
- * sent. Two rounds' worth of slots: with one, every rank would wait for its right neighbour all round the ring.
+ * sent and the news of its arrival has come: that and the grant of the next receive take a round trip, which is why there are slots for
+ * RING_ROUNDS rounds.
  */
 void ring_reduce_scatter(struct program *program, const struct task *task)
 {
@@ -26,8 +27,9 @@ void ring_reduce_scatter(struct program *program, const struct task *task)
 		for (uint32_t k = 0; k < segments; k++) {
 			uint32_t out = back(task, 1 + s), in = back(task, 2 + s);
 			/* that of the round before holds the sum to be sent */
-			struct spot sum = spot(PLACE_SLOT, s % 2 * segments + k, 1);
-			struct spot sent = spot(PLACE_SLOT, (s + 1) % 2 * segments + k, 1);
+			struct spot sum = spot(PLACE_SLOT, s % RING_ROUNDS * segments + k, 1);
+			struct spot sent = spot(
+				PLACE_SLOT, (s + RING_ROUNDS - 1) % RING_ROUNDS * segments + k, 1);
 			struct spot share = at(program, PLACE_SEND, in, k);
 			struct spot next = at(program, PLACE_SEND, out, k);
 
