@@ -138,6 +138,10 @@ typedef void gw_op_fn(struct gw_op *op, void *arg, const struct gw_op_result *re
  * grant (eager_bytes) is in no part: it is all there if the operation ends with 0. */
 typedef void gw_op_part_fn(void *arg, const struct gw_recv *recv, uint64_t offset, uint64_t length);
 
+/* Flag of a send: if it is small (small_bytes), it ends with 0 as soon as it was copied. It arrives later, while the channel lives
+ * and its program makes progress; of a failure only the channel's `gone` tells. */
+#define GW_OP_BUFFERED 1u
+
 struct gw_op_attr {
 	/* the buffer; not written to by a send */
 	void *addr;
@@ -160,7 +164,9 @@ struct gw_op_attr {
 	const void *options;
 	/* for schemes that leave holes, and operations with a deadline; with the argument of `done`; may be null */
 	gw_op_part_fn *part;
-	uint64_t reserved[2];
+	/* GW_OP_BUFFERED */
+	uint64_t flags;
+	uint64_t reserved[1];
 };
 
 /*
@@ -230,7 +236,9 @@ struct gw_channel_stats {
 	uint64_t in_flight_bytes;
 	/* share of packets lost, smoothed over some hundreds */
 	double loss;
-	uint64_t reserved[8];
+	/* sends that ended when they were copied, and are not known to have arrived */
+	uint64_t unanswered;
+	uint64_t reserved[7];
 };
 GW_API int gw_channel_stats(const struct gw_channel *channel, struct gw_channel_stats *out);
 

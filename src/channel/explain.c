@@ -201,6 +201,7 @@ int gw_channel_stats(const struct gw_channel *ch, struct gw_channel_stats *out)
 		return -EINVAL;
 	*out = ch->stats;
 	out->sends_open = open_in(ch->sends, ch->mask, ch->send_oldest, ch->send_next);
+	out->unanswered = ch->unanswered;
 	out->receives_open = open_in(ch->recvs, ch->mask, ch->recv_oldest, ch->recv_next);
 	if (ch->status)
 		return 0;

@@ -63,6 +63,8 @@ void op_check(struct gw_op *op)
 	if (op->ended && !op->finished && list_empty(&op->parts) && !owes_anything(op) &&
 	    !op->refused && (op->receiving ? op->matched : op->met)) {
 		op->finished = true;
+		if (op->copied)
+			ch->unanswered--;
 		if (op->receiving)
 			forget(ch->recvs, ch->mask, op->seq, &ch->recv_oldest, ch->recv_next);
 		else

@@ -5,8 +5,9 @@
  * An operation that owes the peer a record stands in line (ch->lines) until a pack has room, then in that pack's list
  * until the peer has read it, unless the record is TAKEN: that nothing waits for. While fewer than two packs are on their way
  * the next one leaves at once, so that a lone small send waits for nothing. Otherwise records gather until the pack is half full,
- * an earlier one is answered, or a part of a round trip has passed since the last one left. A pack of data is answered when every record in it has met its receive: that is how a send ends. Data leaves one pack to the notices,
- * so that a receiver that posts nothing can still be told things.
+ * an earlier one is answered, or a part of a round trip has passed since the last one left. A pack of data is answered when
+ * every record in it has met its receive: that is how a send ends, unless it asked to end when it was copied (GW_OP_BUFFERED).
+ * Data leaves one pack to the notices, so that a receiver that posts nothing can still be told things.
  */
 #include <errno.h>
 
@@ -171,6 +172,16 @@ static bool leaves(struct gw_channel *ch, enum pack_group group)
 	return false;
 }
 
+static void end_copied(struct gw_op *op)
+{
+	if (op->ended)
+		return;
+	op->copied = true;
+	op->ch->unanswered++;
+	op->moved = op->total;
+	op_end(op, 0);
+}
+
 static void fill_group(struct gw_channel *ch, enum pack_group group)
 {
 	struct list *item;
@@ -192,6 +203,8 @@ static void fill_group(struct gw_channel *ch, enum pack_group group)
 		op->packed = op->owes & ~OWES(RECORD_TAKEN);
 		op->owes = 0;
 		list_del(item);
+		if (op->buffered && op->packed & OWES(RECORD_DATA))
+			end_copied(op);
 		if (op->packed)
 			list_add_tail(&pack->records, item);
 		else

@@ -13,6 +13,8 @@ static int check(const struct gw_channel *ch, const struct gw_op_attr *attr, con
 		return ch->status;
 	if (!array_is_zero(attr->reserved) || (attr->length && !attr->addr))
 		return -EINVAL;
+	if (attr->flags & ~(uint64_t)GW_OP_BUFFERED)
+		return -EINVAL;
 	if (attr->options && !attr->scheme)
 		return -EINVAL;
 	return attr->length > ch->small_bytes && !attr->mr ? -EINVAL : 0;
@@ -54,6 +56,7 @@ static int make(struct gw_channel *ch, const struct gw_op_attr *attr, bool recei
 	op->part = attr->part;
 	op->arg = attr->arg;
 	op->receiving = receiving;
+	op->buffered = !receiving && attr->flags & GW_OP_BUFFERED;
 	list_init(&op->link);
 	list_init(&op->record);
 	list_init(&op->end);

@@ -108,6 +108,9 @@ struct gw_op {
 	bool asked;
 	/* a send: its receive is known to be posted, so that its number is no longer ahead of the peer's */
 	bool met;
+	/* a send: it ends when it was copied (GW_OP_BUFFERED); it ended so */
+	bool buffered;
+	bool copied;
 	/* steps to its end: the result is known; neither end needs it; `done` was called; the handle was closed */
 	bool ended;
 	bool finished;
@@ -240,6 +243,8 @@ struct gw_channel {
 	uint32_t packs_out[GROUPS];
 	/* when the latest pack left, and when a pack that gathers records leaves */
 	uint64_t pack_left_ns[GROUPS];
+	/* sends that ended when they were copied, and are not finished */
+	uint32_t unanswered;
 	uint64_t pack_at;
 	struct bounce *bounces;
 	/* bytes of a bounce; the peer may take shorter packs */
