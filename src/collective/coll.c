@@ -79,7 +79,8 @@ static int post(void *arg, uint32_t index)
 				   .length = step->bytes,
 				   .mr = coll->mr[where.place],
 				   .done = moved,
-				   .arg = &coll->moves[index] };
+				   .arg = &coll->moves[index],
+				   .flags = coll->comm->parting ? 0 : GW_OP_BUFFERED };
 	struct gw_channel *channel;
 	struct gw_op *op;
 	int error = link_channel(coll->comm, coll_track(coll), step->peer, &channel);

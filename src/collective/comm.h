@@ -117,6 +117,8 @@ struct gw_comm {
 	struct list handles;
 	/* the barrier of gw_comm_close(); null until then */
 	struct gw_coll *closing;
+	/* the closing one is being posted or was: its sends end when they have arrived, since nobody makes progress after it */
+	bool parting;
 	/* for each rank whether it has closed the communicator */
 	bool *left;
 	/* null until an operation asks for multicast */
@@ -220,6 +222,8 @@ void office_adopt(struct gw_comm *comm);
 
 /* ---- links.c ---- */
 
+/* Whether all that was sent is known to have arrived. */
+bool links_answered(const struct gw_comm *comm);
 /* Returns the channel to a rank if it can be used. -EAGAIN: it is being made, and coll_kick() follows; -errno. */
 int link_channel(struct gw_comm *comm, uint32_t track, uint32_t peer, struct gw_channel **out);
 /* What a rank mails of its end of a channel. */

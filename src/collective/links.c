@@ -6,6 +6,12 @@
 
 #include "collective/comm.h"
 
+/* Ranks up to which channels have more memory, so that messages up to SMALL_BYTES are copied rather than wait for a grant, which takes
+ * half a round trip. */
+#define FEW_RANKS   16
+#define SMALL_BYTES (UINT32_C(64) << 10)
+#define PACK_BYTES  (UINT32_C(80) << 10)
+#define PACKS	    8
 /* Ranks above which channels are made small, since there may be many. */
 #define MANY_RANKS 64
 
@@ -80,6 +86,10 @@ static int link_make(struct gw_comm *comm, uint32_t track, uint32_t peer, struct
 		attr.pack_bytes = 8192;
 		attr.slots = 32;
 		attr.operations = 256;
+	} else if (comm->size <= FEW_RANKS) {
+		attr.small_bytes = SMALL_BYTES;
+		attr.pack_bytes = PACK_BYTES;
+		attr.packs = PACKS;
 	}
 	host = comm->office->mail->ops->address(comm->office->mail, comm_office_rank(comm, peer));
 	attr.peer_host = host[0] ? host : NULL;
@@ -105,6 +115,21 @@ static int link_make(struct gw_comm *comm, uint32_t track, uint32_t peer, struct
 	comm->tracks[track].links[peer] = link;
 	*out = link;
 	return 0;
+}
+
+bool links_answered(const struct gw_comm *comm)
+{
+	struct gw_channel_stats stats;
+
+	for (uint32_t t = 0; t < comm->track_count; t++)
+		for (uint32_t r = 0; r < comm->size; r++) {
+			const struct comm_link *link = comm->tracks[t].links[r];
+
+			if (link && link->connected && !gw_channel_stats(link->channel, &stats) &&
+			    stats.unanswered)
+				return false;
+		}
+	return true;
 }
 
 int link_channel(struct gw_comm *comm, uint32_t track, uint32_t peer, struct gw_channel **out)

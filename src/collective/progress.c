@@ -137,12 +137,12 @@ static int wait_until(struct gw_comm *comm, uint64_t timeout_ns,
 	}
 }
 
-static bool has_ended(const struct gw_comm *comm, const void *arg)
+/* The caller may make no progress after this: what this rank has sent has arrived, too. */
+static bool has_settled(const struct gw_comm *comm, const void *arg)
 {
 	const struct gw_coll *coll = arg;
 
-	(void)comm;
-	return coll->ended;
+	return coll->ended && (comm->status || links_answered(comm));
 }
 
 int gw_coll_wait(struct gw_coll *coll, uint64_t timeout_ns)
@@ -151,7 +151,9 @@ int gw_coll_wait(struct gw_coll *coll, uint64_t timeout_ns)
 
 	if (!coll)
 		return -EINVAL;
-	error = wait_until(coll->comm, timeout_ns, has_ended, coll);
+	error = wait_until(coll->comm, timeout_ns, has_settled, coll);
+	if (error && coll->ended)
+		error = 0;
 	return error ? error : coll->result.status;
 }
 
@@ -190,6 +192,7 @@ static bool closing_over(const struct gw_comm *comm, const void *arg)
  */
 static void part(struct gw_comm *comm)
 {
+	comm->parting = true;
 	if (comm->status || gw_barrier(comm, NULL, &comm->closing))
 		return;
 	if (wait_until(comm, comm->channel.peer_timeout_ns, closing_over, NULL) || comm->status)
