@@ -38,6 +38,9 @@ struct stream {
 	/* Draws the times at which hosts stop, and when each next stops or goes on, in ns. */
 	struct rng rng;
 	uint64_t turn_ns[2];
+	/* When the next line is printed, in ns, and what the link had carried at the last, in bytes. */
+	uint64_t line_ns;
+	uint64_t carried;
 	bool failed;
 };
 
@@ -135,7 +138,8 @@ static void open_stream(struct stream *s)
 	struct sim_shape_attr shape = { .shape = SIM_PAIR,
 					.hosts = 2,
 					.edge = link_of(path, path->loss) };
-	struct sim_host_attr host = { .queue = 1 << 16, .window_most = 1 << 16 };
+	struct sim_host_attr host = { .queue = path->queue ? path->queue : 1 << 16,
+				      .window_most = 1 << 16 };
 	struct gw_context_attr ctx = { .max_qps = 8 };
 	struct link_attr back = link_of(path, path->back);
 	struct gw_channel_info info[2];
@@ -192,6 +196,30 @@ static void stall(struct stream *s)
 		s->turn_ns[host] =
 			now + rng_below(&s->rng, h->stalled ? s->path->stall_ns : s->path->run_ns);
 	}
+}
+
+/* Prints what the sender is allowed and what the link carried since the last line. */
+static void print_line(struct stream *s)
+{
+	const struct governor *g = &s->channel[0]->governor;
+	const struct gw_qp *qp = s->channel[0]->qp[BULK];
+	uint64_t now = sim_now_ns(s->world.sim);
+	struct link *link = sim_link(s->world.sim, 0);
+	struct cc_limits limits = cc_limits(&g->cc);
+	char text[CC_TEXT_SIZE];
+
+	if (!s->path->every_ns || now < s->line_ns)
+		return;
+	cc_explain(&g->cc, text, sizeof(text));
+	printf("%9.3f s: link %7.2f Mbit/s, rate %8.2f, window %8llu, in flight %8llu, credit %8llu, queue %7llu, ended %u; %s\n",
+	       (double)(now - NS_A_SECOND) / 1e9,
+	       (double)(link->stats.bytes - s->carried) * 8e3 / (double)s->path->every_ns,
+	       (double)limits.rate_bps / 1e6, (unsigned long long)limits.window_bytes,
+	       (unsigned long long)governor_in_flight(g),
+	       (unsigned long long)qp->feedback.window * qp->tx.payload,
+	       (unsigned long long)link_queued_bytes(link, now), s->ended[1], text);
+	s->carried = link->stats.bytes;
+	s->line_ns = now + s->path->every_ns;
 }
 
 static uint64_t counter(const struct stream *s, int end, enum message_counter which)
@@ -252,6 +280,7 @@ void lossy_run(const struct lossy_path *path, struct lossy_result *out)
 		more = world_step(&s.world, path->stall_ns ? from_ns + STEP_NS : LIMIT_NS) ||
 		       (path->stall_ns && from_ns < LIMIT_NS);
 		charge(&s, from_ns, busy_until_ns, why);
+		print_line(&s);
 	}
 	sum_up(&s, out);
 	for (int end = 0; end < 2; end++) {

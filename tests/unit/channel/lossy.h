@@ -44,6 +44,10 @@ struct lossy_path {
 	bool automatic;
 	/* Name of the congestion controller; null: the default. */
 	const char *congestion;
+	/* Events that the queue of a host holds, with which its credit begins; 0: more than the path. */
+	uint32_t queue;
+	/* Time after which a line about the sender is printed, again and again; 0: none. */
+	uint64_t every_ns;
 };
 
 /* Why the link to the receiver had nothing to send. */

@@ -4,13 +4,14 @@
  *
  *	lossy [--rtt MS] [--rate MBIT] [--loss SHARE] [--back SHARE] [--burst PACKETS] [--size KIB] [--depth N]
  *	      [--messages N] [--stall MS] [--run MS] [--jitter MS] [--reorder SHARE --held MS] [--payload BYTES] [--auto]
- *	      [--congestion NAME] [--seed N] [--explain] [--quiet]
+ *	      [--congestion NAME] [--queue PACKETS] [--every MS] [--seed N] [--explain] [--quiet]
  *	lossy --check
  *
  * Without --check it runs one path: 10 ms, 300 Mbit/s, 16 messages of 1 MiB under way and no loss unless told otherwise. The
  * way back loses as much as the way there. --stall stops both hosts again and again for up to so long, with up to --run in
  * between. --reorder holds that share of the packets back, each for up to --held. --auto leaves the choice of the scheme to
- * the channel. --explain adds what the channel says about itself, --quiet leaves the heading out.
+ * the channel. --queue is what a host buffers, with which the receiver's credit begins: as an ordinary user about 180. --every
+ * prints a line about the sender each time that so much time has passed. --explain adds what the channel says about itself, --quiet leaves the heading out.
  *
  * --check runs the paths below and fails where goodput is less than the share of what the path leaves that it must have.
  */
@@ -169,6 +170,8 @@ int main(int argc, char **argv)
 		{ "seed", required_argument, NULL, 'e' },
 		{ "explain", no_argument, NULL, 'x' },
 		{ "quiet", no_argument, NULL, 'q' },
+		{ "queue", required_argument, NULL, 'w' },
+		{ "every", required_argument, NULL, 'v' },
 		{ "check", no_argument, NULL, 'c' },
 		{ NULL, 0, NULL, 0 },
 	};
@@ -242,6 +245,12 @@ int main(int argc, char **argv)
 			break;
 		case 'q':
 			quiet = true;
+			break;
+		case 'w':
+			path.queue = (uint32_t)value;
+			break;
+		case 'v':
+			path.every_ns = (uint64_t)(value * 1e6);
 			break;
 		case 'c':
 			return check() > 0;
