@@ -6,9 +6,11 @@
  * for what is under way on a long path. So the credit follows what the process reads, and the buffer only says where to
  * begin. All amounts are in the fabric's units: bytes as the kernel charges them, or receive requests (`struct fabric_caps`).
  *
- *   pool    units that all peers together may have in flight. It begins at the size B of the buffer. Each round trip in which
- *           at least half of it was used, nothing overran and the process found the buffer empty at least once doubles it:
- *           the process keeps up. Above `ease` it grows by an eighth of itself and B / 4 instead.
+ *   pool    units that all peers together may have in flight. It begins at the size B of the buffer. After each round trip in
+ *           which nothing overran and the process found the buffer empty at least once it is at least four times what was
+ *           used: the process keeps up. A sender that doubles its window each round trip has doubled it twice before
+ *           it is told what landed now. Above `ease` the pool grows only if half of it was used, and by an eighth of itself
+ *           and B / 4.
  *   overrun the process reads what landed in this round trip or the last, and no more. The pool becomes that and B / 2:
  *           whatever the peers send, half of the buffer stays free. `ease` becomes three quarters of what the pool was.
  *           Data that left before the peers knew arrives for another round trip; its overruns do not count again.
@@ -27,8 +29,10 @@
 #define ROUND_UNKNOWN_NS UINT64_C(50000000)
 #define IDLE_NS		 UINT64_C(1000000000)
 #define PACKETS_MIN	 2u
-#define PACKETS_MAX	 (1u << 24)
-#define LEVEL_STEPS	 8
+/* The pool after a round trip without overrun, in what was used in it. */
+#define AHEAD	    4u
+#define PACKETS_MAX (1u << 24)
+#define LEVEL_STEPS 8
 /* Overruns that lowered the credit before the owner of the host is told. */
 #define CUTS_TOLD 4u
 
@@ -178,9 +182,12 @@ static void set_pool(struct gw_context *ctx, uint64_t used, bool overran)
 		return;
 	}
 	c->cut = false;
-	if (2 * used < c->pool || !ctx->fabric->emptied)
+	if (!ctx->fabric->emptied)
 		return;
-	c->pool += c->pool < c->ease ? c->pool : c->pool / 8 + buffer / 4 + 1;
+	if (c->pool < c->ease && c->pool < AHEAD * used)
+		c->pool = AHEAD * used < c->ease ? AHEAD * used : c->ease;
+	else if (c->pool >= c->ease && 2 * used >= c->pool)
+		c->pool += c->pool / 8 + buffer / 4 + 1;
 	if (c->pool > caps->buffer_most)
 		c->pool = caps->buffer_most;
 }

@@ -249,6 +249,11 @@ static void shared_by_need(void **state)
 	land(big, 60);
 	end_round_trip(ctx);
 	assert_int_equal(ctx->credit.pool, 70);
+	/* It grows to three quarters of what was too much, and slowly above that. */
+	ctx->fabric->emptied = true;
+	land(big, 60);
+	end_round_trip(ctx);
+	assert_int_equal(ctx->credit.pool, 75);
 	ctx->fabric->emptied = true;
 	land(big, 60);
 	end_round_trip(ctx);
@@ -270,6 +275,30 @@ static void shared_by_need(void **state)
 	duo_close(&duo);
 }
 
+/* A sender that doubles its window each round trip, and of whose doubling the receiver learns a round trip later, never has to
+ * wait for credit. */
+static void runs_ahead_of_a_sender_that_doubles(void **state)
+{
+	struct duo_attr attr = { .host = { .queue = 200, .window_most = 1u << 14 } };
+	struct gw_context *ctx;
+	struct gw_qp *qp;
+	struct duo duo;
+
+	(void)state;
+	duo_open(&duo, &attr);
+	ctx = duo.ctx[1];
+	qp = duo.qp[1];
+	qp->feedback.rtt_ns = qp->feedback.rtt_min_ns = 100 * MS;
+	for (uint32_t landed = 50; landed < 2000; landed *= 2) {
+		ctx->fabric->emptied = true;
+		land(qp, landed);
+		end_round_trip(ctx);
+		/* The first packet begins the first round. */
+		assert_in_range(credit_packets(qp), 4 * landed - 4, 4 * landed);
+	}
+	duo_close(&duo);
+}
+
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
@@ -279,6 +308,7 @@ int main(void)
 		cmocka_unit_test(recovers_from_a_stop),
 		cmocka_unit_test(told_in_each_round_trip),
 		cmocka_unit_test(shared_by_need),
+		cmocka_unit_test(runs_ahead_of_a_sender_that_doubles),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
