@@ -119,14 +119,15 @@ static void compare_sizes(struct cc *cc, struct cc_report *report)
 {
 	uint64_t bytes = report->rtt_bytes;
 
-	report->larger = false;
+	report->larger = 0;
 	if (!report->rtt_ns || !bytes)
 		return;
 	if (4 * bytes < (uint64_t)3 * cc->sample_bytes && ++cc->smaller < SMALLER_MOST) {
 		report->rtt_ns = report->return_ns = 0;
 		return;
 	}
-	report->larger = cc->sample_bytes && 3 * bytes > (uint64_t)4 * cc->sample_bytes;
+	if (cc->sample_bytes && 3 * bytes > (uint64_t)4 * cc->sample_bytes)
+		report->larger = report->rtt_bytes - cc->sample_bytes;
 	if (report->larger)
 		cc->least_ns = UINT64_MAX;
 	if (!cc->sample_bytes || report->larger || cc->smaller >= SMALLER_MOST)

@@ -60,8 +60,9 @@ struct cc_report {
 	uint64_t return_ns;
 	/* bytes in that packet; 0: not known */
 	uint32_t rtt_bytes;
-	/* that packet is larger than those measured before, whose round-trip times do not compare; set by cc_report() */
-	bool larger;
+	/* bytes that it has more than those measured before, whose round-trip times may not compare; 0: they do; set by
+	 * cc_report() */
+	uint32_t larger;
 	/* bytes sent and neither delivered nor lost, as of now */
 	uint64_t in_flight_bytes;
 	/* for some of the time the sender had nothing to send */

@@ -9,7 +9,9 @@
 #define PEAK_ROUNDS 8
 #define PAST_NS	    15e9
 /* A round-trip time within this share above the minimum counts as the minimum. */
-#define NEAR	       (1 / 80.0)
+#define NEAR (1 / 80.0)
+/* Links in a row on which a larger packet takes as long as on the slowest, at most. */
+#define HOPS	       4.0
 #define PROBE_EVERY_NS UINT64_C(5000000000)
 #define PROBE_TRIPS    2
 #define LEAST_AGE_NS   UINT64_C(30000000000)
@@ -180,9 +182,10 @@ bool model_report(struct model *m, const struct cc_report *report, double window
 {
 	double passed = (double)(now_ns - m->round_at);
 
-	if (report->larger) {
-		m->least_ns = 0;
+	/* Where the path takes hardly longer for larger packets, the minimum of smaller ones holds for them. */
+	if (HOPS * report->larger > model_peak(m) * m->least_ns * NEAR) {
 		m->unsure = true;
+		m->least_ns = 0;
 	}
 	if (report->rtt_ns)
 		see_rtt(m, (double)(report->rtt_ns - report->return_ns), now_ns);

@@ -534,16 +534,31 @@ static void larger_packets_are_measured_without_a_queue(void **state)
 	struct feed feed;
 
 	(void)state;
-	feed_open(&feed, "long-haul", GBIT, RTT);
+	feed_open(&feed, "long-haul", 100 * MBIT, RTT);
 	feed.rtt_bytes = 1000;
 	feed_for(&feed, 12 * RTT);
 	feed.rtt_ns = RTT + 3 * MS;
-	feed.rtt_bytes = 1500;
+	feed.rtt_bytes = 4000;
 	feed_for(&feed, 2 * RTT);
 	assert_explained(&feed, "letting the queue drain");
 	feed.rtt_ns = RTT;
 	feed_for(&feed, 4 * RTT);
 	assert_explained(&feed, "over 25.0 ms");
+}
+
+/* Where they take microseconds longer, of milliseconds. */
+static void larger_packets_on_a_fast_path_compare(void **state)
+{
+	struct feed feed;
+
+	(void)state;
+	feed_open(&feed, "long-haul", GBIT, RTT);
+	feed.rtt_bytes = 1000;
+	feed_for(&feed, 12 * RTT);
+	feed.rtt_ns = RTT + 3 * MS;
+	feed.rtt_bytes = 4000;
+	feed_for(&feed, 2 * RTT);
+	assert_explained(&feed, "queue 3.0 ms over 25.0 ms");
 }
 
 static void idling_proves_nothing(void **state)
@@ -667,6 +682,7 @@ int main(void)
 		cmocka_unit_test(what_is_lost_is_not_claimed_again),
 		cmocka_unit_test(the_least_round_trip_is_measured_anew),
 		cmocka_unit_test(larger_packets_are_measured_without_a_queue),
+		cmocka_unit_test(larger_packets_on_a_fast_path_compare),
 		cmocka_unit_test(idling_proves_nothing),
 		cmocka_unit_test(silence_starts_anew),
 		cmocka_unit_test(a_wrong_timeout_is_undone),
