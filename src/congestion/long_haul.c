@@ -61,6 +61,8 @@
 /* Rounds with hardly any queue before the growth quadruples, and how many more after growth was stopped. */
 #define CALM_ROUNDS 2
 #define CALM_REST   3
+/* Share of the peak rate below which, with a queue, the path has become slower. */
+#define SLOWER 0.75
 /* Rounds that still show losses of growth after it was stopped. */
 #define SETTLE_ROUNDS 2
 /* The same after START, whose losses are many: some are repeated and lost again, and are proven rounds later. */
@@ -201,6 +203,9 @@ static void round_cruise(struct long_haul *l, uint64_t now_ns)
 	if (compete_crowded(m, target_ns(l)) && !m->idle) {
 		l->window = fmin(l->window, model_rate(m) * (model_trip(m) + target_ns(l)));
 		stop(l);
+		/* The path has become slower than at its peak. */
+		if (model_rate(m) < SLOWER * model_peak(m))
+			l->ceiling = model_rate(m) * model_trip(m);
 	}
 }
 
