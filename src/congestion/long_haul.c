@@ -7,7 +7,8 @@
  * end of each round, in one of four phases:
  *
  * START   The window doubles each round, until the queue grows or the delivery rate stops growing.
- * DRAIN   The window is halved until the queue is gone. While there was a queue, the path delivered at its full rate.
+ * DRAIN   The window is halved until no more is in flight than the path holds. While there was a queue, the path delivered
+ *	   at its full rate.
  * CRUISE  The window grows by a share that is smaller for a larger window, and shrinks with the queueing delay:
  *
  *	      w += w * UP * (sqrt(W_REF / w) - queue / target)
@@ -100,6 +101,8 @@ struct long_haul {
 	bool held;
 	/* less is sent, to see whether loss is chance */
 	bool testing;
+	/* in DRAIN: no more is in flight than the path holds, although round-trip times tell of a queue for another round trip */
+	bool drained;
 	/* rounds of START without growth of the delivery rate, or rounds of DRAIN */
 	unsigned slow;
 	/* in START: when the queue was last low, and reports since then */
@@ -213,9 +216,23 @@ static void leave_start(struct long_haul *l)
 {
 	l->phase = DRAIN;
 	l->window /= 2;
+	l->drained = false;
 	l->slow = 0;
 	l->settling = START_SETTLE_ROUNDS;
 	l->doing = "draining the queue of the start";
+}
+
+/* Ends the reduction of DRAIN when no more is in flight than the path holds: round-trip times tell so a round trip later. */
+static void drain(struct long_haul *l, const struct cc_report *report)
+{
+	double holds = model_peak(&l->model) * model_trip(&l->model);
+
+	if (l->drained || (double)report->in_flight_bytes > holds)
+		return;
+	l->drained = true;
+	l->slow = 0;
+	if (!report->app_limited)
+		l->window = holds;
 }
 
 /* More is lost than chance explains: sends no more than what arrives. */
@@ -277,7 +294,10 @@ static void end_round(struct long_haul *l, double before, uint64_t now_ns)
 		if (l->slow >= 2 || m->marked > 0)
 			leave_start(l);
 	} else if (l->phase == DRAIN) {
-		if (m->queue_ns > target_ns(l) && ++l->slow < DRAIN_ROUNDS)
+		/* The first round began before the queue did. */
+		bool early = !l->drained && !l->slow;
+
+		if ((early || m->queue_ns > target_ns(l)) && ++l->slow < DRAIN_ROUNDS)
 			return;
 		l->phase = CRUISE;
 		l->calm = 0;
@@ -354,6 +374,8 @@ static void long_haul_report(void *state, const struct cc_report *report, uint64
 		}
 		if (l->high >= 2 && (double)(now_ns - l->low_at) > l->model.least_ns / 4)
 			leave_start(l);
+	} else if (l->phase == DRAIN) {
+		drain(l, report);
 	} else if (l->phase == CRUISE && l->calm > CALM_ROUNDS &&
 		   (report->marked_packets || queue_ns > target_ns(l))) {
 		l->window = l->undo;
@@ -395,7 +417,8 @@ static void long_haul_limits(const void *state, struct cc_limits *out)
 	const struct model *m = &l->model;
 	double window = l->window * (l->testing ? CHANCE_TEST : m->probing ? MODEL_PROBE_DEPTH : 1);
 	/* Spreading a window over the whole mean round-trip time loses the queue to BBR where that makes the jitter. */
-	double trip = m->least_ns + (model_trip(m) - m->least_ns) / 8 + model_queue_now(m);
+	double trip = m->least_ns + (model_trip(m) - m->least_ns) / 8 +
+		      (l->phase == DRAIN && l->drained ? 0 : model_queue_now(m));
 	double rate = m->least_ns > 0 ? window * 8 * NS_A_SECOND / trip : INFINITY;
 
 	/* While the window doubles, the pacer must let the next window out within this round trip. */

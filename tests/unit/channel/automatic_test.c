@@ -116,7 +116,7 @@ static void repeated_where_none_are(void **state)
 static void long_messages(void **state)
 {
 	const struct use use = {
-		.loss = 0.08, .length = 5 * CODED_PART / 2, .messages = 16, .open = 1
+		.loss = 0.08, .length = 5 * CODED_PART / 2, .messages = 32, .open = 1
 	};
 	struct outcome out = move(&use);
 

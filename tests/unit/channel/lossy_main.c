@@ -73,6 +73,9 @@ static const struct kept kept[] = {
 	/* the start: how much more the first windows hold than the path decides how much is sent again */
 	{ { 10 * MS, 1000 * MB, 0, 0, 0, 1024 * KIB, 16, .messages = 30 }, 0.97 },
 	{ { 57 * MS, 228 * MB, 0, 0, 0, 1024 * KIB, 16, .messages = 30 }, 0.96 },
+	/* the end of the start: the queue that it made is drained, and not the link; as an ordinary user */
+	{ { 398 * MS, 208 * MB, 0, 0, 0, 1024 * KIB, 16, .messages = 60, .queue = 180 }, 0.93 },
+	{ { 191 * MS, 176 * MB, 0, 0, 0, 1024 * KIB, 16, .messages = 60, .queue = 180 }, 0.97 },
 	/* one message at a time, each of which waits for the last: 8 ms on the link and 25 ms until the answer */
 	{ { 25 * MS, 1000 * MB, 0, 0, 0, 1024 * KIB, 1, .messages = 30 }, 0.24 },
 	{ { 25 * MS, 1000 * MB, 0, 0, 0, 1024 * KIB, 1, .messages = 30, .payload = 8936 }, 0.24 },

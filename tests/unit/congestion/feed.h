@@ -69,7 +69,8 @@ static inline void feed_report(struct feed *feed)
 	report.counted_packets = report.delivered_packets + report.lost_packets;
 	report.delivered_bytes = report.delivered_packets * PACKET;
 	report.marked_packets = (uint64_t)((double)report.delivered_packets * feed->ce + 0.5);
-	report.in_flight_bytes = feed->app_limited ? 0 : limits.window_bytes;
+	if (!feed->app_limited)
+		report.in_flight_bytes = (uint64_t)(*sent_bps / 8e9 * (double)feed->rtt_ns);
 	feed->now += every;
 	if (!feed->app_limited)
 		cc_sent(&feed->cc, (uint64_t)(*sent_bps / 8e9 * (double)every), feed->now);
