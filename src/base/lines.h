@@ -14,6 +14,23 @@
 
 #define LINE_BYTES 128
 #define LINE_FLAG  8
+/* bytes that one instruction copies */
+#define LINE_PIECE 16
+
+/* Copies a line that begins at a multiple of 128. In pieces of fixed size: for a memcpy() of 120 bytes compilers use an instruction
+ * that takes longer to start than these take to end. */
+static inline void lines_copy_one(uint8_t *to, const uint8_t *from)
+{
+	uint64_t flag;
+
+#pragma GCC unroll 8
+	for (unsigned at = 0; at < LINE_BYTES - LINE_PIECE; at += LINE_PIECE)
+		memcpy(to + at, from + at, LINE_PIECE);
+	memcpy(to + LINE_BYTES - LINE_PIECE, from + LINE_BYTES - LINE_PIECE,
+	       LINE_PIECE - LINE_FLAG);
+	memcpy(&flag, from + LINE_BYTES - LINE_FLAG, sizeof(flag));
+	__atomic_store_n((uint64_t *)(void *)(to + LINE_BYTES - LINE_FLAG), flag, __ATOMIC_RELEASE);
+}
 
 /* Copies in increasing order of lines, where `to` is a multiple of 128 at the beginning of each, and in each the flag last. */
 static inline void lines_copy(uint8_t *to, const uint8_t *from, size_t length)
@@ -32,17 +49,8 @@ static inline void lines_copy(uint8_t *to, const uint8_t *from, size_t length)
 		from += n;
 		length -= n;
 	}
-	while (length >= LINE_BYTES) {
-		uint64_t flag;
-
-		memcpy(to, from, LINE_BYTES - LINE_FLAG);
-		memcpy(&flag, from + LINE_BYTES - LINE_FLAG, sizeof(flag));
-		__atomic_store_n((uint64_t *)(void *)(to + LINE_BYTES - LINE_FLAG), flag,
-				 __ATOMIC_RELEASE);
-		to += LINE_BYTES;
-		from += LINE_BYTES;
-		length -= LINE_BYTES;
-	}
+	for (; length >= LINE_BYTES; length -= LINE_BYTES, to += LINE_BYTES, from += LINE_BYTES)
+		lines_copy_one(to, from);
 	memcpy(to, from, length);
 }
 
