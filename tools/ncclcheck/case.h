@@ -38,5 +38,6 @@ extern const struct check_case cases_lines[];
 extern const struct check_case cases_end[];
 extern const struct check_case cases_process[];
 extern const struct check_case cases_speed[];
+extern const struct check_case cases_ring[];
 
 #endif

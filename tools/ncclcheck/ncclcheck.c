@@ -21,12 +21,14 @@
 #define TIMEOUT_DEFAULT	    30
 #define SILENCE_DEFAULT	    130
 #define CONNECTIONS_DEFAULT 100
+#define CHANNELS_DEFAULT    2
 #define CASES_MAX	    64
 
 enum {
 	OPTION_ASK = 256,
 	OPTION_BIND,
 	OPTION_CASE,
+	OPTION_CHANNELS,
 	OPTION_CONNECTIONS,
 	OPTION_DEVICE,
 	OPTION_JSON,
@@ -46,6 +48,7 @@ static const struct option long_options[] = {
 	{ "ask", required_argument, NULL, OPTION_ASK },
 	{ "bind", required_argument, NULL, OPTION_BIND },
 	{ "case", required_argument, NULL, OPTION_CASE },
+	{ "channels", required_argument, NULL, OPTION_CHANNELS },
 	{ "connections", required_argument, NULL, OPTION_CONNECTIONS },
 	{ "device", required_argument, NULL, OPTION_DEVICE },
 	{ "json", no_argument, NULL, OPTION_JSON },
@@ -125,6 +128,8 @@ static int read_option(struct ncclcheck *check, int id, char **argv)
 		return 0;
 	case OPTION_CASE:
 		return read_cases(check);
+	case OPTION_CHANNELS:
+		return read_number(report, "channels", 1, 64, &run->channels);
 	case OPTION_CONNECTIONS:
 		return read_number(report, "connections", 1, 100000, &run->connections);
 	case OPTION_DEVICE:
@@ -320,7 +325,8 @@ static int run_command(int argc, char **argv)
 				   .run = { .port = PORT_DEFAULT,
 					    .timeout_s = TIMEOUT_DEFAULT,
 					    .silence_s = SILENCE_DEFAULT,
-					    .connections = CONNECTIONS_DEFAULT } };
+					    .connections = CONNECTIONS_DEFAULT,
+					    .channels = CHANNELS_DEFAULT } };
 	int rc;
 
 	if (argc > 1 && !strcmp(argv[1], "worker"))
@@ -371,6 +377,7 @@ const struct command command_ncclcheck = {
 		"  --differ N=VALUE  environment of the second process only, for the case `mismatch`\n"
 		"  --silence S       seconds after which a dead peer must be an error (default 130)\n"
 		"  --connections N   of the case `connections` (default 100)\n"
+		"  --channels N      of the cases `channels` and `steps` (default 2)\n"
 		"  --peer HOST       the second process runs there, where --wait was started first or will be\n"
 		"  --wait            serve the second process of another host, until that is done\n"
 		"  --bind ADDR       with --wait: the address to wait on (default: any)\n"

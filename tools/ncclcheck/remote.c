@@ -21,6 +21,7 @@ static void swap(struct remote_order *order)
 	order->dev = (int32_t)htobe32((uint32_t)order->dev);
 	order->timeout_s = htobe32(order->timeout_s);
 	order->connections = htobe32(order->connections);
+	order->channels = htobe32(order->channels);
 }
 
 static int open_socket(const char *host, const char *port, int passive)

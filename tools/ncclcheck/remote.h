@@ -13,6 +13,7 @@ struct remote_order {
 	int32_t dev;
 	uint32_t timeout_s;
 	uint32_t connections;
+	uint32_t channels;
 };
 
 /* Connects to the host that serves, which may still be starting, and sends the order. Returns a descriptor or -errno. */

@@ -82,7 +82,7 @@ int run_versions(const struct run *run, uint32_t *out, char *why, size_t size)
 static pid_t start(const struct run *run, const struct check_case *c, int version, int rank,
 		   int link, int result)
 {
-	char text[8][16];
+	char text[9][16];
 	pid_t child;
 
 	snprintf(text[0], sizeof(text[0]), "%d", version);
@@ -92,7 +92,8 @@ static pid_t start(const struct run *run, const struct check_case *c, int versio
 	snprintf(text[4], sizeof(text[4]), "%u", run->timeout_s + c->extra_s);
 	snprintf(text[5], sizeof(text[5]), "%d", run->dev);
 	snprintf(text[6], sizeof(text[6]), "%u", run->connections);
-	snprintf(text[7], sizeof(text[7]), "%u", run->silence_s);
+	snprintf(text[7], sizeof(text[7]), "%u", run->channels);
+	snprintf(text[8], sizeof(text[8]), "%u", run->silence_s);
 	child = fork();
 	if (child)
 		return child;
@@ -102,7 +103,7 @@ static pid_t start(const struct run *run, const struct check_case *c, int versio
 		fcntl(link, F_SETFD, 0);
 	fcntl(result, F_SETFD, 0);
 	execl("/proc/self/exe", "godwit", "ncclcheck", "worker", run->plugin, c->name, text[0],
-	      text[1], text[2], text[3], text[4], text[5], text[6], text[7],
+	      text[1], text[2], text[3], text[4], text[5], text[6], text[7], text[8],
 	      run->verbose ? "1" : "0", (char *)NULL);
 	_exit(EXIT_FAILED);
 }
@@ -325,6 +326,7 @@ void run_case(const struct run *run, const struct check_case *c, int version, in
 	struct remote_order order = { .version = other,
 				      .timeout_s = run->timeout_s,
 				      .connections = run->connections,
+				      .channels = run->channels,
 				      .dev = run->dev };
 
 	memset(out, 0, sizeof(*out));
@@ -375,6 +377,7 @@ int run_serve(const struct run *run, const char *bind)
 		}
 		here.timeout_s = order.timeout_s;
 		here.connections = order.connections;
+		here.channels = order.channels;
 		here.dev = order.dev;
 		versions[0] = versions[1] = order.version;
 		run_here(&here, c, versions, 1, 1, link, &outcome);

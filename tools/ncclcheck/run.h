@@ -22,6 +22,7 @@ struct run {
 	unsigned timeout_s;
 	unsigned silence_s;
 	unsigned connections;
+	unsigned channels;
 	int dev;
 	bool verbose;
 };

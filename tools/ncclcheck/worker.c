@@ -259,10 +259,10 @@ void worker_begin(struct worker *w)
 		worker_skip(w, "there is no device %d; devices() says %d", w->dev, count);
 }
 
-/* Arguments: PLUGIN CASE VERSION RANK LINK RESULT SECONDS DEVICE CONNECTIONS SILENCE VERBOSE */
+/* Arguments: PLUGIN CASE VERSION RANK LINK RESULT SECONDS DEVICE CONNECTIONS CHANNELS SILENCE VERBOSE */
 int worker_main(int argc, char **argv)
 {
-	const struct check_case *c = argc == 12 ? case_find(argv[2]) : NULL;
+	const struct check_case *c = argc == 13 ? case_find(argv[2]) : NULL;
 	struct worker w = { .step = "load" };
 	char why[512];
 
@@ -275,8 +275,9 @@ int worker_main(int argc, char **argv)
 	w.deadline_ns = net_now_ns() + strtoull(argv[7], NULL, 10) * NS_PER_SECOND;
 	w.dev = atoi(argv[8]);
 	w.connections = (uint32_t)atoi(argv[9]);
-	w.silence_ns = strtoull(argv[10], NULL, 10) * NS_PER_SECOND;
-	verbose = atoi(argv[11]);
+	w.channels = (uint32_t)atoi(argv[10]);
+	w.silence_ns = strtoull(argv[11], NULL, 10) * NS_PER_SECOND;
+	verbose = atoi(argv[12]);
 	the_worker = &w;
 	signal(SIGSEGV, on_crash);
 	signal(SIGBUS, on_crash);

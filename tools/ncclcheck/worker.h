@@ -32,6 +32,8 @@ struct worker {
 	uint64_t silence_ns;
 	/* connections of the case `connections` */
 	uint32_t connections;
+	/* channels of the cases `channels` and `steps` */
+	uint32_t channels;
 	/* step in progress, for messages */
 	const char *step;
 	/* the plugin's last warning */
