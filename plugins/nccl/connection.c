@@ -8,11 +8,10 @@
 
 /* A channel's memory is about 1 MiB with these, and is touched as it is used. Sends up to a slice of NCCL's LL protocol are
  * small: they need no grant of a receive that is much larger. */
-#define OPERATIONS  128
-#define SMALL_BYTES (64u << 10)
-#define PACK_BYTES  (SMALL_BYTES + 4096)
-#define PACKS	    8
-#define SLOTS	    64
+#define OPERATIONS 128
+#define PACK_BYTES (SMALL_BYTES + 4096)
+#define PACKS	   8
+#define SLOTS	   64
 
 static void gone(struct gw_channel *channel, void *arg, int status, uint64_t now)
 {
@@ -20,6 +19,19 @@ static void gone(struct gw_channel *channel, void *arg, int status, uint64_t now
 
 	(void)channel, (void)now;
 	atomic_store(&c->status, status);
+}
+
+/* The context with the fewest connections: a ring has as many sends as receives, and all of them are busy at the same time. Holds
+ * process.lock. */
+static unsigned least_used(const struct endpoint *endpoint)
+{
+	unsigned least = 0;
+
+	for (unsigned i = 1; i < gw_service_threads(endpoint->service); i++) {
+		if (endpoint->connections[i] < endpoint->connections[least])
+			least = i;
+	}
+	return least;
 }
 
 /* ---- life ------------------------------------------------------------------------------------------------------- */
@@ -59,7 +71,7 @@ int connection_create(struct endpoint *endpoint, bool sending, const struct gw_r
 	c->endpoint = endpoint;
 	c->sending = sending;
 	c->question_fd = -1;
-	c->index = endpoint->turn++ % gw_service_threads(endpoint->service);
+	c->index = least_used(endpoint);
 	requests_open(c);
 	strncpy(c->peer_address, gw_rendezvous_remote(met), sizeof(c->peer_address) - 1);
 	error = gw_service_enter(endpoint->service, c->index);
@@ -72,6 +84,7 @@ int connection_create(struct endpoint *endpoint, bool sending, const struct gw_r
 		free(c);
 		return error;
 	}
+	endpoint->connections[c->index]++;
 	*out = c;
 	return 0;
 }
@@ -145,6 +158,7 @@ void connection_free(struct connection *c)
 		gw_service_leave(c->endpoint->service, c->index);
 	}
 	alive_forget(c);
+	c->endpoint->connections[c->index]--;
 	free(c);
 }
 

@@ -15,8 +15,17 @@
 /* How long deregMr() waits for requests to end before it closes the connection. */
 #define CANCEL_NS UINT64_C(100000000)
 
+/* Decides by the bytes of a message who moves the next ones, which are probably alike. */
+static void note_size(struct connection *c, uint64_t bytes)
+{
+	atomic_store_explicit(&c->bulk, process.settings.hand_over && bytes > SMALL_BYTES,
+			      memory_order_relaxed);
+}
+
 static void request_end(struct request *r, int status, uint64_t told)
 {
+	if (!status && !r->connection->sending)
+		note_size(r->connection, told);
 	r->status = status;
 	r->told = told;
 	r->op = NULL;
@@ -197,12 +206,17 @@ int core_deregister(void *connection, void *handle)
 
 /* ---- requests --------------------------------------------------------------------------------------------------- */
 
-/* Has the queue emptied: here, if nobody else owns the context. */
+/*
+ * Has the queue emptied: here, if messages are small and nobody else owns the context. Large ones are left to the context's
+ * thread where processors are many: NCCL has one thread for all connections, and what that copies itself is copied by one
+ * processor.
+ */
 static void kick(struct connection *c)
 {
 	struct gw_service *service = c->endpoint->service;
 
-	if (!gw_service_try_enter(service, c->index)) {
+	if (!atomic_load_explicit(&c->bulk, memory_order_relaxed) &&
+	    !gw_service_try_enter(service, c->index)) {
 		flush(c);
 		gw_progress(gw_service_context(service, c->index));
 		gw_service_leave(service, c->index);
@@ -243,6 +257,9 @@ static int start(struct connection *c, void *data, size_t size, void *handle, vo
 	atomic_store_explicit(&r->size, size, memory_order_relaxed);
 	atomic_store_explicit(&r->since_ns, now_ns(), memory_order_relaxed);
 	atomic_store_explicit(&r->state, REQUEST_QUEUED, memory_order_relaxed);
+	/* Receives are as large as the buffer, whatever comes. */
+	if (c->sending)
+		note_size(c, size);
 	c->queue[queued % NCCL_REQUESTS] = r;
 	atomic_store_explicit(&c->queued, queued + 1, memory_order_release);
 	kick(c);
@@ -290,7 +307,7 @@ int core_test(void *request, int *done, int *size)
 	if (atomic_load_explicit(&r->state, memory_order_acquire) != REQUEST_ENDED) {
 		if (requests_are_queued(c))
 			kick(c);
-		else
+		else if (!atomic_load_explicit(&c->bulk, memory_order_relaxed))
 			gw_service_progress(c->endpoint->service, c->index);
 	}
 	if (atomic_load_explicit(&r->state, memory_order_acquire) != REQUEST_ENDED)

@@ -6,6 +6,7 @@
 #include "settings.h"
 
 #include <errno.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,8 +20,10 @@
 #define MARK_PARITY 1u
 #define MARK_SECRET 2u
 #define MARK_SEAL   4u
-#define THREADS_MAX 16
-#define NS_PER_S    UINT64_C(1000000000)
+/* Engine threads by default: one for each so many processors, but not more than a ring of two channels has connections. */
+#define PROCESSORS_A_THREAD 4
+#define THREADS_USUAL	    4
+#define NS_PER_S	    UINT64_C(1000000000)
 
 /* One variable being read. */
 struct reading {
@@ -155,6 +158,7 @@ static int read_threads(const struct reading *r, struct settings *out)
 	return count(r, 1, THREADS_MAX, "a number of threads from 1 to 16", &out->threads);
 }
 
+	out->hand_over = true;
 static int read_speed(const struct reading *r, struct settings *out)
 {
 	return count(r, 1, 10000000, "a speed in Mbit/s", &out->speed);
@@ -215,13 +219,25 @@ static const struct {
 	{ "GODWIT_REORDER", read_reorder },
 };
 
+/* Threads by the number of processors that this process may use: NCCL's and the application's own need some, too. Where there are
+ * few, NCCL's thread polls on one that an engine would wait for. */
+static void usual_threads(struct settings *out)
+{
+	cpu_set_t allowed;
+	uint32_t threads = 0;
+
+	if (!sched_getaffinity(0, sizeof(allowed), &allowed))
+		threads = (uint32_t)CPU_COUNT(&allowed) / PROCESSORS_A_THREAD;
+	out->hand_over = threads;
+	out->threads = threads < 1 ? 1 : threads > THREADS_USUAL ? THREADS_USUAL : threads;
+}
+
 int settings_read(struct settings *out, char *why, size_t size)
 {
 	int error = 0;
 
 	*out = (struct settings){ .congestion = "default",
 				  .lanes = 1,
-				  .threads = 1,
 				  .timeout_ns = 120 * NS_PER_S,
 				  .log_level = GW_LOG_WARN,
 				  .icrc = true };
@@ -242,6 +258,7 @@ uint16_t settings_mark(const struct settings *settings)
 {
 	return (uint16_t)((settings->parity ? MARK_PARITY : 0) |
 			  (settings->secret_file ? MARK_SECRET : 0) |
+	usual_threads(out);
 			  (settings->seal ? MARK_SEAL : 0));
 }
 

@@ -7,6 +7,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* Engine threads of a device at most. */
+#define THREADS_MAX 16
+
 struct settings {
 	/* repair: Selective Repeat, or the better of that and parity */
 	bool parity;
@@ -18,6 +21,12 @@ struct settings {
 	uint32_t threads;
 	/* silence after which a peer is given up */
 	uint64_t timeout_ns;
+	/* engine threads move large messages; false: so does NCCL's thread, because processors are few */
+	bool hand_over;
+	/* processors of the engine threads: a list, or null: those near the device */
+	const char *processors;
+	/* engine threads run wherever the system likes */
+	bool anywhere;
 	/* time that an engine's thread polls before it sleeps */
 	uint64_t spin_ns;
 	/* enum gw_log_level */

@@ -32,6 +32,8 @@
 #define TOKEN_BYTES   16
 #define ADDRESS_CHARS 46
 #define WHO_CHARS     64
+/* Bytes of a small message: sent without a grant, and moved by NCCL's own thread. */
+#define SMALL_BYTES   (64u << 10)
 #define NS_PER_SECOND UINT64_C(1000000000)
 /* Silence after which the peer's host is asked whether the process exists. */
 #define ALIVE_ASK_NS (10 * NS_PER_SECOND)
@@ -53,8 +55,8 @@ struct endpoint {
 	uint8_t traffic_class;
 	struct gw_service *service;
 	struct gw_rendezvous_listener *meets;
-	/* context that the next connection uses */
-	unsigned turn;
+	/* connections on each context */
+	unsigned connections[THREADS_MAX];
 };
 
 /* A communicator, from version 11 on; before that there is one for all. */
@@ -113,6 +115,8 @@ struct connection {
 	struct request *queue[NCCL_REQUESTS];
 	_Atomic unsigned queued, taken;
 	struct request request[NCCL_REQUESTS];
+	/* messages are larger than SMALL_BYTES, and the context's thread moves them, not NCCL's */
+	_Atomic bool bulk;
 	/* next place to look for a free request */
 	unsigned next_request;
 	/* hands the queue over when the context is busy */
