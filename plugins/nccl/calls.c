@@ -67,9 +67,9 @@ static void introduce(int version)
 	const struct settings *settings = &process.settings;
 
 	say_info(
-		"version %s, interface v%d; roce on %s (%s)%s; %s; controller %s; %u engine thread%s%s%s",
-		gw_version(), version, process.device[0].name, process.device[0].address,
-		process.devices > 1 ? " and others" : "",
+		"version %s, interface v%d; %s on %s (%s)%s; %s; controller %s; %u engine thread%s%s%s",
+		gw_version(), version, settings->verbs ? "verbs" : "roce", process.device[0].name,
+		process.device[0].address, process.devices > 1 ? " and others" : "",
 		settings->parity
 			? "Selective Repeat or parity, by the loss measured, NCCL_PROTO=Simple set"
 			: "Selective Repeat: exact, and flags of LL are safe",
@@ -96,14 +96,21 @@ static int begin(int version, nccl_log_fn *log)
 	interfaces = process.settings.interfaces;
 	if (!interfaces)
 		interfaces = getenv("NCCL_SOCKET_IFNAME");
-	process.devices = devices_find(interfaces, process.device, DEVICES_MAX);
-	if (!process.devices && interfaces && interfaces[0]) {
+	process.devices =
+		devices_find(interfaces, process.settings.verbs, process.device, DEVICES_MAX);
+	if (!process.devices && (process.settings.verbs || (interfaces && interfaces[0]))) {
 		process.misconfigured = true;
-		say_warn(
-			"no interface that is up and has an address is selected by \"%s\". No connection will be made.",
-			interfaces);
+		if (process.settings.verbs)
+			say_warn(
+				"GODWIT_FABRIC=verbs: no RDMA device has an active port with a RoCE v2 GID for the address of an interface%s%s. No connection will be made.",
+				interfaces ? " that is selected by " : "",
+				interfaces ? interfaces : "");
+		else
+			say_warn(
+				"no interface that is up and has an address is selected by \"%s\". No connection will be made.",
+				interfaces);
 		/* NCCL goes on only with a device; listen() will fail. */
-		process.devices = devices_find(NULL, process.device, DEVICES_MAX);
+		process.devices = devices_find(NULL, false, process.device, DEVICES_MAX);
 	}
 	if (!process.devices)
 		return -ENODEV;
@@ -175,6 +182,7 @@ int core_properties(int dev, struct nccl_properties_v12 *out)
 		.guid = device->guid,
 		.memory = NCCL_MEMORY_HOST,
 		.speed = process.settings.speed ? (int)process.settings.speed : device->speed,
+		.port = device->port,
 		.max_connections = MAX_CONNECTIONS,
 		.max_receives = 1,
 		.device_type = NCCL_DEVICE_HOST,

@@ -76,6 +76,8 @@ static void describe(const char *name, struct device *out)
 	if (realpath(path, real) && strlen(real) < sizeof(out->pci_path))
 		memcpy(out->pci_path, real, strlen(real) + 1);
 	out->speed = speed_of(name);
+	out->port = 1;
+	snprintf(out->fabric, sizeof(out->fabric), "roce:%s@0", out->address);
 	/* FNV-1a of name and address: the same interface has the same in every process of a host. */
 	out->guid = UINT64_C(0xcbf29ce484222325);
 	for (const char *c = out->name; *c; c++)
@@ -117,7 +119,21 @@ static int collect(const struct ifaddrs *list, const char *selection, struct dev
 	return count;
 }
 
-int devices_find(const char *names, struct device *out, int most)
+/* Keeps those interfaces for whose addresses an RDMA device answers. */
+static int only_rdma(struct device *devices, int count)
+{
+	int kept = 0;
+
+	for (int i = 0; i < count; i++) {
+		struct device device = devices[i];
+
+		if (rdma_find("/sys", &device))
+			devices[kept++] = device;
+	}
+	return kept;
+}
+
+int devices_find(const char *names, bool verbs, struct device *out, int most)
 {
 	struct ifaddrs *list;
 	int count;
@@ -134,5 +150,5 @@ int devices_find(const char *names, struct device *out, int most)
 			count = collect(list, "lo", out, most);
 	}
 	freeifaddrs(list);
-	return count;
+	return verbs ? only_rdma(out, count) : count;
 }

@@ -33,17 +33,16 @@ static int open_service(struct endpoint *e)
 					.threads = settings->threads,
 					.spin_ns = settings->spin_ns,
 					.name = "godwit-nccl" };
-	char fabric[ADDRESS_CHARS + 16];
 	int error;
 
-	snprintf(fabric, sizeof(fabric), "roce:%s@0", e->device->address);
-	context.fabric = fabric;
+	context.fabric = e->device->fabric;
 	context.flags = settings->icrc ? 0 : GW_CONTEXT_SKIP_ICRC;
 	if (settings->drop > 0 || settings->reorder > 0)
 		context.faults = &faults;
-	error = gw_service_open(&attr, &e->service);
+	error = open_there(e->device, &attr, &e->service);
 	if (error)
-		say_warn("%s: cannot open %s: %s", e->device->name, fabric, gw_context_error(NULL));
+		say_warn("%s: cannot open %s: %s", e->device->name, e->device->fabric,
+			 gw_context_error(NULL));
 	return error;
 }
 

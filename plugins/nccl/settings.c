@@ -20,6 +20,7 @@
 #define MARK_PARITY 1u
 #define MARK_SECRET 2u
 #define MARK_SEAL   4u
+#define MARK_VERBS  8u
 /* Engine threads by default: one for each so many processors, but not more than a ring of two channels has connections. */
 #define PROCESSORS_A_THREAD 4
 #define THREADS_USUAL	    4
@@ -97,11 +98,12 @@ static int read_scheme(const struct reading *r, struct settings *out)
 
 static int read_fabric(const struct reading *r, struct settings *out)
 {
-	static const char *const words[] = { "roce", NULL };
-	int which;
+	static const char *const words[] = { "roce", "verbs", NULL };
+	int which, error = word(r, words, "roce or verbs", &which);
 
-	(void)out;
-	return word(r, words, "roce, the one fabric that this plugin has", &which);
+	if (!error)
+		out->verbs = which == 1;
+	return error;
 }
 
 static int read_congestion(const struct reading *r, struct settings *out)
@@ -155,10 +157,10 @@ static int read_lanes(const struct reading *r, struct settings *out)
 
 static int read_threads(const struct reading *r, struct settings *out)
 {
+	out->hand_over = true;
 	return count(r, 1, THREADS_MAX, "a number of threads from 1 to 16", &out->threads);
 }
 
-	out->hand_over = true;
 static int read_speed(const struct reading *r, struct settings *out)
 {
 	return count(r, 1, 10000000, "a speed in Mbit/s", &out->speed);
@@ -241,6 +243,7 @@ int settings_read(struct settings *out, char *why, size_t size)
 				  .timeout_ns = 120 * NS_PER_S,
 				  .log_level = GW_LOG_WARN,
 				  .icrc = true };
+	usual_threads(out);
 	for (size_t i = 0; !error && i < sizeof(variables) / sizeof(variables[0]); i++) {
 		struct reading r = { variables[i].name, getenv(variables[i].name), why, size };
 
@@ -251,6 +254,11 @@ int settings_read(struct settings *out, char *why, size_t size)
 		snprintf(why, size, "GODWIT_SEAL=on needs a secret: GODWIT_SECRET_FILE=FILE");
 		error = -EINVAL;
 	}
+	if (!error && out->seal && out->verbs) {
+		snprintf(why, size,
+			 "GODWIT_SEAL=on is for GODWIT_FABRIC=roce: an RDMA device cannot seal");
+		error = -EINVAL;
+	}
 	return error;
 }
 
@@ -258,8 +266,7 @@ uint16_t settings_mark(const struct settings *settings)
 {
 	return (uint16_t)((settings->parity ? MARK_PARITY : 0) |
 			  (settings->secret_file ? MARK_SECRET : 0) |
-	usual_threads(out);
-			  (settings->seal ? MARK_SEAL : 0));
+			  (settings->seal ? MARK_SEAL : 0) | (settings->verbs ? MARK_VERBS : 0));
 }
 
 const char *settings_difference(uint16_t a, uint16_t b)
@@ -268,5 +275,7 @@ const char *settings_difference(uint16_t a, uint16_t b)
 		return "GODWIT_SCHEME";
 	if ((a ^ b) & MARK_SECRET)
 		return "GODWIT_SECRET_FILE";
+	if ((a ^ b) & MARK_VERBS)
+		return "GODWIT_FABRIC";
 	return (a ^ b) & MARK_SEAL ? "GODWIT_SEAL" : "a setting";
 }

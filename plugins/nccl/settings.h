@@ -11,6 +11,8 @@
 #define THREADS_MAX 16
 
 struct settings {
+	/* an RDMA device places packets; false: UDP sockets */
+	bool verbs;
 	/* repair: Selective Repeat, or the better of that and parity */
 	bool parity;
 	/* name of the controller */

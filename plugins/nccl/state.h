@@ -44,6 +44,10 @@ struct device {
 	char address[ADDRESS_CHARS];
 	/* directory under /sys; "" if it is virtual */
 	char pci_path[256];
+	/* name for gw_context_open() */
+	char fabric[96];
+	/* port of an RDMA device; 1 for an interface */
+	int port;
 	/* Mbit/s */
 	int speed;
 	uint64_t guid;
@@ -171,8 +175,13 @@ void say_info(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* Directs the library's own lines there, too. */
 void say_begin(nccl_log_fn *log);
 
-/* devices.c: finds the interfaces that `names` selects, NCCL_SOCKET_IFNAME's syntax. Returns how many. */
-int devices_find(const char *names, struct device *out, int most);
+/* devices.c: finds the interfaces that `names` selects, NCCL_SOCKET_IFNAME's syntax; if `verbs`, the RDMA devices that answer for
+ * their addresses. Returns how many. */
+int devices_find(const char *names, bool verbs, struct device *out, int most);
+
+/* rdma.c: changes an interface into the RDMA device that answers for its address. False, and no change: there is none whose port
+ * is up. `sysfs` is "/sys" but for tests. */
+bool rdma_find(const char *sysfs, struct device *device);
 
 /* endpoint.c: the endpoint of a device under a traffic class, opened when it is first needed. Holds process.lock. */
 int endpoint_get(int dev, int traffic_class, struct endpoint **out);

@@ -72,12 +72,19 @@ def wrong_settings():
             ("GODWIT_SCHEME", "bounded", "sr or auto"), ("GODWIT_CONGESTION", "vegas", "long-haul"),
             ("GODWIT_RATE", "fast", "bits a second"), ("GODWIT_LANES", "9", "1 to 8"), ("GODWIT_THREADS", "0", "1 to 16"),
             ("GODWIT_TIMEOUT", "-1", "a time"), ("GODWIT_LOG", "loud", "debug"), ("GODWIT_SECRET_FILE", "/nonexistent", "godwit secret"),
-            ("GODWIT_SEAL", "on", "GODWIT_SECRET_FILE"), ("GODWIT_FABRIC", "token-ring", "roce"), ("GODWIT_ICRC", "maybe", "on or off"),
+            ("GODWIT_SEAL", "on", "GODWIT_SECRET_FILE"), ("GODWIT_FABRIC", "token-ring", "roce or verbs"), ("GODWIT_ICRC", "maybe", "on or off"),
             ("GODWIT_IFNAME", "=nosuch0", "nosuch0"), ("NCCL_PROTO", "LL128", "LL128"), ("GODWIT_DROP", "2", "share")):
         command = ncclcheck("--version-only", 12, "--verbose", "--case", "load,listen", env={name: value})
         check("pass  v12  load" in command.stdout, f"{name}={value}: init must succeed: {command}")
         check("FAIL  v12  listen" in command.stdout and "invalid usage" in command.stdout, f"{name}={value}: {command}")
         check(words in command.stderr, f"{name}={value}: {command}")
+
+
+def no_rdma_device():
+    """No RDMA device answers for 127.0.0.1, and no socket is used in its place."""
+    command = ncclcheck("--version-only", 12, "--verbose", "--case", "load,listen", env={"GODWIT_FABRIC": "verbs", "GODWIT_IFNAME": "=lo"})
+    check("pass  v12  load" in command.stdout and "FAIL  v12  listen" in command.stdout, f"no RDMA device: {command}")
+    check("no RDMA device" in command.stderr and "=lo" in command.stderr, f"no RDMA device: {command}")
 
 
 def one_line_of_information():
@@ -149,7 +156,7 @@ def lab():
         check(command.status == 0 and "0 failed" in command.stdout, f"lab {path}: {command}")
 
 
-PARTS = [exported, one_line_of_information, wrong_settings, versions, faults, settings, statistics, killed, asked]
+PARTS = [exported, one_line_of_information, wrong_settings, no_rdma_device, versions, faults, settings, statistics, killed, asked]
 if sys.argv[1:] == ["lab"]:
     probe()
     PARTS = [lab]

@@ -49,6 +49,9 @@ static void test_values(void **state)
 	assert_int_equal(read_with("GODWIT_TIMEOUT", "24h", 0).timeout_ns,
 			 UINT64_C(86400000000000));
 	assert_int_equal(read_with("GODWIT_SPIN", "50us", 0).spin_ns, 50000);
+	assert_true(read_with("GODWIT_FABRIC", "verbs", 0).verbs);
+	assert_false(read_with("GODWIT_FABRIC", "roce", 0).verbs);
+	assert_true(read_with("GODWIT_THREADS", "2", 0).hand_over);
 	assert_true(read_with("GODWIT_SCHEME", "AUTO", 0).parity);
 	assert_false(read_with("GODWIT_ICRC", "off", 0).icrc);
 	assert_string_equal(read_with("GODWIT_CONGESTION", "Swift", 0).congestion, "swift");
