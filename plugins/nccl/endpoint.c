@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Endpoints: opened when NCCL first listens or connects on a device, and kept until the process ends. */
 #include <errno.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "meet.h"
+#include "processors.h"
 
 /* Requests and bitmaps of all connections of a context. Memory is touched as it is used. */
 #define MAX_REQUESTS 65536
@@ -16,6 +18,41 @@ static void ignored(void *arg, const char *address, const char *why)
 {
 	(void)arg;
 	say_info("a connection from %s was not taken: %s", address, why);
+}
+
+/* Chooses the processors for the engine threads of a device. False: any that this process may use. */
+static bool choose_processors(const struct device *device, cpu_set_t *out)
+{
+	cpu_set_t mine, near;
+
+	if (process.settings.processors)
+		return processors_read(process.settings.processors, out);
+	if (process.settings.anywhere || !processors_near(device->pci_path, &near) ||
+	    sched_getaffinity(0, sizeof(mine), &mine))
+		return false;
+	CPU_AND(out, &mine, &near);
+	return CPU_COUNT(out) && !CPU_EQUAL(out, &mine);
+}
+
+/* Opens a service whose threads run on the chosen processors, because a thread has those of the one that creates it. */
+static int open_there(const struct device *device, const struct gw_service_attr *attr,
+		      struct gw_service **out)
+{
+	cpu_set_t before, chosen;
+	int error;
+
+	if (!choose_processors(device, &chosen) || sched_getaffinity(0, sizeof(before), &before))
+		return gw_service_open(attr, out);
+	if (sched_setaffinity(0, sizeof(chosen), &chosen)) {
+		error = -errno;
+		say_warn("engine threads cannot run on the processors of GODWIT_CPUS=%s: %s",
+			 process.settings.processors ? process.settings.processors : "",
+			 strerror(-error));
+		return error;
+	}
+	error = gw_service_open(attr, out);
+	sched_setaffinity(0, sizeof(before), &before);
+	return error;
 }
 
 static int open_service(struct endpoint *e)

@@ -16,6 +16,7 @@
 #include <godwit/godwit.h>
 
 #include "lab/units.h"
+#include "processors.h"
 
 #define MARK_PARITY 1u
 #define MARK_SECRET 2u
@@ -161,6 +162,19 @@ static int read_threads(const struct reading *r, struct settings *out)
 	return count(r, 1, THREADS_MAX, "a number of threads from 1 to 16", &out->threads);
 }
 
+static int read_processors(const struct reading *r, struct settings *out)
+{
+	cpu_set_t listed;
+
+	out->anywhere = !strcasecmp(r->value, "none");
+	if (out->anywhere)
+		return 0;
+	out->processors = r->value;
+	return processors_read(r->value, &listed)
+		       ? 0
+		       : wrong(r, "none, or a list of processors such as 0-3,8");
+}
+
 static int read_speed(const struct reading *r, struct settings *out)
 {
 	return count(r, 1, 10000000, "a speed in Mbit/s", &out->speed);
@@ -208,6 +222,7 @@ static const struct {
 	{ "GODWIT_RATE", read_rate },
 	{ "GODWIT_LANES", read_lanes },
 	{ "GODWIT_THREADS", read_threads },
+	{ "GODWIT_CPUS", read_processors },
 	{ "GODWIT_TIMEOUT", read_timeout },
 	{ "GODWIT_SPIN", read_spin },
 	{ "GODWIT_LOG", read_log },

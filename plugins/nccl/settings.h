@@ -21,14 +21,14 @@ struct settings {
 	uint64_t rate_bps;
 	uint32_t lanes;
 	uint32_t threads;
-	/* silence after which a peer is given up */
-	uint64_t timeout_ns;
 	/* engine threads move large messages; false: so does NCCL's thread, because processors are few */
 	bool hand_over;
 	/* processors of the engine threads: a list, or null: those near the device */
 	const char *processors;
 	/* engine threads run wherever the system likes */
 	bool anywhere;
+	/* silence after which a peer is given up */
+	uint64_t timeout_ns;
 	/* time that an engine's thread polls before it sleeps */
 	uint64_t spin_ns;
 	/* enum gw_log_level */

@@ -70,7 +70,7 @@ def wrong_settings():
     """init succeeds, listen fails, and one sentence says why."""
     for name, value, words in (
             ("GODWIT_SCHEME", "bounded", "sr or auto"), ("GODWIT_CONGESTION", "vegas", "long-haul"),
-            ("GODWIT_RATE", "fast", "bits a second"), ("GODWIT_LANES", "9", "1 to 8"), ("GODWIT_THREADS", "0", "1 to 16"),
+            ("GODWIT_RATE", "fast", "bits a second"), ("GODWIT_LANES", "9", "1 to 8"), ("GODWIT_THREADS", "0", "1 to 16"), ("GODWIT_CPUS", "3-1", "0-3,8"),
             ("GODWIT_TIMEOUT", "-1", "a time"), ("GODWIT_LOG", "loud", "debug"), ("GODWIT_SECRET_FILE", "/nonexistent", "godwit secret"),
             ("GODWIT_SEAL", "on", "GODWIT_SECRET_FILE"), ("GODWIT_FABRIC", "token-ring", "roce or verbs"), ("GODWIT_ICRC", "maybe", "on or off"),
             ("GODWIT_IFNAME", "=nosuch0", "nosuch0"), ("NCCL_PROTO", "LL128", "LL128"), ("GODWIT_DROP", "2", "share")):
@@ -85,6 +85,34 @@ def no_rdma_device():
     command = ncclcheck("--version-only", 12, "--verbose", "--case", "load,listen", env={"GODWIT_FABRIC": "verbs", "GODWIT_IFNAME": "=lo"})
     check("pass  v12  load" in command.stdout and "FAIL  v12  listen" in command.stdout, f"no RDMA device: {command}")
     check("no RDMA device" in command.stderr and "=lo" in command.stderr, f"no RDMA device: {command}")
+
+
+def engine_processors():
+    """The engine threads run where GODWIT_CPUS says, and only they."""
+    allowed = sorted(os.sched_getaffinity(0))
+    command = Command("ncclcheck", PLUGIN, "--version-only", 12, "--case", "throughput",
+                      env={"GODWIT_CPUS": str(allowed[-1]), "GODWIT_THREADS": "2", "GODWIT_IFNAME": "=lo"})
+
+    def engines():
+        found = {}
+        for pid in workers("throughput"):
+            for task in os.listdir(f"/proc/{pid}/task"):
+                try:
+                    with open(f"/proc/{pid}/task/{task}/comm", encoding="ascii") as file:
+                        name = file.read().strip()
+                    found[name] = sorted(os.sched_getaffinity(int(task)))
+                except OSError:
+                    pass
+        return found if "godwit-nccl/1" in found else None
+
+    seen = []
+    wait_until(lambda: seen.append(engines()) or seen[-1] or not command.alive(), 20)
+    check(seen and seen[-1], "engine threads")
+    for name, processors in (seen[-1] or {}).items():
+        check(processors == (allowed[-1:] if name.startswith("godwit-nccl/") else allowed), f"{name} on {processors} of {allowed}")
+    check(command.wait(60).status == 0, f"with GODWIT_CPUS: {command}")
+    wrong = ncclcheck("--version-only", 12, "--verbose", "--case", "listen", env={"GODWIT_CPUS": "1000", "GODWIT_IFNAME": "=lo"})
+    check("FAIL" in wrong.stdout and "GODWIT_CPUS=1000" in wrong.stderr, f"a processor that is not there: {wrong}")
 
 
 def one_line_of_information():
@@ -110,7 +138,7 @@ def statistics():
         check(len(os.listdir(directory)) == 4, f"files: {os.listdir(directory)}")
 
 
-def workers():
+def workers(case="peer-stopped"):
     """Processes that run a case, by their command lines."""
     found = []
     for pid in filter(str.isdigit, os.listdir("/proc")):
@@ -119,8 +147,8 @@ def workers():
                 words = file.read().split(b"\0")
         except OSError:
             continue
-        if b"worker" in words and PLUGIN.encode() in words and b"peer-stopped" in words:
-            found.append((words[words.index(b"peer-stopped") + 2], int(pid)))
+        if b"worker" in words and PLUGIN.encode() in words and case.encode() in words:
+            found.append((words[words.index(case.encode()) + 2], int(pid)))
     return [pid for _, pid in sorted(found)]
 
 
@@ -156,7 +184,7 @@ def lab():
         check(command.status == 0 and "0 failed" in command.stdout, f"lab {path}: {command}")
 
 
-PARTS = [exported, one_line_of_information, wrong_settings, no_rdma_device, versions, faults, settings, statistics, killed, asked]
+PARTS = [exported, one_line_of_information, wrong_settings, no_rdma_device, engine_processors, versions, faults, settings, statistics, killed, asked]
 if sys.argv[1:] == ["lab"]:
     probe()
     PARTS = [lab]

@@ -52,6 +52,8 @@ static void test_values(void **state)
 	assert_true(read_with("GODWIT_FABRIC", "verbs", 0).verbs);
 	assert_false(read_with("GODWIT_FABRIC", "roce", 0).verbs);
 	assert_true(read_with("GODWIT_THREADS", "2", 0).hand_over);
+	assert_string_equal(read_with("GODWIT_CPUS", "0,2-3", 0).processors, "0,2-3");
+	assert_true(read_with("GODWIT_CPUS", "none", 0).anywhere);
 	assert_true(read_with("GODWIT_SCHEME", "AUTO", 0).parity);
 	assert_false(read_with("GODWIT_ICRC", "off", 0).icrc);
 	assert_string_equal(read_with("GODWIT_CONGESTION", "Swift", 0).congestion, "swift");
@@ -69,6 +71,8 @@ static void test_refused(void **state)
 		{ "GODWIT_LANES", ""
 				  "9" },
 		{ "GODWIT_THREADS", "-1" },
+		{ "GODWIT_CPUS", "0-" },
+		{ "GODWIT_CPUS", "all" },
 		{ "GODWIT_TIMEOUT", "5m" },
 		{ "GODWIT_TIMEOUT", "0" },
 		{ "GODWIT_SCHEME", "s" },
