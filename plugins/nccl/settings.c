@@ -25,7 +25,9 @@
 /* Engine threads by default: one for each so many processors, but not more than a ring of two channels has connections. */
 #define PROCESSORS_A_THREAD 4
 #define THREADS_USUAL	    4
-#define NS_PER_S	    UINT64_C(1000000000)
+/* How long an engine with processors to spare polls before it sleeps: as long as the system takes to wake it up. */
+#define SPIN_USUAL_NS 20000
+#define NS_PER_S      UINT64_C(1000000000)
 
 /* One variable being read. */
 struct reading {
@@ -246,6 +248,7 @@ static void usual_threads(struct settings *out)
 	if (!sched_getaffinity(0, sizeof(allowed), &allowed))
 		threads = (uint32_t)CPU_COUNT(&allowed) / PROCESSORS_A_THREAD;
 	out->hand_over = threads;
+	out->spin_ns = threads ? SPIN_USUAL_NS : 0;
 	out->threads = threads < 1 ? 1 : threads > THREADS_USUAL ? THREADS_USUAL : threads;
 }
 

@@ -7,6 +7,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -36,6 +37,9 @@ static void test_defaults(void **state)
 	assert_true(settings.icrc);
 	assert_int_equal(settings.lanes, 1);
 	assert_int_equal(settings.rate_bps, 0);
+	assert_true(settings.threads >= 1 && settings.threads <= 4);
+	assert_int_equal(settings.hand_over, sysconf(_SC_NPROCESSORS_ONLN) >= 4);
+	assert_int_equal(settings.spin_ns, settings.hand_over ? 20000 : 0);
 	assert_int_equal(settings.timeout_ns, UINT64_C(120000000000));
 }
 
