@@ -96,12 +96,15 @@ static void test_refused(void **state)
 
 static void test_marks(void **state)
 {
-	struct settings plain = { .parity = false }, parity = { .parity = true };
+	struct settings plain = { .parity = false }, parity = { .parity = true },
+			verbs = { .verbs = true };
 
 	(void)state;
 	assert_int_not_equal(settings_mark(&plain), settings_mark(&parity));
 	assert_string_equal(settings_difference(settings_mark(&plain), settings_mark(&parity)),
 			    "GODWIT_SCHEME");
+	assert_string_equal(settings_difference(settings_mark(&plain), settings_mark(&verbs)),
+			    "GODWIT_FABRIC");
 }
 
 int main(void)
