@@ -37,6 +37,15 @@ def exported():
     check(not any(re.match("libgodwit|libnccl|libcuda|libibverbs|libisal", name) for name in needed), f"needed: {needed}")
 
 
+def carried():
+    """The newest C library that it asks for: that of Debian 10 and RHEL 8."""
+    dynamic = subprocess.run(["objdump", "-p", PLUGIN], check=True, capture_output=True, text=True).stdout
+    if re.search("NEEDED +lib([atl]|ub)san", dynamic):
+        return
+    asked = {tuple(map(int, text.split("."))) for text in re.findall(r"GLIBC_([0-9.]+)", dynamic)}
+    check(not asked or max(asked) <= (2, 28), f"versions of glibc: {sorted(asked)}")
+
+
 def versions():
     passes("version 12", "--version-only", 12)
     for version in (11, 10, 9, 8):
@@ -184,7 +193,7 @@ def lab():
         check(command.status == 0 and "0 failed" in command.stdout, f"lab {path}: {command}")
 
 
-PARTS = [exported, one_line_of_information, wrong_settings, no_rdma_device, engine_processors, versions, faults, settings, statistics, killed, asked]
+PARTS = [exported, carried, one_line_of_information, wrong_settings, no_rdma_device, engine_processors, versions, faults, settings, statistics, killed, asked]
 if sys.argv[1:] == ["lab"]:
     probe()
     PARTS = [lab]
