@@ -58,22 +58,28 @@ def settings(result):
             "at the least.")
 
 
-def loopback(kept):
+def contenders_table(kept, in_lab, title, head, row, value, goals):
+    """A row for each scenario, operation and size, which begins with row(), and a column for each contender with value() of its cell."""
     result = kept["result"]
-    scenarios = [one for one in result["scenarios"] if "rtt_ms" not in one["path"]]
+    scenarios = [one for one in result["scenarios"] if ("rtt_ms" in one["path"]) == in_lab]
     if not scenarios:
         return "Not measured."
     names = ordered(result, scenarios)
-    rows = [["ranks", "operation", "size", *(f"`{name}`" for name in names)]]
+    rows = [[*head, *(f"`{name}`" for name in names)]]
     for scenario in scenarios:
         for operation, count in cells_of(scenario):
             found = [cell(scenario, name, operation, count) for name in names]
-            rows.append([str(scenario["path"]["ranks"]), operation, size_of(count),
-                         *(number(one["bus_gbps"]) if one else "-" for one in found)])
-    said = [f"{loopback_goal(scenario)}" for scenario in scenarios]
+            rows.append([*row(scenario["path"], operation, count, found), *(value(one) if one else "-" for one in found)])
     return "\n\n".join(part for part in (
-        "Bus bandwidth in GB/s, from the median time of an operation over loopback:", table(rows), "\n".join(each for each in said if each),
-        contenders_list(result, names), missing(scenarios), origin(kept, settings(result))) if part)
+        title, table(rows), goals(scenarios), contenders_list(result, names), missing(scenarios), origin(kept, settings(result))) if part)
+
+
+def loopback(kept):
+    return contenders_table(
+        kept, False, "Bus bandwidth in GB/s, from the median time of an operation over loopback:", ["ranks", "operation", "size"],
+        lambda path, operation, count, found: [str(path["ranks"]), operation, size_of(count)],
+        lambda one: number(one["bus_gbps"]),
+        lambda scenarios: "\n".join(goal for goal in map(loopback_goal, scenarios) if goal))
 
 
 def loopback_goal(scenario):
@@ -97,21 +103,13 @@ def path_of(path):
 
 
 def lab(kept):
-    result = kept["result"]
-    scenarios = [one for one in result["scenarios"] if "rtt_ms" in one["path"]]
-    if not scenarios:
-        return "Not measured."
-    names = ordered(result, scenarios)
-    rows = [["path", "size", "floor, ms", *(f"`{name}`" for name in names)]]
-    for scenario in scenarios:
-        for operation, count in cells_of(scenario):
-            found = [cell(scenario, name, operation, count) for name in names]
-            floor = next(one["floor_ms"] for one in found if one)
-            rows.append([path_of(scenario["path"]), size_of(count), number(floor),
-                         *(f"{number(one['p50_ms'])} / {number(one['p99_ms'])}" if one else "-" for one in found)])
-    return "\n\n".join(part for part in (
+    return contenders_table(
+        kept, True,
         "all_reduce, milliseconds: median / 99th percentile. The floor is the bytes at the link's rate and a one-way delay for each step of the ring.",
-        table(rows), lab_goal(scenarios), contenders_list(result, names), missing(scenarios), origin(kept, settings(result))) if part)
+        ["path", "size", "floor, ms"],
+        lambda path, operation, count, found: [path_of(path), size_of(count), number(next(one["floor_ms"] for one in found if one))],
+        lambda one: f"{number(one['p50_ms'])} / {number(one['p99_ms'])}",
+        lab_goal)
 
 
 def lab_goal(scenarios):
