@@ -19,6 +19,7 @@
 #include <unistd.h>
 
 #include "plugins/nccl/calls.h"
+#include "plugins/nccl/one_device.h"
 
 #define MAGIC UINT64_C(0x676f647769746e75)
 /* Four slices of NCCL's default buffer; small, because /dev/shm of a container may have 64 MiB. */
@@ -26,6 +27,8 @@
 /* Bytes moved before the other end is told: small enough for both to copy at the same time. */
 #define STRIDE UINT64_C(131072)
 #define LINE   64
+
+char one_device_name[] = "shared-memory";
 
 struct ring {
 	/* bytes written and bytes read since the start */
@@ -197,37 +200,6 @@ int core_init(int version, uint64_t id, int traffic_class, nccl_log_fn *log, voi
 
 	(void)version, (void)id, (void)traffic_class, (void)log;
 	*context = &any;
-	return NCCL_SUCCESS;
-}
-
-int core_finalize(void *context)
-{
-	(void)context;
-	return NCCL_SUCCESS;
-}
-
-int core_devices(int *count)
-{
-	*count = 1;
-	return NCCL_SUCCESS;
-}
-
-/* Speed and latency are those that NCCL's Socket transport reports, because they steer NCCL's choices. */
-int core_properties(int dev, struct nccl_properties_v12 *out)
-{
-	static char name[] = "shared-memory";
-
-	*out = (struct nccl_properties_v12){ .name = name,
-					     .memory = NCCL_MEMORY_HOST,
-					     .speed = 10000,
-					     .max_connections = 65536,
-					     .max_receives = 1,
-					     .devices = { .count = 1, .dev = { dev } },
-					     .max_p2p_bytes = NCCL_BYTES_MAX_V8,
-					     .max_collective_bytes = NCCL_BYTES_MAX_V8,
-					     .max_multi_request = 1,
-					     .rail = NCCL_UNDEFINED,
-					     .plane = NCCL_UNDEFINED };
 	return NCCL_SUCCESS;
 }
 

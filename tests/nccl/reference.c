@@ -22,6 +22,7 @@
 #include <unistd.h>
 
 #include "plugins/nccl/calls.h"
+#include "plugins/nccl/one_device.h"
 
 #define MAGIC	    UINT64_C(0x676f647769747266)
 #define BUSY_US	    50
@@ -29,6 +30,8 @@
 #define BLOCK_US    20000
 #define ACK_TAKEN   1
 #define ACK_REFUSED 2
+
+char one_device_name[] = "tcp";
 
 enum broken {
 	BROKEN_NOT,
@@ -345,36 +348,6 @@ int core_init(int version, uint64_t id, int traffic_class, nccl_log_fn *log, voi
 		pthread_atfork(NULL, NULL, in_child);
 	if (broken != BROKEN_PROGRESS && pthread_create(&thread, NULL, serve, NULL))
 		return NCCL_SYSTEM_ERROR;
-	return NCCL_SUCCESS;
-}
-
-int core_finalize(void *context)
-{
-	(void)context;
-	return NCCL_SUCCESS;
-}
-
-int core_devices(int *count)
-{
-	*count = 1;
-	return NCCL_SUCCESS;
-}
-
-int core_properties(int dev, struct nccl_properties_v12 *out)
-{
-	static char name[] = "tcp";
-
-	*out = (struct nccl_properties_v12){ .name = name,
-					     .memory = NCCL_MEMORY_HOST,
-					     .speed = 10000,
-					     .max_connections = 65536,
-					     .max_receives = 1,
-					     .devices = { .count = 1, .dev = { dev } },
-					     .max_p2p_bytes = NCCL_BYTES_MAX_V8,
-					     .max_collective_bytes = NCCL_BYTES_MAX_V8,
-					     .max_multi_request = 1,
-					     .rail = NCCL_UNDEFINED,
-					     .plane = NCCL_UNDEFINED };
 	return NCCL_SUCCESS;
 }
 
