@@ -251,6 +251,7 @@ static void run_steps(struct worker *w)
 		late = (double)ring.took[(size_t)ring.taken * 99 / 100] / NS_PER_US;
 		worker_metric(w, "step_us", median);
 		worker_metric(w, "step_p99_us", late);
+		worker_metric(w, "steps", ring.taken);
 		worker_note(w, "16 KiB each way on %u channels: %.1f us a step, 99 %% within %.0f",
 			    ring.channels, median, late);
 	}
