@@ -11,40 +11,40 @@
 #define THREADS_MAX 16
 
 struct settings {
-	/* an RDMA device places packets; false: UDP sockets */
-	bool verbs;
-	/* repair: Selective Repeat, or the better of that and parity */
-	bool parity;
 	/* name of the controller */
 	const char *congestion;
 	/* limit for each connection in bit/s; 0: none */
 	uint64_t rate_bps;
-	uint32_t lanes;
-	uint32_t threads;
-	/* engine threads move large messages; false: so does NCCL's thread, because processors are few */
-	bool hand_over;
-	/* processors of the engine threads: a list, or null: those near the device */
-	const char *processors;
-	/* engine threads run wherever the system likes */
-	bool anywhere;
 	/* silence after which a peer is given up */
 	uint64_t timeout_ns;
 	/* time that an engine's thread polls before it sleeps */
 	uint64_t spin_ns;
-	/* enum gw_log_level */
-	int log_level;
+	/* processors of the engine threads: a list, or null: those near the device */
+	const char *processors;
 	/* file for statistics, or null */
 	const char *statistics;
 	/* file with a secret, or null; packets are sealed with keys from it */
 	const char *secret_file;
-	bool seal;
-	bool icrc;
 	/* selection of interfaces, or null */
 	const char *interfaces;
-	/* speed to report in Mbit/s; 0: the interface's */
-	uint32_t speed;
 	/* losses made on purpose, for tests */
 	double drop, reorder;
+	uint32_t lanes;
+	uint32_t threads;
+	/* speed to report in Mbit/s; 0: the interface's */
+	uint32_t speed;
+	/* enum gw_log_level */
+	int log_level;
+	/* an RDMA device places packets; false: UDP sockets */
+	bool verbs;
+	/* repair: Selective Repeat, or the better of that and parity */
+	bool parity;
+	/* engine threads move large messages; false: so does NCCL's thread, because processors are few */
+	bool hand_over;
+	/* engine threads run wherever the system likes */
+	bool anywhere;
+	bool seal;
+	bool icrc;
 };
 
 /* Reads them. Returns 0, or -EINVAL and a sentence about the first that is wrong. */

@@ -17,6 +17,9 @@
 
 #define LIBRARY "libibverbs.so.1"
 
+/* Parameters have short names, which the header does not have.
+ * NOLINTBEGIN(readability-inconsistent-declaration-parameter-name) */
+
 /* A function: the type of what it returns, its name, its parameters and its arguments. */
 #define FUNCTIONS(F)                                                                               \
 	F(int, ibv_attach_mcast, (struct ibv_qp * a, const union ibv_gid *b, uint16_t c),          \
@@ -127,3 +130,4 @@ struct ibv_mr *ibv_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset, size_t leng
 	return NULL;
 }
 #endif
+/* NOLINTEND(readability-inconsistent-declaration-parameter-name) */

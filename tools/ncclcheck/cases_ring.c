@@ -244,11 +244,12 @@ static void run_steps(struct worker *w)
 	worker_step(w, "steps on several channels");
 	ring_run(&ring);
 	if (w->rank == 0 && ring.took && ring.taken) {
+		size_t middle = ring.taken / 2, nearly_last = (size_t)ring.taken * 99 / 100;
 		double median, late;
 
 		qsort(ring.took, ring.taken, sizeof(*ring.took), compare);
-		median = (double)ring.took[ring.taken / 2] / NS_PER_US;
-		late = (double)ring.took[(size_t)ring.taken * 99 / 100] / NS_PER_US;
+		median = (double)ring.took[middle] / NS_PER_US;
+		late = (double)ring.took[nearly_last] / NS_PER_US;
 		worker_metric(w, "step_us", median);
 		worker_metric(w, "step_p99_us", late);
 		worker_metric(w, "steps", ring.taken);
