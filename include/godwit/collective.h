@@ -29,6 +29,9 @@ struct gw_coll;
 /* Ranks of a communicator, at most. */
 #define GW_COMM_RANKS_MAX 4096
 
+/* Threads of a communicator, at most. */
+#define GW_COMM_THREADS_MAX 64
+
 /* Flag: reductions of this communicator add the contributions of ranks in the order 0, 1, 2 and so on, whatever the size, the
  * segments and the network: the same input gives the same bits on any number of runs. */
 #define GW_COMM_FIXED_ORDER 1u
@@ -44,7 +47,10 @@ struct gw_comm_attr {
 	const char *root;
 	/* TCP port on which rank 0 waits; 0: from the environment. */
 	uint16_t port;
-	uint16_t reserved16;
+	/* Threads that share each large operation, the caller's among them; the same on all ranks; default 1. Each has a context and
+	 * channels of its own, and does a part of the operation. Operations of less than 64 KiB a thread, bounded ones, and those of
+	 * communicators that are split off, are the caller's alone. */
+	uint16_t threads;
 	/* GW_COMM_FIXED_ORDER, GW_COMM_CLEAR */
 	uint32_t flags;
 	/* As in struct gw_context_attr; null: "roce:ADDRESS@0" with the address from which rank 0 is reached. */

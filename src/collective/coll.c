@@ -8,6 +8,7 @@
 #include "collective/comm.h"
 #include "collective/multicast.h"
 #include "collective/reduce.h"
+#include "collective/strands.h"
 
 static uint64_t aligned(uint64_t bytes)
 {
@@ -16,10 +17,15 @@ static uint64_t aligned(uint64_t bytes)
 
 static uint8_t *address(const struct gw_coll *coll, struct spot where)
 {
-	uint64_t offset = where.place == PLACE_SLOT
-				  ? where.first * coll->slot_stride
-				  : layout_offset(&coll->program.layout, where.first);
+	const struct layout *layout = &coll->program.layout;
+	uint64_t offset = where.place == PLACE_SLOT ? where.first * coll->slot_stride
+						    : layout_offset(layout, where.first);
 
+	if (coll->stride && (where.place == PLACE_SEND || where.place == PLACE_RECV)) {
+		uint32_t chunk = where.first / layout->segments;
+
+		offset += chunk * coll->stride - layout_offset(layout, chunk * layout->segments);
+	}
 	return coll_at(coll->base[where.place], offset);
 }
 
@@ -284,6 +290,7 @@ void coll_free(struct gw_coll *coll)
 	bounded_free(coll);
 	list_del(&coll->node);
 	list_del(&coll->handle);
+	free(coll->parts);
 	free(coll);
 }
 
@@ -299,6 +306,15 @@ void coll_tell(struct gw_coll *coll, int status)
 	}
 }
 
+void coll_over(struct gw_coll *coll, int status)
+{
+	if (!coll->ended)
+		coll_tell(coll, status);
+	coll->over = true;
+	if (coll->closed)
+		coll_free(coll);
+}
+
 void coll_end(struct gw_coll *coll, int status)
 {
 	struct gw_comm *comm = coll->comm;
@@ -306,11 +322,14 @@ void coll_end(struct gw_coll *coll, int status)
 
 	list_del(&coll->node);
 	give_memory_back(coll);
-	if (!coll->ended)
-		coll_tell(coll, status);
-	coll->over = true;
-	if (coll->closed)
-		coll_free(coll);
+	if (parts_open(coll)) {
+		coll->result.status = status;
+		list_add_tail(&comm->partly, &coll->node);
+	} else {
+		if (!status && coll->parts)
+			status = atomic_load(&coll->parts->status);
+		coll_over(coll, status);
+	}
 	coll_start(comm, track);
 }
 

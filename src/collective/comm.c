@@ -10,6 +10,7 @@
 #include "collective/bounded.h"
 #include "collective/comm.h"
 #include "collective/multicast.h"
+#include "collective/strands.h"
 
 #define DEFAULT_PEER_TIMEOUT UINT64_C(10000000000)
 
@@ -64,6 +65,7 @@ int comm_create(struct office *office, const struct gw_comm_attr *attr, uint64_t
 	};
 	list_init(&comm->node);
 	list_init(&comm->handles);
+	list_init(&comm->partly);
 	comm->left = calloc(comm->size, sizeof(*comm->left));
 	error = comm->left ? tracks_open(comm) : -ENOMEM;
 	if (error) {
@@ -122,7 +124,7 @@ uint64_t comm_deadline_ns(const struct gw_comm *comm)
 int comm_turn(struct gw_comm *comm)
 {
 	char name[80];
-	int count = 0;
+	int count;
 
 	if (comm->reset_ns && !comm->status &&
 	    gw_now_ns(comm->office->ctx) >= comm->reset_ns + comm->channel.peer_timeout_ns)
@@ -130,8 +132,9 @@ int comm_turn(struct gw_comm *comm)
 			  comm_rank_name(comm, comm->reset_by, name, sizeof(name)));
 	if (comm->starved)
 		coll_feed(comm);
+	count = strands_turn(comm);
 	if (comm->bounded)
-		count = bounded_turn(comm);
+		count += bounded_turn(comm);
 	if (!comm->status || comm->over)
 		return count;
 	comm->over = true;
@@ -140,6 +143,7 @@ int comm_turn(struct gw_comm *comm)
 
 void comm_destroy(struct gw_comm *comm)
 {
+	strands_close(comm);
 	if (!comm->status)
 		comm->status = -ECANCELED;
 	comm->over = true;

@@ -51,6 +51,8 @@ struct office {
 
 struct bounded;
 struct bounded_memory;
+struct parts;
+struct strands;
 struct multicast;
 struct multicast_group;
 
@@ -125,6 +127,10 @@ struct gw_comm {
 	struct multicast_group *multicast;
 	/* null until there is a bounded operation */
 	struct bounded_memory *bounded;
+	/* threads that share its operations (strands.h); null: none */
+	struct strands *strands;
+	/* operations that have ended but for parts in strands */
+	struct list partly;
 };
 
 /* A step of an operation that is a message. */
@@ -156,6 +162,10 @@ struct gw_coll {
 	struct gw_mr *mr[PLACE_COUNT];
 	/* the registrations that were made for this operation, a bit for each place */
 	unsigned registered;
+	/* parts that strands do; null: none */
+	struct parts *parts;
+	/* bytes from one block of the caller's buffers to the next; 0: blocks follow each other */
+	uint64_t stride;
 	/* bytes of partial results, with those from one slot to the next, that it needs of its track */
 	uint64_t work_bytes;
 	uint64_t slot_stride;
@@ -255,8 +265,11 @@ static inline uint32_t coll_track(const struct gw_coll *coll)
 void coll_start(struct gw_comm *comm, uint32_t track);
 /* Tells the caller that the operation has ended, with a status: its memory is the caller's. */
 void coll_tell(struct gw_coll *coll, int status);
-/* Ends an operation with a status, and tells the caller if that was not done. The track goes on. */
+/* Ends an operation with a status, and tells the caller if that was not done. The track goes on. If strands still do parts of it,
+ * strands_turn() tells the caller. */
 void coll_end(struct gw_coll *coll, int status);
+/* The end of coll_end(): tells the caller, and frees the handle if it was closed. */
+void coll_over(struct gw_coll *coll, int status);
 /* A channel of a track can be used. */
 void coll_kick(struct gw_comm *comm, uint32_t track, uint32_t peer);
 /* Lets operations go on that found no room. */
@@ -265,6 +278,9 @@ void coll_feed(struct gw_comm *comm);
  * this rank, and sent every one. */
 bool coll_closing_over(const struct gw_comm *comm);
 void coll_free(struct gw_coll *coll);
+/* Posts an operation, of which strands do `parts`; these are freed with it, or on failure. `stride` as in struct gw_coll. */
+int coll_submit(struct gw_comm *comm, enum operation operation, const struct gw_coll_attr *attr,
+		uint64_t stride, struct parts *parts, struct gw_coll **out);
 /* Builds the steps of the operation's algorithm. */
 int coll_build(struct gw_coll *coll);
 /* Goes on with an algorithm that needs no multicast. */

@@ -40,6 +40,7 @@ static int make_blocks(struct multicast *run)
 	const struct task *task = &coll->task;
 	uint32_t payload = group_of(run)->payload, own = comm_of(run)->rank;
 	uint8_t *recv = coll->base[PLACE_RECV], *send = coll->base[PLACE_SEND];
+	uint64_t stride = coll->stride ? coll->stride : run->block_bytes;
 
 	run->blocks = calloc(run->block_count, sizeof(*run->blocks));
 	if (!run->blocks)
@@ -47,8 +48,8 @@ static int make_blocks(struct multicast *run)
 	for (uint32_t b = 0; b < run->block_count; b++) {
 		bool sends = gathers(run) ? b == own : run->place == 0;
 		uint8_t *at = sends && !gathers(run) && !task->in_place ? send : recv;
-		int error = block_init(&run->blocks[b], coll_at(at, b * run->block_bytes),
-				       run->block_bytes, payload, sends);
+		int error = block_init(&run->blocks[b], coll_at(at, b * stride), run->block_bytes,
+				       payload, sends);
 
 		if (error)
 			return error;
@@ -60,8 +61,7 @@ static int make_blocks(struct multicast *run)
 	if (!run->repair)
 		return -ENOMEM;
 	if (run->block_bytes && gathers(run) && !task->in_place)
-		memcpy(coll_at(recv, own * run->block_bytes), coll_at(send, own * run->block_bytes),
-		       run->block_bytes);
+		memcpy(coll_at(recv, own * stride), coll_at(send, own * stride), run->block_bytes);
 	else if (run->block_bytes && run->place == 0 && !task->in_place && recv)
 		memcpy(recv, send, run->block_bytes);
 	return 0;

@@ -11,6 +11,7 @@
 #include "collective/comm.h"
 #include "collective/hub.h"
 #include "collective/launcher.h"
+#include "collective/strands.h"
 
 #define MEET_DEFAULT_NS UINT64_C(60000000000)
 /* TCP port of rank 0 if nothing names one. */
@@ -32,7 +33,8 @@ static bool attr_sane(const struct gw_comm_attr *attr)
 {
 	return attr->size <= GW_COMM_RANKS_MAX && (!attr->size || attr->rank < attr->size) &&
 	       !(attr->flags & ~(GW_COMM_FIXED_ORDER | GW_COMM_CLEAR)) &&
-	       attr->tracks <= TRACKS_MAX && !attr->reserved16 && array_is_zero(attr->reserved);
+	       attr->tracks <= TRACKS_MAX && attr->threads <= GW_COMM_THREADS_MAX &&
+	       array_is_zero(attr->reserved);
 }
 
 /* Fills in from the environment what the caller did not say. */
@@ -134,11 +136,34 @@ void office_close(struct office *office)
 	free(office);
 }
 
+/* Opens a communicator without threads. All attributes are known. */
+static int open_one(const struct gw_comm_attr *attr, struct gw_comm **out)
+{
+	struct office *office;
+	int error;
+
+	office = malloc(sizeof(*office));
+	if (!office)
+		return -ENOMEM;
+	office_init(office, NULL);
+	office->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	error = office->wake_fd < 0 ? -errno : open_mail(office, attr);
+	if (!error)
+		error = open_context(office, attr);
+	if (!error)
+		error = open_seal(office, attr);
+	if (!error)
+		error = comm_create(office, attr, COMM_FIRST, NULL, out);
+	if (error)
+		office_close(office);
+	return error;
+}
+
 int gw_comm_open(const struct gw_comm_attr *given, struct gw_comm **out)
 {
 	struct gw_comm_attr attr = { 0 };
 	struct launcher launcher;
-	struct office *office;
+	struct gw_comm *comm;
 	int error;
 
 	open_error[0] = '\0';
@@ -147,21 +172,19 @@ int gw_comm_open(const struct gw_comm_attr *given, struct gw_comm **out)
 	if (given)
 		attr = *given;
 	error = complete(&attr, &launcher);
+	if (!error)
+		error = open_one(&attr, &comm);
 	if (error)
 		return error;
-	office = malloc(sizeof(*office));
-	if (!office)
-		return -ENOMEM;
-	office_init(office, NULL);
-	office->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	error = office->wake_fd < 0 ? -errno : open_mail(office, &attr);
-	if (!error)
-		error = open_context(office, &attr);
-	if (!error)
-		error = open_seal(office, &attr);
-	if (!error)
-		error = comm_create(office, &attr, COMM_FIRST, NULL, out);
-	if (error)
-		office_close(office);
-	return error;
+	/* The ranks meet once for each thread, one after the other, at the same port. */
+	if (attr.threads > 1)
+		error = strands_open(comm, attr.threads - 1, &attr, open_one);
+	if (error) {
+		comm_fail(comm, true, error, "rank %u has no threads: %.150s", attr.rank,
+			  open_error);
+		gw_comm_close(comm);
+		return error;
+	}
+	*out = comm;
+	return 0;
 }

@@ -9,6 +9,7 @@
 #include "collective/comm.h"
 #include "collective/multicast.h"
 #include "collective/reduce.h"
+#include "collective/strands.h"
 
 /* Sends of at most so much need no registration, as in struct gw_channel_attr. */
 #define SMALL_BYTES 4096
@@ -25,12 +26,30 @@ static int register_place(struct gw_coll *coll, enum place place, void *addr, ui
 	return error;
 }
 
+/* Bytes from one block of the caller's buffers to the next. */
+static uint64_t stride_of(const struct gw_coll *coll)
+{
+	return coll->stride ? coll->stride
+			    : coll->task.elements * coll->task.unit / coll->task.size;
+}
+
+/* Bytes from the first to the last of all blocks. */
+static uint64_t span_of(const struct gw_coll *coll)
+{
+	uint64_t all = coll->task.elements * coll->task.unit;
+
+	if (!coll->stride || !all)
+		return all;
+	return (coll->task.size - 1) * coll->stride + all / coll->task.size;
+}
+
 /* Registers the caller's buffers and finds out where cell 0 would be: a buffer that is one rank's block begins at that rank's
  * chunk. An operation in place has one buffer, the larger of the two, and its steps name PLACE_RECV only. */
 static int caller_memory(struct gw_coll *coll, const struct gw_coll_attr *attr)
 {
 	const struct task *task = &coll->task;
-	uint64_t all = task->elements * task->unit, block = all / task->size;
+	uint64_t block = task->elements * task->unit / task->size, stride = stride_of(coll);
+	uint64_t all = span_of(coll);
 	bool gathers = task->operation == OPERATION_ALLGATHER;
 	bool scatters = task->operation == OPERATION_REDUCE_SCATTER;
 	uint8_t *send = (uint8_t *)(uintptr_t)attr->send, *recv = attr->recv;
@@ -47,8 +66,8 @@ static int caller_memory(struct gw_coll *coll, const struct gw_coll_attr *attr)
 	error = register_place(coll, PLACE_SEND, send, gathers ? block : all);
 	if (!error)
 		error = register_place(coll, PLACE_RECV, recv, scatters ? block : all);
-	coll->base[PLACE_SEND] = coll_at(send, gathers ? -(task->rank * block) : 0);
-	coll->base[PLACE_RECV] = coll_at(recv, scatters ? -(task->rank * block) : 0);
+	coll->base[PLACE_SEND] = coll_at(send, gathers ? -(task->rank * stride) : 0);
+	coll->base[PLACE_RECV] = coll_at(recv, scatters ? -(task->rank * stride) : 0);
 	return error;
 }
 
@@ -63,7 +82,8 @@ static bool overlap(const void *a, uint64_t a_bytes, const void *b, uint64_t b_b
 static int check_buffers(struct gw_coll *coll, const struct gw_coll_attr *attr)
 {
 	struct task *task = &coll->task;
-	uint64_t all = task->elements * task->unit, block = all / task->size;
+	uint64_t block = task->elements * task->unit / task->size, stride = stride_of(coll);
+	uint64_t all = span_of(coll);
 	bool root = task->operation == OPERATION_BROADCAST && task->rank == task->root;
 	const uint8_t *send = attr->send, *recv = attr->recv;
 	uint64_t send_bytes = task->operation == OPERATION_ALLGATHER ? block : all;
@@ -82,9 +102,9 @@ static int check_buffers(struct gw_coll *coll, const struct gw_coll_attr *attr)
 				 task->operation != OPERATION_REDUCE_SCATTER;
 	}
 	if (task->operation == OPERATION_ALLGATHER)
-		task->in_place = send == recv + task->rank * block;
+		task->in_place = send == recv + task->rank * stride;
 	if (task->operation == OPERATION_REDUCE_SCATTER)
-		task->in_place = recv == send + task->rank * block;
+		task->in_place = recv == send + task->rank * stride;
 	return !task->in_place && overlap(send, send_bytes, recv, recv_bytes) ? -EINVAL : 0;
 }
 
@@ -118,6 +138,9 @@ static int make(struct gw_comm *comm, enum operation operation, const struct gw_
 	else if (!task->algorithm || multicast_asked(task))
 		task->algorithm = algorithm_choose(operation, task->elements * unit, comm->size,
 						   comm->rtt_ns, comm->flags & GW_COMM_FIXED_ORDER);
+	/* Doubling sends several blocks in one message. */
+	if (coll->stride && task->algorithm == GW_ALGORITHM_DOUBLING)
+		task->algorithm = GW_ALGORITHM_RING;
 	if ((!multicast && !algorithm_fits(operation, task->algorithm)) ||
 	    (reduces && !bounded && comm->flags & GW_COMM_FIXED_ORDER &&
 	     task->algorithm != GW_ALGORITHM_DIRECT))
@@ -136,9 +159,10 @@ static int make(struct gw_comm *comm, enum operation operation, const struct gw_
 	return operation == OPERATION_BARRIER ? 0 : caller_memory(coll, attr);
 }
 
+/* As coll_submit(), also for bounded operations. */
 static int submit_with(struct gw_comm *comm, enum operation operation,
 		       const struct gw_coll_attr *attr, const struct gw_bounded_attr *bounded,
-		       struct gw_coll **out)
+		       uint64_t stride, struct parts *parts, struct gw_coll **out)
 {
 	static const struct gw_coll_attr nothing;
 	struct gw_coll *coll;
@@ -146,12 +170,18 @@ static int submit_with(struct gw_comm *comm, enum operation operation,
 
 	if (!comm || (!attr && operation != OPERATION_BARRIER))
 		return -EINVAL;
-	if (comm->status)
+	if (comm->status) {
+		free(parts);
 		return comm->status;
+	}
 	coll = calloc(1, sizeof(*coll));
-	if (!coll)
+	if (!coll) {
+		free(parts);
 		return -ENOMEM;
+	}
 	coll->comm = comm;
+	coll->parts = parts;
+	coll->stride = stride;
 	list_init(&coll->node);
 	list_init(&coll->handle);
 	if (attr) {
@@ -175,40 +205,51 @@ static int submit_with(struct gw_comm *comm, enum operation operation,
 	return 0;
 }
 
+int coll_submit(struct gw_comm *comm, enum operation operation, const struct gw_coll_attr *attr,
+		uint64_t stride, struct parts *parts, struct gw_coll **out)
+{
+	return submit_with(comm, operation, attr, NULL, stride, parts, out);
+}
+
 static int submit(struct gw_comm *comm, enum operation operation, const struct gw_coll_attr *attr,
 		  struct gw_coll **out)
 {
-	return submit_with(comm, operation, attr, NULL, out);
+	if (comm && strands_share(comm, operation, attr))
+		return strands_submit(comm, operation, attr, out);
+	return coll_submit(comm, operation, attr, 0, NULL, out);
 }
 
-static const struct gw_bounded_attr bounded_defaults;
+static int submit_bounded(struct gw_comm *comm, enum operation operation,
+			  const struct gw_coll_attr *attr, const struct gw_bounded_attr *bounded,
+			  struct gw_coll **out)
+{
+	static const struct gw_bounded_attr defaults;
+
+	return submit_with(comm, operation, attr, bounded ? bounded : &defaults, 0, NULL, out);
+}
 
 int gw_bounded_allreduce(struct gw_comm *comm, const struct gw_coll_attr *attr,
 			 const struct gw_bounded_attr *bounded, struct gw_coll **out)
 {
-	return submit_with(comm, OPERATION_ALLREDUCE, attr, bounded ? bounded : &bounded_defaults,
-			   out);
+	return submit_bounded(comm, OPERATION_ALLREDUCE, attr, bounded, out);
 }
 
 int gw_bounded_reduce_scatter(struct gw_comm *comm, const struct gw_coll_attr *attr,
 			      const struct gw_bounded_attr *bounded, struct gw_coll **out)
 {
-	return submit_with(comm, OPERATION_REDUCE_SCATTER, attr,
-			   bounded ? bounded : &bounded_defaults, out);
+	return submit_bounded(comm, OPERATION_REDUCE_SCATTER, attr, bounded, out);
 }
 
 int gw_bounded_allgather(struct gw_comm *comm, const struct gw_coll_attr *attr,
 			 const struct gw_bounded_attr *bounded, struct gw_coll **out)
 {
-	return submit_with(comm, OPERATION_ALLGATHER, attr, bounded ? bounded : &bounded_defaults,
-			   out);
+	return submit_bounded(comm, OPERATION_ALLGATHER, attr, bounded, out);
 }
 
 int gw_bounded_broadcast(struct gw_comm *comm, const struct gw_coll_attr *attr,
 			 const struct gw_bounded_attr *bounded, struct gw_coll **out)
 {
-	return submit_with(comm, OPERATION_BROADCAST, attr, bounded ? bounded : &bounded_defaults,
-			   out);
+	return submit_bounded(comm, OPERATION_BROADCAST, attr, bounded, out);
 }
 
 int gw_barrier(struct gw_comm *comm, const struct gw_coll_attr *attr, struct gw_coll **out)

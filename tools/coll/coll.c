@@ -422,6 +422,7 @@ const struct command command_coll = {
 		"  --fixed-order     add in the order of ranks: the same bits in every run\n"
 		"  --no-check        do not check results\n"
 		"  --segment S       cut messages into parts of S (default: by size)\n"
+		"  --threads N       threads that share each operation (default 1)\n"
 		"  --tracks N        operations that run side by side (default 4)\n"
 		"  --fabric F        roce:ADDRESS, verbs:DEVICE (default: by the address of rank 0)\n"
 		"  --congestion C    default, long-haul, swift, none\n"

@@ -71,6 +71,7 @@ enum {
 	OWN_ROOT_HOST,
 	OWN_SEGMENT,
 	OWN_SIZE,
+	OWN_THREADS,
 	OWN_TRACKS,
 	OWN_TYPE,
 	OWN_WARMUP,
@@ -103,6 +104,7 @@ static const struct option long_options[] = {
 	{ "secret-file", required_argument, NULL, OPTION_SECRET_FILE },
 	{ "segment", required_argument, NULL, OWN_SEGMENT },
 	{ "size", required_argument, NULL, OWN_SIZE },
+	{ "threads", required_argument, NULL, OWN_THREADS },
 	{ "timeout", required_argument, NULL, OPTION_TIMEOUT },
 	{ "tracks", required_argument, NULL, OWN_TRACKS },
 	{ "type", required_argument, NULL, OWN_TYPE },
@@ -288,6 +290,10 @@ static int read_own(struct coll_job *job, int id)
 		return error;
 	case OWN_SIZE:
 		return read_sizes(job);
+	case OWN_THREADS:
+		error = count(report, "--threads", 1, GW_COMM_THREADS_MAX, &value);
+		job->comm.threads = error ? 0 : (uint16_t)value;
+		return error;
 	case OWN_TRACKS:
 		return count32(report, "--tracks", 1, 16, &job->comm.tracks);
 	case OWN_WARMUP:

@@ -43,7 +43,7 @@ class Error(OSError):
 
 class CommAttr(Structure):
     _fields_ = [
-        ("rank", c_uint32), ("size", c_uint32), ("root", c_char_p), ("port", c_uint16), ("reserved16", c_uint16),
+        ("rank", c_uint32), ("size", c_uint32), ("root", c_char_p), ("port", c_uint16), ("threads", c_uint16),
         ("flags", c_uint32), ("fabric", c_char_p), ("secret_file", c_char_p), ("congestion", c_char_p),
         ("rate_bps", c_uint64), ("meet_ns", c_uint64), ("peer_timeout_ns", c_uint64), ("tracks", c_uint32),
         ("segment_bytes", c_uint32), ("reserved", c_uint64 * 8),
