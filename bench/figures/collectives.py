@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Turns the kept result of bench/run collectives into the tables of docs/collectives.md."""
+from .performance import table
+
+MIB = 1 << 20
+PEERS = {"openmpi-cubic": "Open MPI, cubic", "openmpi-bbr": "Open MPI, bbr", "gloo-cubic": "Gloo, cubic", "gloo-bbr": "Gloo, bbr"}
+
+
+def size_text(size):
+    return f"{size // MIB} MiB" if size >= MIB else f"{size // 1024} KiB"
+
+
+def network_text(network):
+    return f"{network['hosts']} hosts, {network['rtt_ms']:g} ms, {network['mbps']} Mbit/s"
+
+
+def cells(kept, lossy):
+    """(network, operation, size) -> contender -> us"""
+    found = {}
+    for one in kept["result"]["points"]:
+        network = one["network"]
+        if bool(network["loss"]) != lossy:
+            continue
+        for operation, sizes in one["us"].items():
+            for size, us in sizes.items():
+                found.setdefault((network_text(network), operation, int(size)), {})[one["contender"]] = us
+    return {key: found[key] for key in sorted(found) if "godwit" in found[key]}
+
+
+def times(kept, lossy):
+    rows = [["network", "operation", "size", "Godwit, ms", *(f"{name}: times that" for name in PEERS.values())]]
+    for (network, operation, size), us in cells(kept, lossy).items():
+        rows.append([network, operation, size_text(size), f"{us['godwit'] / 1000:.1f}",
+                     *(f"{us[peer] / us['godwit']:.2f}" if peer in us else "-" for peer in PEERS)])
+    return table(rows)
+
+
+def judged(kept, lossy, peers, least_bytes, goal):
+    """How many cells meet a goal, of how many, and the worst one: the best of some peers, over Godwit."""
+    met, all_of_them, worst = 0, 0, None
+    for (network, operation, size), us in cells(kept, lossy).items():
+        there = [us[peer] for peer in peers if peer in us]
+        if size < least_bytes or not there:
+            continue
+        ratio = min(there) / us["godwit"]
+        met, all_of_them = met + (ratio >= goal), all_of_them + 1
+        if worst is None or ratio < worst[0]:
+            worst = ratio, f"{ratio:.2f}: {operation}, {size_text(size)}, {network}"
+    return met, all_of_them, worst[1] if worst else "-"
+
+
+def goals(kept):
+    rows = [["goal", "met", "of", "worst: the better peer's time over Godwit's"]]
+    for text, lossy, peers, goal in (("no loss, from 1 MiB on: not slower than either over cubic or bbr", False, list(PEERS), 1),
+                                     ("loss 1e-3, from 1 MiB on: 3 times as fast as either over cubic", True, ["openmpi-cubic", "gloo-cubic"], 3),
+                                     ("loss 1e-3, from 1 MiB on: 1.3 times as fast as either over bbr", True, ["openmpi-bbr", "gloo-bbr"], 1.3)):
+        met, count, worst = judged(kept, lossy, peers, MIB, goal)
+        rows.append([text, str(met), str(count), worst])
+    return table(rows)
+
+
+def all_of_it(kept):
+    return f"{goals(kept)}\n\nNo loss:\n\n{times(kept, False)}\n\nLoss 1e-3:\n\n{times(kept, True)}"
+
+
+TABLES = {"collectives": all_of_it, "collectives.goals": goals, "collectives.clean": lambda kept: times(kept, False),
+          "collectives.lossy": lambda kept: times(kept, True)}
