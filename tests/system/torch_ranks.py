@@ -91,8 +91,22 @@ def operations(store_file=""):
     if DEVICE == "cpu":
         dist.all_gather_object(objects, {"rank": r})
         assert [value["rank"] for value in objects] == list(range(n))
+        dist.gather_object({"rank": r}, objects if r == n - 1 else None, n - 1)
+        assert [value["rank"] for value in objects] == list(range(n))
+        dist.broadcast_object_list(objects := [f"of {r}", r], n - 1)
+        assert objects == [f"of {n - 1}", n - 1]
+        dist.scatter_object_list(objects := [None], [{"for": i} for i in range(n)] if r == 0 else None, 0)
+        assert objects == [{"for": r}], objects
+    for root in range(n):
+        outs = [tensor((2, 2), -1.0) for _ in range(n)]
+        dist.gather(tensor((2, 2), float(r)), outs if r == root else None, root)
+        assert all((x == (i if r == root else -1)).all() for i, x in enumerate(outs)), outs
+        dist.scatter(x := tensor((3,), -1.0), [tensor((3,), 10. * root + i) for i in range(n)] if r == root else None, root)
+        assert (x == 10 * root + r).all(), x
     dist.barrier()
-    raises(lambda: dist.send(x, (r + 1) % n) if n > 1 else dist.gather(x, [x]), "not supported")
+    if n > 1:
+        raises(lambda: dist.send(x, (r + 1) % n), "point-to-point calls are not supported")
+        raises(lambda: dist.recv(x, (r + 1) % n), "point-to-point calls are not supported")
     raises(lambda: dist.all_reduce(x, dist.ReduceOp.PRODUCT), "SUM, AVG, MIN and MAX")
     raises(lambda: dist.all_reduce(x.bool()), "cannot be reduced")
     raises(lambda: dist.all_gather(outs[:1] + [tensor((99,), 0.0)] * n, outs[0]), "takes")
@@ -194,6 +208,58 @@ def hooks(how, steps):
         assert state.reports and state.diverged == 0, state
         told.update(missing=state.missing_share, short=state.short, steps=state.steps)
     print(json.dumps(told), flush=True)
+    dist.destroy_process_group()
+
+
+def sharded(steps):
+    """What FSDP does, by its calls: each rank keeps a shard of each layer's parameters, gathers a layer when it is needed, the next one
+    while it computes, and scatters the reduced gradients of a layer while it computes those of the one before. Against replicas that
+    are trained with all_reduce: in the fixed order, every bit is the same."""
+    godwit.torch.configure(fixed_order=True)
+    dist.init_process_group("godwit")
+    r, n = dist.get_rank(), dist.get_world_size()
+    torch.manual_seed(0)
+    layers = [torch.randn(width, 120) / 11 for width in (121, 121, 121)]
+    padded = [-(-layer.numel() // n) * n for layer in layers]
+    flat = [torch.cat([layer.reshape(-1), torch.zeros(size - layer.numel())]) for layer, size in zip(layers, padded)]
+    shards = [whole.view(n, -1)[r].clone() for whole in flat]
+    generator = torch.Generator().manual_seed(r)
+
+    def forward(x, weights):
+        for weight in weights:
+            x = torch.tanh(torch.cat([x, torch.ones(len(x), 1)], 1) @ weight)
+        return ((x - 0.1) ** 2).mean()
+
+    told = []
+    for _ in range(int(steps)):
+        x = torch.randn(8, 120, generator=generator)
+        # sharded
+        wholes = [torch.empty(size) for size in padded]
+        works = [gather_into(whole, shard, async_op=True) for whole, shard in zip(wholes, shards)]
+        weights, at = [], x
+        for work, whole, layer in zip(works, wholes, layers):
+            work.wait()
+            weights.append(whole[:layer.numel()].view(layer.shape).detach().requires_grad_())
+        loss = forward(at, weights)
+        grads = torch.autograd.grad(loss, weights)
+        pieces, works = [], []
+        for grad, shard in reversed(list(zip(grads, shards))):
+            pieces.append(torch.empty_like(shard))
+            given = torch.cat([grad.reshape(-1), torch.zeros(shard.numel() * n - grad.numel())])
+            works.append(scatter_tensor(pieces[-1], given, dist.ReduceOp.AVG, async_op=True))
+        for work, piece, shard in zip(works, pieces, reversed(shards)):
+            work.wait()
+            shard -= 0.5 * piece
+        # replicated
+        copies = [layer.detach().requires_grad_() for layer in layers]
+        same = forward(x, copies)
+        assert same.item() == loss.item(), (same, loss)
+        for layer, grad in zip(layers, torch.autograd.grad(same, copies)):
+            dist.all_reduce(grad, dist.ReduceOp.AVG)
+            layer -= 0.5 * grad
+        told.append(loss.item())
+    assert told[-1] < told[0], told
+    print(json.dumps([loss.hex() for loss in told]), flush=True)
     dist.destroy_process_group()
 
 

@@ -55,6 +55,12 @@ def test_losses(python):
     check(sums and all(in_order for in_order, _ in sums), f"sums in fixed order: {sums}")
 
 
+def test_sharded(python):
+    """The calls of sharded training, several in flight, through a network that loses packets: the losses of replicas, bit by bit."""
+    for hosts in (2, 4):
+        check(in_lab(python, hosts, "sharded", 12) is not None, f"sharded training on {hosts} hosts")
+
+
 def test_hooks(python):
     """Training with what arrives through a network that loses packets in bursts reaches the loss of training with everything, and
     the replicas stay equal to the bit."""
@@ -82,6 +88,7 @@ def main():
     test_death(python)
     probe()
     test_losses(python)
+    test_sharded(python)
     test_hooks(python)
     finish()
 

@@ -271,6 +271,36 @@ class ProcessGroup(dist.ProcessGroup):
 
         return self._run("allgather", source, whole, 1, outputs, finish)
 
+    def gather(self, outputs: Any, inputs: Any, opts: Any) -> Any:
+        """An allgather of which only the root keeps the result."""
+        source = _one(inputs, "gather")
+        other = self._other(source)
+        if other is not None:
+            return other.gather(outputs, inputs, opts)
+        if opts.rootRank == self._rank:
+            return self.allgather(outputs, inputs)
+        whole = torch.empty((self._size, source.numel()), dtype=source.dtype, device=source.device)
+        return self._run("allgather", source, whole, 1, outputs)
+
+    def scatter(self, outputs: Any, inputs: Any, opts: Any) -> Any:
+        """A broadcast of all parts, of which each rank keeps its own."""
+        target = _one(outputs, "scatter")
+        other = self._other(target)
+        if other is not None:
+            return other.scatter(outputs, inputs, opts)
+        whole = torch.empty((self._size, target.numel()), dtype=target.dtype, device=target.device)
+        if opts.rootRank == self._rank:
+            sources = _one(inputs, "scatter")
+            if len(sources) != self._size or any(source.numel() != target.numel() for source in sources):
+                raise RuntimeError(f"godwit: scatter takes {self._size} tensors of {target.numel()} elements to send")
+            for row, source in zip(whole, sources):
+                row.copy_(source.reshape(-1))
+
+        def finish(taken: torch.Tensor) -> None:
+            target.copy_(taken[self._rank].view(target.shape), non_blocking=True)
+
+        return self._run("broadcast", whole, whole, 1, outputs, finish, root=opts.rootRank)
+
     def _allgather_base(self, output: torch.Tensor, source: torch.Tensor, opts: Any = None) -> Any:
         other = self._other(source)
         if other is not None:
@@ -355,10 +385,10 @@ class ProcessGroup(dist.ProcessGroup):
     # ---- what there is not ----
 
     def _missing(self, *_: Any, **__: Any) -> Any:
-        raise RuntimeError("godwit: point-to-point calls, gather and scatter are not supported; the collectives are broadcast, "
-                           "all_gather, reduce_scatter, all_reduce, reduce, all_to_all and barrier")
+        raise RuntimeError("godwit: point-to-point calls are not supported; the collectives are broadcast, all_gather, gather, scatter, "
+                           "reduce_scatter, all_reduce, reduce, all_to_all and barrier")
 
-    send = recv = recv_anysource = gather = scatter = allgather_coalesced = monitored_barrier = _missing
+    send = recv = recv_anysource = allgather_coalesced = monitored_barrier = _missing
 
 
 # ---- how PyTorch makes one ----
