@@ -41,10 +41,18 @@ enum gw_recovery {
 
 /* Flag: shares below the floor are repaired for up to ten deadlines. Without it the operation fails below the floor. */
 #define GW_BOUNDED_REPAIR 1u
+/*
+ * Flag, with GW_RECOVER_HADAMARD: the numbers are coefficients already, and so is the result. The caller has transformed them, where they
+ * were made, and transforms the result back; shares still travel in the order that spreads losses. Blocks of GW_BOUNDED_BLOCK numbers
+ * from the start of the data, and of a reduce-scatter from that of each rank's block, which have a multiple of as many numbers. All
+ * ranks use the same transform for one operation, with signs that are new for each.
+ */
+#define GW_BOUNDED_TRANSFORMED 2u
+#define GW_BOUNDED_BLOCK       4096
 
 struct gw_bounded_attr {
 	enum gw_recovery recovery;
-	/* GW_BOUNDED_REPAIR */
+	/* GW_BOUNDED_REPAIR, GW_BOUNDED_TRANSFORMED */
 	uint32_t flags;
 	/* Time for stage 1, and time that a late rank is waited for once half of the ranks are there, in ns; 0: twice the median of
 	 * what operations of about this size took the owners so far. The first four of a size wait for all ranks. */

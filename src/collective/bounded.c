@@ -15,11 +15,17 @@
 static bool attr_right(const struct gw_coll *coll, const struct gw_bounded_attr *attr)
 {
 	bool sums = coll->reduction == GW_SUM || coll->reduction == GW_MEAN;
+	uint64_t blocks = coll->task.operation == OPERATION_REDUCE_SCATTER ? coll->task.size : 1;
 
-	if ((unsigned)attr->recovery > GW_RECOVER_CODED || attr->flags & ~GW_BOUNDED_REPAIR ||
-	    attr->floor_ppm > PPM || attr->reserved32 || !array_is_zero(attr->reserved) ||
+	if ((unsigned)attr->recovery > GW_RECOVER_CODED ||
+	    attr->flags & ~(GW_BOUNDED_REPAIR | GW_BOUNDED_TRANSFORMED) || attr->floor_ppm > PPM ||
+	    attr->reserved32 || !array_is_zero(attr->reserved) ||
 	    (attr->flags & GW_BOUNDED_REPAIR && !attr->floor_ppm) ||
 	    (attr->recovery == GW_RECOVER_PREVIOUS && !attr->previous))
+		return false;
+	if (attr->flags & GW_BOUNDED_TRANSFORMED &&
+	    (attr->recovery != GW_RECOVER_HADAMARD ||
+	     coll->task.elements % (blocks * BOUNDED_BLOCK)))
 		return false;
 	if (coll->task.operation == OPERATION_ALLGATHER ||
 	    coll->task.operation == OPERATION_BROADCAST)
@@ -111,7 +117,7 @@ static uint32_t draw_owners(struct bounded *run)
 static void choose_owners(struct bounded *run)
 {
 	const struct task *task = &run->coll->task;
-	uint32_t shards = task->size;
+	uint32_t shards = task->size, granule;
 
 	for (uint32_t r = 0; r < task->size; r++) {
 		run->peers[r].present = plan_present(&run->plan, r);
@@ -126,7 +132,8 @@ static void choose_owners(struct bounded *run)
 		run->peers[task->root].shard = 0;
 		shards = 1;
 	}
-	run->layout = (struct layout){ task->elements, task->unit, shards, 1 };
+	granule = bounded_granule(run);
+	run->layout = (struct layout){ task->elements / granule, task->unit * granule, shards, 1 };
 }
 
 static uint64_t shard_bytes(const struct bounded *run, uint32_t shard)

@@ -29,7 +29,7 @@
 /* Paces are kept by the binary logarithm of an operation's bytes. */
 #define BOUNDED_SIZES 64
 /* Numbers of a Hadamard block. */
-#define BOUNDED_BLOCK 4096
+#define BOUNDED_BLOCK GW_BOUNDED_BLOCK
 #define PPM	      UINT64_C(1000000)
 
 enum message_kind {
@@ -98,7 +98,7 @@ struct bounded_peer {
 struct hail {
 	uint64_t number;
 	uint64_t elements;
-	/* operation, type, reduction, recovery: the same on all ranks */
+	/* operation, type, reduction, recovery and flags: the same on all ranks */
 	uint8_t what[4];
 	uint32_t root;
 	uint32_t floor_ppm;
@@ -297,6 +297,12 @@ int bounded_reduce(struct bounded *run);
 static inline bool bounded_spreads(const struct bounded *run)
 {
 	return run->attr.recovery == GW_RECOVER_HADAMARD;
+}
+
+/* Elements between which no shard ends: with coefficients of the caller's, those of a block. */
+static inline uint32_t bounded_granule(const struct bounded *run)
+{
+	return run->attr.flags & GW_BOUNDED_TRANSFORMED ? BOUNDED_BLOCK : 1;
 }
 
 /* How the share of a shard with so many elements travels. */

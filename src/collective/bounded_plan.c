@@ -61,10 +61,12 @@ uint64_t plan_expected(const struct bounded *run, uint32_t ranks)
 {
 	const struct task *task = &run->coll->task;
 	uint32_t shards = task->operation == OPERATION_ALLREDUCE ? ranks : task->size;
+	uint64_t granule = bounded_granule(run);
 
 	if (bounded_gathers(run))
 		return task->elements * task->unit;
-	return (task->elements + shards - 1) / shards * task->unit * (ranks - 1);
+	return (task->elements / granule + shards - 1) / shards * granule * task->unit *
+	       (ranks - 1);
 }
 
 /* The deadline that follows from paces; 0: not enough is known. */
@@ -96,7 +98,8 @@ void plan_hail(struct bounded *run)
 		.number = run->coll->number,
 		.elements = task->elements,
 		.what = { (uint8_t)task->operation, (uint8_t)run->coll->type,
-			  (uint8_t)run->coll->reduction, (uint8_t)run->attr.recovery },
+			  (uint8_t)run->coll->reduction,
+			  (uint8_t)((uint32_t)run->attr.recovery | run->attr.flags << 4) },
 		.root = task->root,
 		.floor_ppm = run->attr.floor_ppm,
 		.digest = track_of(run)->digest,

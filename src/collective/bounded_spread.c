@@ -34,10 +34,14 @@ void spread_encode(const struct bounded *run, uint8_t *scratch)
 
 		if (!bytes)
 			continue;
+		spread_layout(run, bytes / task->unit, &stride);
+		if (run->attr.flags & GW_BOUNDED_TRANSFORMED) {
+			stride_spread(&stride, coll_at(send, from), run->packed + from);
+			continue;
+		}
 		memcpy(scratch, coll_at(send, from), bytes);
 		hadamard_encode(type_of(run), scratch, bytes / task->unit, BOUNDED_BLOCK,
 				run->plan.seed + s);
-		spread_layout(run, bytes / task->unit, &stride);
 		stride_spread(&stride, scratch, run->packed + from);
 	}
 }
@@ -94,6 +98,7 @@ int spread_collect(const struct bounded *run, uint8_t *packets, const struct hol
 
 void spread_decode(const struct bounded *run, void *values, size_t count)
 {
-	hadamard_decode(type_of(run), values, count, BOUNDED_BLOCK,
-			run->plan.seed + run->peers[run->comm->rank].shard);
+	if (!(run->attr.flags & GW_BOUNDED_TRANSFORMED))
+		hadamard_decode(type_of(run), values, count, BOUNDED_BLOCK,
+				run->plan.seed + run->peers[run->comm->rank].shard);
 }

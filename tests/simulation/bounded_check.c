@@ -47,7 +47,8 @@ static void check_whole(struct coll_run *run, const struct coll_part *part)
 	double worst = 0;
 
 	exact_result(part, exact);
-	if (plan->bounded.recovery != GW_RECOVER_HADAMARD || !plan->is_bounded) {
+	if (plan->bounded.recovery != GW_RECOVER_HADAMARD || !plan->is_bounded ||
+	    plan->bounded.flags & GW_BOUNDED_TRANSFORMED) {
 		if (memcmp(exact, part->result, part->recv_bytes) != 0)
 			FAIL(run, "operation %u of rank %u lost nothing and is not exact",
 			     part->number, part->rank);
@@ -117,6 +118,32 @@ static void check_counted(struct coll_run *run, const struct coll_part *part)
 	}
 }
 
+/* Coefficients of the caller's, all equal: each block is scaled by what arrived of it, so that its mean over the block is that of the
+ * shares of which something arrived. */
+static void check_transformed(struct coll_run *run, const struct coll_part *part)
+{
+	const struct coll_plan *plan = part->plan;
+	uint32_t size = run->ranks.size;
+
+	for (size_t block = 0; block < plan->attr.count; block += GW_BOUNDED_BLOCK) {
+		double sum = 0, near = INFINITY;
+
+		for (size_t i = block; i < block + GW_BOUNDED_BLOCK; i++)
+			sum += value_get(plan->attr.type, part->result, i) / GW_BOUNDED_BLOCK;
+		for (uint32_t set = 1; set < 1u << size; set++) {
+			double mean = (double)set / __builtin_popcount(set) *
+				      (plan->attr.reduction == GW_SUM ? size : 1);
+
+			near = fmin(near, fabs(sum - mean) / mean);
+		}
+		if (near > 1e-5)
+			FAIL(run,
+			     "operation %u of rank %u: the mean of block %zu is %g, no mean of shares",
+			     part->number, part->rank, block / GW_BOUNDED_BLOCK, sum);
+	}
+	bounded_sights.transformed++;
+}
+
 /* A block is that of its rank, or, if that is late, zeros: nothing in between. */
 static void check_gathered(struct coll_run *run, const struct coll_part *part)
 {
@@ -152,7 +179,8 @@ static void check_report(struct coll_run *run, const struct coll_part *part)
 	const struct gw_bounded_report *report = &part->report;
 	uint64_t missing = 0, all = plan->attr.count * gw_type_size(plan->attr.type);
 	/* A NIC fences; results wait for nobody. */
-	uint64_t slack = 2 * MS + (plan->bounded.flags ? 9 * report->deadline_ns : 0);
+	uint64_t slack =
+		2 * MS + (plan->bounded.flags & GW_BOUNDED_REPAIR ? 9 * report->deadline_ns : 0);
 
 	for (uint32_t r = 0; r < run->ranks.size; r++)
 		missing += part->missing[r];
@@ -208,6 +236,8 @@ static void check_part(struct coll_run *run, struct coll_part *part)
 		 (plan->bounded.recovery == GW_RECOVER_COUNT ||
 		  plan->bounded.recovery == GW_RECOVER_CODED))
 		check_counted(run, part);
+	else if (plan->bounded.flags & GW_BOUNDED_TRANSFORMED && plan->attr.type == GW_FLOAT32)
+		check_transformed(run, part);
 }
 
 /* All ranks of an allreduce have the same result, and tell the same of it. */

@@ -7,7 +7,8 @@
 
 /* Operations of each kind, over all scenarios. */
 struct bounded_sights {
-	uint64_t operations, whole, lost, deadline, late, poor, diverged, holes, gathered;
+	uint64_t operations, whole, lost, deadline, late, poor, diverged, holes, gathered,
+		transformed;
 };
 extern struct bounded_sights bounded_sights;
 

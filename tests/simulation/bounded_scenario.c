@@ -58,6 +58,16 @@ static void draw_plan(struct rng *rng, uint32_t size, struct coll_plan *plan)
 	}
 }
 
+/* Half of the operations on coefficients are on some of the caller's: whole blocks of them. */
+static void transform_some(struct coll_plan *plan)
+{
+	if (!plan->is_bounded || plan->bounded.recovery != GW_RECOVER_HADAMARD ||
+	    plan->attr.count % 2 || plan->attr.count < GW_BOUNDED_BLOCK)
+		return;
+	plan->bounded.flags |= GW_BOUNDED_TRANSFORMED;
+	plan->attr.count -= plan->attr.count % GW_BOUNDED_BLOCK;
+}
+
 bool bounded_plan_gathers(const struct coll_plan *plan)
 {
 	return plan->operation == OPERATION_ALLGATHER || plan->operation == OPERATION_BROADCAST;
@@ -95,6 +105,8 @@ void bounded_scenario_draw(uint64_t seed, struct coll_scenario *s)
 			s->plans[i].bounded.deadline_ns = 0;
 		}
 	}
+	for (unsigned i = 0; i < s->count; i++)
+		transform_some(&s->plans[i]);
 	s->straggler = coll_scenario_rank(&rng, 2, s);
 	s->late_ns = coll_spread(&rng, MS, 2 * SECOND);
 	s->late_chance = 0.1 + 0.9 * rng_unit(&rng);
