@@ -12,6 +12,7 @@ import torch
 import torch.distributed as dist
 from torch import nn
 
+import godwit.hadamard
 import godwit.hooks
 import godwit.torch
 
@@ -182,7 +183,8 @@ def hooks(how, steps):
     if how == "exact":
         model.register_comm_hook(None, godwit.hooks.exact_hook)
     else:
-        state = godwit.hooks.BoundedState(recovery=how, exact_steps=2)
+        recovery, _, device = how.partition("-")
+        state = godwit.hooks.BoundedState(recovery=recovery, exact_steps=2, on_device=True if device else None)
         model.register_comm_hook(state, godwit.hooks.bounded_hook)
     optimizer = torch.optim.SGD(model.parameters(), 0.02)
     generator, late = torch.Generator().manual_seed(r), []
@@ -260,6 +262,47 @@ def sharded(steps):
         told.append(loss.item())
     assert told[-1] < told[0], told
     print(json.dumps([loss.hex() for loss in told]), flush=True)
+    dist.destroy_process_group()
+
+
+def transform():
+    """The transform of godwit.hadamard, and that a bounded mean which uses it is the mean that the library computes."""
+    block = godwit.hadamard.BLOCK
+    matrix = torch.ones(1, 1, dtype=torch.float64)
+    while len(matrix) < block:
+        matrix = torch.cat([torch.cat([matrix, matrix], 1), torch.cat([matrix, -matrix], 1)])
+    torch.manual_seed(3)
+    x = torch.randn(2 * block + 100)
+    whole = torch.cat([x, torch.zeros(3 * block - len(x))]).double().view(3, block)
+    signs = godwit.hadamard.signs(3 * block, 7, torch.device("cpu")).double().view(3, block)
+    wanted = ((whole * signs) @ matrix / block ** 0.5).reshape(-1)
+    coefficients = godwit.hadamard.encode(x, 7)
+    assert (coefficients.double() - wanted).abs().max() < 1e-5
+    assert (godwit.hadamard.decode(coefficients, 7)[:len(x)] - x).abs().max() < 1e-5
+    # A large number is spread over its block alone, and signs depend on block and seed, and are even.
+    alone = godwit.hadamard.encode(torch.eye(1, block).reshape(-1).repeat(2) * torch.arange(2).repeat_interleave(block), 7)
+    assert not alone[:block].any() and (alone[block:].abs() == 1 / 64).all()
+    assert abs(signs.mean()) < 0.04 and abs((signs[0] * signs[1]).mean()) < 0.07
+    assert abs((signs.reshape(-1) * godwit.hadamard.signs(3 * block, 8, torch.device("cpu"))).mean()) < 0.04
+
+    dist.init_process_group("godwit")
+    r, n = dist.get_rank(), dist.get_world_size()
+    for count, kind, near in ((1, torch.float32, 1e-5), (4096, torch.float32, 1e-5), (100003, torch.float32, 1e-5), (5000, torch.bfloat16, 0.05)):
+        every = [torch.randn(count, generator=torch.Generator().manual_seed(10 * rank)).to(kind) for rank in range(n)]
+        mean = sum(one.float() for one in every) / n
+        results, reports = [], []
+        for on_device in (True, False):
+            tensor = every[r].clone().to(DEVICE)
+            dist.group.WORLD.bounded_allreduce(tensor, "hadamard", 10, told=reports.append, on_device=on_device).wait()
+            results.append(tensor.float().cpu())
+        assert all((one - mean).abs().max() < near for one in results), (count, kind)
+        # What travelled were blocks of coefficients: a bucket of any size is padded to whole ones.
+        assert reports[0].expected == -(-count // block) * block * (n - 1) * every[r].element_size(), (count, reports[0])
+        assert all(one.arrived == one.expected for one in reports)
+        same = [torch.empty_like(results[0]) for _ in range(n)]
+        dist.all_gather(same, results[0])
+        assert all(torch.equal(one, same[0]) for one in same), "ranks differ"
+    print("transform", flush=True)
     dist.destroy_process_group()
 
 

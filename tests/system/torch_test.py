@@ -66,7 +66,7 @@ def test_hooks(python):
     the replicas stay equal to the bit."""
     network = ("--rtt", "2ms", "--rate", "1G", "--loss", "2e-2", "--burst", "4:20ms")
     exact = in_lab(python, 4, "hooks", "exact", 60, network=network)
-    for recovery in ("hadamard", "count", "coded"):
+    for recovery in ("hadamard", "hadamard-device", "count", "coded"):
         ours = in_lab(python, 4, "hooks", recovery, 60, network=network)
         if not exact or not ours:
             continue
@@ -79,12 +79,18 @@ def test_hooks(python):
         print(f"{recovery}: {100 * ours[0]['missing']:.1f} % of the bytes missing, a loss of {mean:.4f}, exact {wanted:.4f}")
 
 
+def test_transform(python):
+    ranks = Ranks(3, python, RANKS, "transform").wait()
+    check(ranks.good() and ranks.stdout == ["transform\n"] * 3, f"{ranks}")
+
+
 def main():
     python = interpreter_with("torch.distributed")
     if not python:
         skip("torch", "no Python here can import torch (Debian: python3-torch)")
     test_operations(python)
     test_others(python)
+    test_transform(python)
     test_death(python)
     probe()
     test_losses(python)

@@ -40,13 +40,14 @@ class BoundedState:
 
     recovery: as of Communicator.bounded_allreduce(). deadline: seconds; 0: by what earlier buckets of that size took. floor: least
     part of each bucket that must arrive; below that backward() raises an error, or with `repair` the bucket is repaired first.
-    exact_steps: buckets that are averaged exactly at the start, while the loss falls fastest, counted in passes of backward()."""
+    exact_steps: buckets that are averaged exactly at the start, while the loss falls fastest, counted in passes of backward().
+    on_device: with "hadamard", whether a bucket is transformed on its own device; unless told, if that is not the CPU."""
 
     def __init__(self, process_group: Any = None, recovery: str = "hadamard", deadline: float = 0, floor: float = 0,
-                 repair: bool = False, exact_steps: int = 0, keep: int = 256) -> None:
+                 repair: bool = False, exact_steps: int = 0, keep: int = 256, on_device: Optional[bool] = None) -> None:
         self.group = _group_of(process_group)
         self.recovery, self.deadline, self.floor, self.repair = recovery, deadline, floor, repair
-        self.exact_steps = exact_steps
+        self.exact_steps, self.on_device = exact_steps, on_device
         #: passes of backward() whose last bucket was given to the hook
         self.steps = 0
         #: reports of the latest buckets
@@ -88,7 +89,8 @@ def bounded_hook(state: BoundedState, bucket: dist.GradBucket) -> torch.futures.
     state.steps += bucket.is_last()
     if exact:
         return exact_hook(state.group, bucket)
-    work = state.group.bounded_allreduce(bucket.buffer(), state.recovery, state.deadline, state.floor, state.repair, state._told)
+    work = state.group.bounded_allreduce(bucket.buffer(), state.recovery, state.deadline, state.floor, state.repair, state._told,
+                                         state.on_device)
     return work.get_future()
 
 

@@ -23,6 +23,7 @@ REDUCTIONS = {"sum": 0, "mean": 1, "min": 2, "max": 3}
 RECOVERIES = {"count": 0, "zero": 1, "keep": 2, "previous": 3, "hadamard": 4, "coded": 5}
 ENDS = ("whole", "lost", "deadline", "late")
 REPAIR = 1
+TRANSFORMED = 2
 ALGORITHMS = {"auto": 0, "ring": 1, "doubling": 2, "tree": 3, "direct": 4, "multicast": 5}
 
 

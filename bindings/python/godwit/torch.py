@@ -24,8 +24,9 @@ import torch
 import torch.distributed as dist
 from torch._C import _distributed_c10d as c10d
 
+from . import hadamard
 from .communicator import Communicator, Operation, bounded_attr
-from .library import BoundedAttr
+from .library import TRANSFORMED, BoundedAttr
 from .meeting import free_port, own_address, store_host
 from .memory import Memory
 from .torch_work import Side, Stager, Work
@@ -103,6 +104,8 @@ class ProcessGroup(dist.ProcessGroup):
         self._stager = Stager()
         self._unclaimed: "Dict[int, Work]" = {}
         self._sides: "Dict[torch.device, Side]" = {}
+        #: tensors that were transformed on their own device
+        self._transforms = 0
         self._comm = _open(store, rank, size, timeout)
 
     def __del__(self) -> None:
@@ -219,11 +222,27 @@ class ProcessGroup(dist.ProcessGroup):
         return self._run("allreduce", tensor, tensor, 1, tensors, op=opts.reduceOp)
 
     def bounded_allreduce(self, tensor: torch.Tensor, recovery: str = "hadamard", deadline: float = 0, floor: float = 0,
-                          repair: bool = False, told: "Optional[Callable[[Any], None]]" = None) -> Any:
+                          repair: bool = False, told: "Optional[Callable[[Any], None]]" = None,
+                          on_device: Optional[bool] = None) -> Any:
         """The mean over ranks of what arrived in time, in place; see Communicator.bounded_allreduce(). `told` gets the report, or
-        None if the operation failed."""
+        None if the operation failed. on_device: with "hadamard", whether the tensor's own device transforms it; unless told, if
+        that is not the CPU. All ranks of an operation say the same."""
         attr = bounded_attr(recovery, deadline, floor, repair)
-        return self._run("bounded_allreduce", tensor, tensor, 1, tensor, op=dist.ReduceOp.AVG, bounded=attr, told=told)
+        if on_device is None:
+            on_device = tensor.device.type != "cpu"
+        if not on_device or recovery != "hadamard":
+            return self._run("bounded_allreduce", tensor, tensor, 1, tensor, op=dist.ReduceOp.AVG, bounded=attr, told=told)
+        attr.flags |= TRANSFORMED
+        # All ranks call the same operations in the same order, and so count the same.
+        self._transforms += 1
+        seed = self._transforms
+        coefficients = hadamard.encode(tensor.reshape(-1), seed)
+
+        def finish(taken: torch.Tensor) -> None:
+            mean = hadamard.decode(taken.to(tensor.device, non_blocking=True), seed)
+            tensor.copy_(mean[:tensor.numel()].view(tensor.shape))
+
+        return self._run("bounded_allreduce", coefficients, coefficients, 1, tensor, finish, dist.ReduceOp.AVG, bounded=attr, told=told)
 
     def allreduce_coalesced(self, tensors: Any, opts: Any = None) -> Any:
         other = self._other(tensors[0])
