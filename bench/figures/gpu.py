@@ -140,34 +140,49 @@ def lab_goal(scenarios):
 
 def training(kept):
     result = kept["result"]
-    rows = [["seed", "contender", "steps", "step, ms", "p99, ms", "time to target, s", "held-out loss", "losses", "replicas"]]
+    rows = [["seed", "contender", "steps", "step, ms", "p99, ms", "time to target, s", "best peer's / its", "loss / exact", "missing", "replicas"]]
     for seed in result["seeds"]:
         for name, one in seed["contenders"].items():
             if "failed" in one:
-                rows.append([str(seed["seed"]), f"`{name}`", "-", "-", "-", "-", "-", "failed", "-"])
+                rows.append([str(seed["seed"]), f"`{name}`", "failed", *["-"] * 7])
                 continue
             rows.append([str(seed["seed"]), f"`{name}`" + (f" ({one['void']})" if one.get("void") else ""), str(one["steps"]),
                          number(one["step_p50_ms"]) if one["step_p50_ms"] else "-", number(one["step_p99_ms"]) if one["step_p99_ms"] else "-",
-                         number(one["target_s"]) if one["target_s"] else "-", f"{one['held_out']:.4f}" if one["held_out"] else "-",
-                         f"`{one['losses_hash'][:8]}`" if one["losses_hash"] else "-", "equal" if one["replicas_equal"] else "differ"])
+                         number(one["target_s"]) if one.get("target_s") else f"({number(one['projected_s'])})" if one.get("projected_s") else "-",
+                         f"{one['faster']:.2f}" if one.get("faster") else "-", loss_said(one),
+                         f"{100 * one['missing']:.1f} %" if one.get("missing") is not None else "-",
+                         "equal" if one["replicas_equal"] else "differ"])
     straggler = f" Rank, distribution and milliseconds of the straggler: `{result['straggler']}`." if result["straggler"] else " No straggler."
     targets = ", ".join(f"{seed['target']:.3f}" for seed in result["seeds"] if seed["target"] is not None)
     names = [name for name in result["what"] if any(name in seed["contenders"] for seed in result["seeds"])]
     return "\n\n".join([
         f"A transformer ({result['size']}), data-parallel on {result['ranks']} ranks, {path_of(result['path'])}.{straggler} The target ({targets}) is the lowest "
-        "loss that all reached. The hash is of the losses of all ranks: equal hashes, equal bits.",
+        "loss that the bounded one and the best peer reached; in parentheses: a contender that was stopped before it, and would have "
+        "needed so long at its pace. Losses are compared after as many steps as both did.",
         table(rows), contenders_list(result, names), origin(kept, "")])
+
+
+def loss_said(one):
+    """How a contender's losses compare with exact ones: bit by bit, or as a ratio."""
+    if one.get("loss_over_exact"):
+        return f"{one['loss_over_exact']:.4f}"
+    if not one.get("compared_steps"):
+        return "-"
+    if one["equal_steps"] == one["compared_steps"]:
+        return f"equal bits, {one['compared_steps']} steps"
+    return f"equal bits for {one['equal_steps']} of {one['compared_steps']} steps"
 
 
 def inference(kept):
     result = kept["result"]
-    rows = [["contender", "first token, ms", "p99, ms", "tokens a second", "perplexity", "requests"]]
+    rows = [["contender", "first token, ms", "p99, ms", "tokens a second", "perplexity", "change", "requests"]]
     for name, one in result["contenders"].items():
         if "failed" in one:
-            rows.append([f"`{name}`", "failed", "-", "-", "-", "-"])
+            rows.append([f"`{name}`", "failed", *["-"] * 5])
             continue
         rows.append([f"`{name}`" + (f" ({one['void']})" if one.get("void") else ""), number(one["first_p50_ms"]), number(one["first_p99_ms"]),
-                     number(one["tokens_a_second"]), f"{one['perplexity']:.4f}", str(one["requests"])])
+                     number(one["tokens_a_second"]), f"{one['perplexity']:.4f}",
+                     f"{100 * (one['perplexity'] / result['whole_perplexity'] - 1):+.3f} %", str(one["requests"])])
     names = [name for name in result["what"] if name in result["contenders"]]
     return "\n\n".join([
         f"A transformer ({result['size']}) split over {result['ranks']} ranks, {path_of(result['path'])}; requests of {result['sequences']} sequences, "

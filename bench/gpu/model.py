@@ -19,6 +19,8 @@ TEXT_BYTES = 4 << 20
 HELD_OUT = 1 << 16  # bytes at the end of the text that nobody trains on
 RATE = 1e-3
 WARM_UP_STEPS = 20
+# Steps that a rank may be ahead of another, and some: of bounded operations as many as a communicator has tracks.
+AHEAD = 6
 EVALUATIONS = 8  # batches of the held-out text
 
 
@@ -144,7 +146,7 @@ def trainer(way, size, steps, seed, seconds, together, straggler=None):
         together.set_steps(steps)
         together.barrier(rank)
         begun = time.perf_counter()
-        step = 0
+        step, ending = 0, False
         while step < together.steps():
             batch = batch_of(train, size, generator).to(device)
             optimizer.zero_grad(set_to_none=True)
@@ -159,9 +161,10 @@ def trainer(way, size, steps, seed, seconds, together, straggler=None):
             ends.append(time.perf_counter() - begun)
             step += 1
             together.beat(rank)
-            # Rank 0 ends the run early; nobody is two steps ahead of it.
-            if rank == 0 and ends[-1] > seconds:
-                together.set_steps(min(steps, step + 2))
+            # Rank 0 ends the run early, once.
+            if rank == 0 and ends[-1] > seconds and not ending:
+                ending = True
+                together.set_steps(min(steps, step + AHEAD))
         result = {"losses": [loss.hex() for loss in losses], "ends_s": ends, "bytes": sum(p.numel() * 4 for p in inner.parameters())}
         if wrapped.state:
             result["missing"] = wrapped.state.missing_share

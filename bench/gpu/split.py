@@ -12,7 +12,8 @@ from torch.nn import functional
 from gpu import model as models
 
 BATCH = 8  # sequences in a request
-WARM_UP = 3  # requests
+WARM_UP = 3  # rounds of requests
+PROMPTS = 8  # requests in a round, of which the last one is answered to the end: first tokens are what percentiles are needed of
 
 
 class Part:
@@ -77,9 +78,10 @@ def reducer(way):
     """The sum of a tensor among the ranks, by the group's backend, or in bounded time by a method of godwit's, which is a mean."""
     if way.get("reduce"):
         reduce, ranks = getattr(dist.group.WORLD, way["reduce"]), dist.get_world_size()
+        settings = way["hook_settings"]
 
         def bounded(tensor):
-            reduce(tensor).wait()
+            reduce(tensor, **settings).wait()
             return tensor.mul_(ranks)
         return bounded
 
@@ -90,8 +92,8 @@ def reducer(way):
 
 
 def server(way, size, path, tokens, seconds, together):
-    """The job of a rank: answers requests for some seconds. A request is half a context of held-out bytes, and the answer is `tokens`
-    bytes, the likeliest each. Then the loss on held-out text, through the same network."""
+    """The job of a rank: answers requests for some seconds. A request is half a context of held-out bytes, and the answer is a byte, or of
+    every PROMPTS-th request `tokens` bytes, the likeliest each. Then the loss on held-out text, through the same network."""
     def job(rank):
         device = way["device"]
         if device == "cuda":
@@ -106,27 +108,30 @@ def server(way, size, path, tokens, seconds, together):
         half = whole.context // 2
         tokens_each = min(tokens, whole.context - half)
         generator = torch.Generator().manual_seed(2)
-        firsts, nexts, requests = [], [], 0
+        firsts, nexts, rounds = [], [], 0
         with torch.no_grad():
             begun = time.monotonic()
             while True:
-                over = requests > WARM_UP and time.monotonic() - begun > seconds
+                over = rounds > WARM_UP and time.monotonic() - begun > seconds
                 if together.barrier(rank, int(over) if rank == 0 else None):
                     break
-                starts = torch.randint(0, len(held_out) - half, (BATCH,), generator=generator).tolist()
-                prompt = torch.stack([held_out[start:start + half] for start in starts]).long().to(device)
-                past, at = part.nothing(), time.perf_counter()
-                token = part.forward(prompt, past, 0)[:, -1:].argmax(-1)
-                wait()
-                first = time.perf_counter() - at
+                taken = []
+                for _ in range(PROMPTS):
+                    starts = torch.randint(0, len(held_out) - half, (BATCH,), generator=generator).tolist()
+                    prompt = torch.stack([held_out[start:start + half] for start in starts]).long().to(device)
+                    past, at = part.nothing(), time.perf_counter()
+                    token = part.forward(prompt, past, 0)[:, -1:].argmax(-1)
+                    wait()
+                    taken.append(time.perf_counter() - at)
+                    together.beat(rank)
                 at = time.perf_counter()
                 for more in range(tokens_each - 1):
                     token = part.forward(token, past, half + more)[:, -1:].argmax(-1)
                 wait()
-                if requests >= WARM_UP:
-                    firsts.append(first)
+                if rounds >= WARM_UP:
+                    firsts += taken
                     nexts.append((time.perf_counter() - at) / max(1, tokens_each - 1))
-                requests += 1
+                rounds += 1
             generator = torch.Generator().manual_seed(1)
             losses = []
             for _ in range(models.EVALUATIONS):

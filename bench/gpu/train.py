@@ -6,9 +6,10 @@ Usage: train.py [--out DIRECTORY] [--budget SECONDS] [--build DIRECTORY] [--cont
                 [--rtt MS] [--rate GBPS] [--loss P] [--mtu N] [--straggler RANK:DISTRIBUTION:MS] [--device cuda|cpu] [--size NAME]
 
 Every contender trains the same model on the same batches, as many steps as --steps says or as its share of the budget allows.
-Contenders that are exact and reduce in the same order have the same losses, bit by bit: the result has a hash of the losses of all
-ranks and steps, taken over the steps that all of them did, and a hash of each rank's parameters. The target is the lowest loss (mean
-over ranks and 10 steps) that all contenders reached; a contender's time to target is its time to that loss.
+Contenders that are exact and reduce in the same order have the same losses, bit by bit: the result says how many steps of each have
+the losses of the plugin, on all ranks. The target is the lowest loss (mean over ranks and 10 steps) that both the bounded one and the
+best of the peers (NCCL's Socket, Gloo) reached; a contender's time to target is its time to that loss. Of an exact one that was
+stopped before it, the result has a projection: the steps that other exact ones took, at its own pace.
 
 DIRECTORY/training.points has a line for each run, and a later call goes on there. DIRECTORY/training.json is the result, and
 training.svg and, with matplotlib, training.png show loss over time. The text is what the machine has: licences and Python's sources.
@@ -17,8 +18,6 @@ training.svg and, with matplotlib, training.png show loss over time. The text is
 `--device cpu --size tiny` tries all this without a GPU: contenders of NCCL then run over Gloo.
 """
 import argparse
-import hashlib
-import json
 import os
 import signal
 import statistics
@@ -44,7 +43,9 @@ class Way:
     """How gradients travel: a backend of torch.distributed, under it a contender of contenders.py or nobody, and perhaps a hook."""
 
     def __init__(self, name, what, backend, transport=None, congestion="cubic", hook=None, reduce=None, fsdp=False, exact=True,
-                 **hook_settings):
+                 loss=None, **hook_settings):
+        # loss: of packets, instead of what --loss says
+        self.loss = loss
         self.name, self.what, self.backend, self.transport, self.congestion = name, what, backend, transport, congestion
         self.hook, self.reduce, self.fsdp, self.exact, self.hook_settings = hook, reduce, fsdp, exact, hook_settings
 
@@ -68,9 +69,11 @@ WAYS = [
     Way("plugin", "NCCL, libnccl-net-godwit.so", "nccl", "godwit"),
     Way("exact", "Godwit's collectives, backend of torch.distributed", "godwit"),
     Way("bounded", "Godwit's bounded allreduce, DDP hook", "godwit", hook="bounded_hook", exact=False),
+    Way("bounded-5", "the same, with a loss of 5 % in bursts", "godwit", hook="bounded_hook", exact=False, loss=0.05),
     Way("fsdp", "FSDP on NCCL, libnccl-net-godwit.so", "nccl", "godwit", fsdp=True),
 ]
-DEFAULT = ["socket-cubic", "socket-bbr", "gloo", "plugin", "exact", "bounded", "fsdp"]
+DEFAULT = ["socket-cubic", "socket-bbr", "gloo", "plugin", "bounded", "bounded-5"]
+BOUNDED, PEERS, EXACT = "bounded", ("socket-cubic", "socket-bbr", "gloo"), [way.name for way in WAYS if way.exact and not way.fsdp]
 
 
 def floats(run):
@@ -83,24 +86,53 @@ def smoothed(run):
     return [statistics.fmean(means[at - SMOOTH:at]) for at in range(SMOOTH, len(means) + 1)]
 
 
+def steps_of(run):
+    return len(run["ranks"][0]["losses"])
+
+
+def steps_until(run, target):
+    """Steps until the smoothed loss was at the target; None if it never was."""
+    return next((at + SMOOTH for at, loss in enumerate(smoothed(run)) if loss <= target), None)
+
+
 def reached(run, target):
     """Seconds until the smoothed loss was at the target; None if it never was."""
-    for at, loss in enumerate(smoothed(run)):
-        if loss <= target:
-            return run["ranks"][0]["ends_s"][at + SMOOTH - 1]
-    return None
+    steps = steps_until(run, target)
+    return None if steps is None else run["ranks"][0]["ends_s"][steps - 1]
 
 
-def losses_hash(run, steps):
-    return hashlib.sha256(json.dumps([rank["losses"][:steps] for rank in run["ranks"]]).encode()).hexdigest()[:16]
+def equal_steps(run, reference):
+    """Steps from the first on in which all ranks had the same losses as in another run, bit by bit; and steps of both."""
+    count = min(steps_of(run), steps_of(reference))
+    same = zip(*(rank["losses"][:count] for run in (run, reference) for rank in run["ranks"]))
+    ranks = len(run["ranks"])
+    return next((at for at, losses in enumerate(same) if losses[:ranks] != losses[ranks:]), count), count
+
+
+def over_exact(run, exact):
+    """Smoothed loss after as many steps as both runs did, over that of exact training, which no network changes."""
+    count = min(steps_of(run), steps_of(exact))
+    return smoothed(run)[count - SMOOTH] / smoothed(exact)[count - SMOOTH]
+
+
+def target_of(judged):
+    """The lowest loss that both the bounded one and the best exact peer reached; of other contenders, that all reached."""
+    least = {name: min(smoothed(run)) for name, run in judged.items()}
+    peers = [least[name] for name in PEERS if name in least]
+    if BOUNDED in least and peers:
+        return max(least[BOUNDED], min(peers))
+    return max(least.values(), default=None)
 
 
 def summary(runs):
     """name -> figures, of the runs of one seed."""
     good = {name: run for name, run in runs.items() if "ranks" in run}
-    judged = {name: run for name, run in good.items() if name != "fsdp" and len(run["ranks"][0]["losses"]) > SMOOTH}
-    target = max((min(smoothed(run)) for run in judged.values()), default=None)
-    common = min((len(run["ranks"][0]["losses"]) for run in judged.values()), default=0)
+    judged = {name: run for name, run in good.items() if name != "fsdp" and steps_of(run) > SMOOTH}
+    target = target_of(judged)
+    exact = max((run for name, run in judged.items() if name in EXACT), key=steps_of, default=None)
+    # Ring, one order of additions: NCCL's contenders have the same losses whatever carries them.
+    reference = judged.get("plugin", exact)
+    needed = [steps for steps in (steps_until(run, target) for name, run in judged.items() if name in EXACT) if steps is not None]
     said = {}
     for name, run in runs.items():
         if name not in good:
@@ -111,11 +143,24 @@ def summary(runs):
         digests = {rank.get("digest") for rank in run["ranks"]}
         said[name] = {"steps": len(ends), "seconds": ends[-1], "step_p50_ms": 1e3 * statistics.median(steps_s) if steps_s else None,
                       "step_p99_ms": 1e3 * steps_s[int(0.99 * len(steps_s))] if steps_s else None,
-                      "last_loss": floats(run)[0][-1], "held_out": run["ranks"][0].get("held_out"),
-                      "replicas_equal": len(digests) == 1, "losses_hash": losses_hash(run, common) if name in judged else None,
-                      "target_s": reached(run, target) if name in judged else None, "lab": run.get("lab"),
-                      "void": run.get("void")}
-    return {"target": target, "common_steps": common, "contenders": said}
+                      "step_mean_ms": 1e3 * ends[-1] / len(ends), "last_loss": floats(run)[0][-1],
+                      "held_out": run["ranks"][0].get("held_out"), "replicas_equal": len(digests) == 1,
+                      "missing": run["ranks"][0].get("missing"), "lab": run.get("lab"), "void": run.get("void")}
+        if name not in judged:
+            continue
+        said[name]["target_s"] = reached(run, target)
+        if said[name]["target_s"] is None and name in EXACT and needed:
+            said[name]["projected_s"] = min(needed) * ends[-1] / len(ends)
+        if name in EXACT and reference:
+            said[name]["equal_steps"], said[name]["compared_steps"] = equal_steps(run, reference)
+        if name not in EXACT and exact:
+            said[name]["loss_over_exact"] = over_exact(run, exact)
+    times = [one.get("target_s") or one.get("projected_s") for name, one in said.items() if name in PEERS]
+    best = min((each for each in times if each), default=None)
+    for one in said.values():
+        if best and one.get("target_s"):
+            one["faster"] = best / one["target_s"]
+    return {"target": target, "contenders": said}
 
 
 class Trainer:
@@ -124,7 +169,6 @@ class Trainer:
         self.points = os.path.join(options.out, "training.points")
         self.done = keep.read_points(self.points)
         self.start_s = START_S
-        self.scenario = field.Scenario("training", RANKS, options.rtt, options.rate, options.loss, True, options.mtu, 32 * field.MIB)
         self.mps, self.tuning = Mps(), Tuning("cubic", "bbr")
 
     def close(self):
@@ -134,11 +178,16 @@ class Trainer:
     def left(self):
         return float("inf") if self.options.budget is None else self.options.budget - (time.monotonic() - self.started)
 
+    def scenario(self, way=None):
+        options = self.options
+        loss = way.loss if way and way.loss is not None else options.loss
+        return field.Scenario("training", RANKS, options.rtt, options.rate, loss, True, options.mtu, 32 * field.MIB)
+
     def key(self, way, seed):
         """What makes two runs the same."""
         options = self.options
         return [way.name, seed, options.size, options.steps, options.straggler.said if options.straggler else None, options.device,
-                self.scenario.settings(1 + seed)]
+                self.scenario(way).settings(1 + seed)]
 
     def before(self, way, seed):
         return [one for one in self.done if one["key"] == self.key(way, seed)]
@@ -152,13 +201,13 @@ class Trainer:
         steps = min(self.options.steps, 20) if way.fsdp else self.options.steps
         together = Together(RANKS)
         point = {"key": self.key(way, seed), "contender": way.name, "seed": seed}
-        world = World(self.options.build, RANKS, self.scenario.settings(1 + seed), way.congestion)
+        world = World(self.options.build, RANKS, self.scenario(way).settings(1 + seed), way.congestion)
         begun = time.monotonic()
         try:
             with world:
                 job = model.trainer(way.described(self.options.device), self.options.size, steps, seed, seconds, together,
                                     self.options.straggler)
-                point["ranks"] = world.run(job, way.environment(self.options.build, self.scenario), seconds + 60, together)
+                point["ranks"] = world.run(job, way.environment(self.options.build, self.scenario(way)), seconds + 60, together)
         except Failure as error:
             point["failed"] = str(error)
             self.mps.restart()
@@ -202,7 +251,7 @@ class Trainer:
                               "curves": {name: curve(run) for name, run in runs.items() if "ranks" in run}})
         options, about = self.options, next((one["about"] for one in self.done if one.get("about")), {})
         return {"environment": "one GPU, lab", "device": options.device, **about, "kernel": os.uname().release,
-                "processors": os.cpu_count(), "ranks": RANKS, "path": self.scenario.described(), "size": options.size,
+                "processors": os.cpu_count(), "ranks": RANKS, "path": self.scenario().described(), "size": options.size,
                 "straggler": options.straggler.said if options.straggler else None, "smoothed_over": SMOOTH,
                 "what": {way.name: way.what for way in WAYS}, "seeds": seeds}
 
@@ -254,7 +303,7 @@ def draw(options, result):
 
 def show(result):
     for seed in result["seeds"]:
-        print(f"seed {seed['seed']}: target {seed['target']}, losses compared over {seed['common_steps']} steps")
+        print(f"seed {seed['seed']}: target {seed['target']}")
         for name, one in seed["contenders"].items():
             print(f"  {name}: " + ", ".join(f"{key} {value:.4g}" if isinstance(value, float) else f"{key} {value}"
                                             for key, value in one.items() if key != "lab"), flush=True)

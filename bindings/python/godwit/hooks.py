@@ -41,7 +41,8 @@ class BoundedState:
     recovery: as of Communicator.bounded_allreduce(). deadline: seconds; 0: by what earlier buckets of that size took. floor: least
     part of each bucket that must arrive; below that backward() raises an error, or with `repair` the bucket is repaired first.
     exact_steps: buckets that are averaged exactly at the start, while the loss falls fastest, counted in passes of backward().
-    on_device: with "hadamard", whether a bucket is transformed on its own device; unless told, if that is not the CPU."""
+    on_device: with "hadamard", whether a bucket is transformed on its own device; unless told, as bounded_allreduce() of the process
+    group decides."""
 
     def __init__(self, process_group: Any = None, recovery: str = "hadamard", deadline: float = 0, floor: float = 0,
                  repair: bool = False, exact_steps: int = 0, keep: int = 256, on_device: Optional[bool] = None) -> None:

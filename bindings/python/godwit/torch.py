@@ -33,6 +33,8 @@ from .torch_work import Side, Stager, Work
 
 BACKEND = "godwit"
 _ROOT_KEY = "godwit/root"
+# Numbers of a tensor that its own device transforms: fifty kernels are started for that, which takes as long as the CPU needs for these.
+_TRANSFORM_LEAST = 16 * hadamard.BLOCK
 
 _TYPES: "Dict[torch.dtype, str]" = {
     torch.float32: "float32", torch.float16: "float16", torch.bfloat16: "bfloat16", torch.float64: "float64",
@@ -226,10 +228,10 @@ class ProcessGroup(dist.ProcessGroup):
                           on_device: Optional[bool] = None) -> Any:
         """The mean over ranks of what arrived in time, in place; see Communicator.bounded_allreduce(). `told` gets the report, or
         None if the operation failed. on_device: with "hadamard", whether the tensor's own device transforms it; unless told, if
-        that is not the CPU. All ranks of an operation say the same."""
+        that is not the CPU and the tensor has 65536 numbers or more. All ranks of an operation say the same."""
         attr = bounded_attr(recovery, deadline, floor, repair)
         if on_device is None:
-            on_device = tensor.device.type != "cpu"
+            on_device = tensor.device.type != "cpu" and tensor.numel() >= _TRANSFORM_LEAST
         if not on_device or recovery != "hadamard":
             return self._run("bounded_allreduce", tensor, tensor, 1, tensor, op=dist.ReduceOp.AVG, bounded=attr, told=told)
         attr.flags |= TRANSFORMED
