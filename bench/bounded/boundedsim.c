@@ -3,10 +3,10 @@
  * boundedsim: bounded allreduces on a simulated network, in virtual time, beside exact ones.
  *
  *	boundedsim RANKS SIZE OPERATIONS RECOVERY [--loss P] [--burst N] [--late CHANCE:MEAN] [--compute T] [--deadline T] [--seed S]
- *		[--tracks N] [--unbiased Z]
+ *		[--tracks N] [--rtt T] [--rate R] [--unbiased Z]
  *
  * RECOVERY is exact, count, zero, keep, hadamard or coded. Ranks compute, reduce, and compute again, as in training. Hosts hang on
- * one switch, at 10 Gbit/s and a round trip of 0.2 ms. A packet is lost on its way with probability P, in bursts of N packets on the
+ * one switch, at 10 Gbit/s and a round trip of 0.2 ms unless told. A packet is lost on its way with probability P, in bursts of N packets on the
  * mean. The last rank is a straggler: with a chance of CHANCE it computes longer in an iteration, by an exponentially distributed
  * time with that mean.
  *
@@ -25,8 +25,6 @@
 #include "lab/units.h"
 #include "simulation/ranks.h"
 
-#define RATE_BPS UINT64_C(10000000000)
-#define RTT_NS	 UINT64_C(200000)
 #define LIMIT_NS UINT64_C(3600000000000)
 /* Bursts end after this time also where few packets pass. */
 #define BURST_MAX_NS UINT64_C(1000000)
@@ -36,7 +34,7 @@
 #define PARTS 16
 
 struct setting {
-	uint64_t ranks, bytes, operations, seed, late_ns, compute_ns, tracks;
+	uint64_t ranks, bytes, operations, seed, late_ns, compute_ns, tracks, rtt_ns, rate_bps;
 	double loss, burst, late, unbiased;
 	bool exact;
 	struct gw_bounded_attr bounded;
@@ -199,7 +197,7 @@ static void make(struct world_of *all)
 			     .max_recvs = 65536,
 			     .bitmap_bytes = UINT64_C(256) << 20 },
 		.seed = setting->seed,
-		.mail_ns = RTT_NS,
+		.mail_ns = setting->rtt_ns,
 		.comm = { .tracks = (uint32_t)setting->tracks,
 			  .peer_timeout_ns = UINT64_C(60000000000) }
 	};
@@ -207,9 +205,11 @@ static void make(struct world_of *all)
 	attr.shape.shape = size == 2 ? SIM_PAIR : SIM_STAR;
 	attr.shape.hosts = size;
 	attr.shape.edge =
-		(struct link_attr){ .rate_bps = RATE_BPS,
-				    .delay_ns = RTT_NS / 4,
-				    .queue_bytes = RATE_BPS / 8 * RTT_NS / 1000000000 + 500000 };
+		(struct link_attr){ .rate_bps = setting->rate_bps,
+				    .delay_ns = setting->rtt_ns / 4,
+				    .queue_bytes = (uint64_t)((double)setting->rate_bps / 8e9 *
+							      (double)setting->rtt_ns) +
+						   500000 };
 	if (setting->burst > 1) {
 		attr.shape.edge.burst_leave = 1 / setting->burst;
 		attr.shape.edge.burst_enter = loss / (1 - loss) / setting->burst;
@@ -369,6 +369,10 @@ static int read_setting(int argc, char **argv, struct setting *out)
 			out->unbiased = strtod(value, NULL);
 		else if (!strcmp(argv[i], "--tracks"))
 			bad = units_count(value, 1, 16, &out->tracks);
+		else if (!strcmp(argv[i], "--rtt"))
+			bad = units_time_ns(value, &out->rtt_ns);
+		else if (!strcmp(argv[i], "--rate"))
+			bad = units_rate_bps(value, &out->rate_bps);
 		else if (!strcmp(argv[i], "--seed"))
 			bad = units_count(value, 0, UINT32_MAX, &out->seed);
 		else
@@ -379,14 +383,19 @@ static int read_setting(int argc, char **argv, struct setting *out)
 
 int main(int argc, char **argv)
 {
-	struct setting setting = { .seed = 1, .burst = 1, .compute_ns = 1000000, .tracks = 4 };
+	struct setting setting = { .seed = 1,
+				   .burst = 1,
+				   .compute_ns = 1000000,
+				   .tracks = 4,
+				   .rtt_ns = 200000,
+				   .rate_bps = UINT64_C(10000000000) };
 	struct world_of all = { .setting = &setting };
 	double bias;
 
 	if (read_setting(argc, argv, &setting)) {
 		fprintf(stderr,
 			"usage: boundedsim RANKS SIZE OPERATIONS RECOVERY [--loss P] [--burst N] [--late CHANCE:MEAN] [--compute T] "
-			"[--deadline T] [--tracks N] [--seed S] [--unbiased Z]\n");
+			"[--deadline T] [--tracks N] [--rtt T] [--rate R] [--seed S] [--unbiased Z]\n");
 		return 2;
 	}
 	make(&all);

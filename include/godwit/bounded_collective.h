@@ -54,8 +54,9 @@ struct gw_bounded_attr {
 	enum gw_recovery recovery;
 	/* GW_BOUNDED_REPAIR, GW_BOUNDED_TRANSFORMED */
 	uint32_t flags;
-	/* Time for stage 1, and time that a late rank is waited for once half of the ranks are there, in ns; 0: twice the median of
-	 * what operations of about this size took the owners so far. The first four of a size wait for all ranks. */
+	/* Time for stage 1, and time that a late rank is waited for once half of the ranks are there, in ns. 0: stage 1 may take twice
+	 * the median of what operations of about this size took the owners so far, and a late rank is waited for a part of that, or
+	 * longer if it has fallen behind already. The first four of a size wait for all ranks. */
 	uint64_t deadline_ns;
 	/* Least part of the shares of each owner that must arrive, in millionths; below that the operation ends with -EIO. */
 	uint32_t floor_ppm;

@@ -377,7 +377,7 @@ void bounded_check(struct bounded *run)
 		coll_end(run->coll, run->coll->result.status);
 }
 
-static struct bounded *running(const struct gw_comm *comm, uint32_t track)
+struct bounded *bounded_running(const struct gw_comm *comm, uint32_t track)
 {
 	struct gw_coll *coll;
 
@@ -392,7 +392,7 @@ uint64_t bounded_deadline_ns(const struct gw_comm *comm)
 	uint64_t first = UINT64_MAX;
 
 	for (uint32_t t = 0; t < comm->track_count && comm->bounded && !comm->status; t++) {
-		const struct bounded *run = running(comm, t);
+		const struct bounded *run = bounded_running(comm, t);
 
 		if (run && run->state <= BOUNDED_SHARING && run->wake_ns < first)
 			first = run->wake_ns;
@@ -406,7 +406,7 @@ int bounded_turn(struct gw_comm *comm)
 	int count = 0;
 
 	for (uint32_t t = 0; t < comm->track_count && !comm->status; t++) {
-		struct bounded *run = running(comm, t);
+		struct bounded *run = bounded_running(comm, t);
 
 		if (!run || run->state > BOUNDED_SHARING || now < run->wake_ns)
 			continue;

@@ -141,8 +141,6 @@ struct bounded_track {
 	/* over all results so far */
 	uint64_t digest;
 	uint64_t waited_ns;
-	/* ranks that took no part in the last operation, a bit each */
-	uint64_t late[GW_COMM_RANKS_MAX / 64];
 };
 
 struct bounded_memory {
@@ -152,6 +150,11 @@ struct bounded_memory {
 	uint32_t timed_out;
 	/* of the last plan; 0: none yet */
 	uint32_t incast;
+	/* at a coordinator: time from the first hail until most ranks were there, smoothed */
+	uint64_t spread_ns;
+	/* start of the last operation; time from one start to the next, smoothed */
+	uint64_t last_start_ns;
+	uint64_t period_ns;
 	struct bounded_track tracks[TRACKS_MAX];
 };
 
@@ -177,6 +180,9 @@ struct bounded {
 	/* at the coordinator: hails that have come, and memory for all */
 	uint32_t here;
 	struct hail *hails;
+	/* when the first hail came */
+	uint64_t first_hail_ns;
+	bool spread_noted;
 	/* when bounded_turn() is due: the coordinator stops waiting, or stage 1 ends; UINT64_MAX: not known, or over */
 	uint64_t wake_ns;
 	uint64_t start_ns;
@@ -214,6 +220,8 @@ void bounded_free(struct gw_coll *coll);
 int bounded_explain(const struct gw_coll *coll, char *text, size_t size);
 /* When bounded_turn() is to be called even if nothing happens; UINT64_MAX: never. */
 uint64_t bounded_deadline_ns(const struct gw_comm *comm);
+/* The bounded operation that runs on a track; null: none. */
+struct bounded *bounded_running(const struct gw_comm *comm, uint32_t track);
 /* Returns how many operations went on. */
 int bounded_turn(struct gw_comm *comm);
 /* Ends what can end. The operation may be gone afterwards. */

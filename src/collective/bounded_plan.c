@@ -22,8 +22,8 @@
 #define DEADLINE_LEAST UINT64_C(1000000)
 /* Senders at a time at first: more at once overrun the queue in front of the owner. */
 #define INCAST_FIRST 8
-/* A rank that was late the last time is waited for a fraction of the time. */
-#define LATE_AGAIN 4
+/* Times the spread of most ranks that a late one is waited for. */
+#define SPREADS 4
 
 static struct bounded_memory *memory_of(const struct bounded *run)
 {
@@ -35,14 +35,9 @@ static struct bounded_track *track_of(const struct bounded *run)
 	return &run->comm->bounded->tracks[coll_track(run->coll)];
 }
 
-static bool bit(const uint64_t *bits, uint32_t rank)
-{
-	return bits[rank / 64] >> rank % 64 & 1;
-}
-
 bool plan_present(const struct plan *plan, uint32_t rank)
 {
-	return bit(plan->present, rank);
+	return plan->present[rank / 64] >> rank % 64 & 1;
 }
 
 static struct gw_pace *pace_of(const struct bounded *run)
@@ -80,12 +75,75 @@ static uint64_t deadline_for(const struct bounded *run, const struct gw_pace *pa
 	return known ? (uint64_t)((double)known * MARGIN) + DEADLINE_LEAST : 0;
 }
 
-/* How long a late rank is waited for; 0: for ever. */
+/* Operations that have ended here and of which a rank that came late has not got all results: how far the last rank is behind. */
+static uint32_t behind(const struct bounded *run)
+{
+	uint32_t count = 0;
+
+	for (uint32_t t = 0; t < run->comm->track_count; t++) {
+		const struct bounded *other = bounded_running(run->comm, t);
+
+		count +=
+			other && other != run && other->state == BOUNDED_TOLD && other->report.late;
+	}
+	return count;
+}
+
+/*
+ * How long a late rank is waited for once half of the ranks are there; 0: for ever. Without one of N ranks the result has an Nth less
+ * data, so that it is worth an Nth of the time of an operation to wait for it. Ranks that are not late differ too: four times the spread
+ * of most of them is waited.
+ *
+ * A rank that stays behind comes nearer only while the others wait, and when it is as many operations behind as there are tracks they
+ * wait for all of its next delay. So they wait the longer the further it is behind: at that limit half as long as from one operation
+ * to the next. A long delay is spread over many operations in this way.
+ */
 static uint64_t patience(const struct bounded *run)
 {
-	uint64_t wait = deadline_for(run, pace_of(run), 1, run->comm->size);
+	uint64_t deadline = deadline_for(run, pace_of(run), 1, run->comm->size), wait, catch_up;
 
+	if (!deadline || run->attr.deadline_ns)
+		return run->attr.flags & GW_BOUNDED_REPAIR ? 10 * deadline : deadline;
+	wait = deadline / run->comm->size;
+	if (wait < SPREADS * memory_of(run)->spread_ns)
+		wait = SPREADS * memory_of(run)->spread_ns;
+	if (wait < DEADLINE_LEAST)
+		wait = DEADLINE_LEAST;
+	if (wait > deadline)
+		wait = deadline;
+	catch_up = memory_of(run)->period_ns * behind(run) / run->comm->track_count / 2;
+	if (wait < catch_up)
+		wait = catch_up;
 	return run->attr.flags & GW_BOUNDED_REPAIR ? 10 * wait : wait;
+}
+
+/* Notes the time from the first hail until three quarters of the ranks are there, or until the coordinator does not wait for so
+ * many. */
+static void note_spread(struct bounded *run, bool decided)
+{
+	uint64_t now = gw_now_ns(run->comm->office->ctx), spread;
+	uint64_t *smoothed = &memory_of(run)->spread_ns;
+
+	if (run->here == 1 && !decided)
+		run->first_hail_ns = now;
+	if (!run->here || run->spread_noted ||
+	    (4 * (run->here + 1) < 3 * run->comm->size && !decided))
+		return;
+	run->spread_noted = true;
+	spread = now - run->first_hail_ns;
+	*smoothed = *smoothed ? (7 * *smoothed + spread) / 8 : spread;
+}
+
+/* Notes the time since the last operation began. A pause between two counts as twice the usual time at most. */
+static void note_period(struct bounded *run)
+{
+	struct bounded_memory *memory = memory_of(run);
+	uint64_t gap = run->start_ns - memory->last_start_ns, usual = memory->period_ns;
+
+	if (memory->last_start_ns)
+		memory->period_ns =
+			usual ? (7 * usual + (gap < 2 * usual ? gap : 2 * usual)) / 8 : gap;
+	memory->last_start_ns = run->start_ns;
 }
 
 void plan_hail(struct bounded *run)
@@ -94,6 +152,7 @@ void plan_hail(struct bounded *run)
 	const struct gw_pace *pace = pace_of(run);
 	uint32_t coordinator = track_of(run)->coordinator;
 
+	note_period(run);
 	run->hail = (struct hail){
 		.number = run->coll->number,
 		.elements = task->elements,
@@ -144,13 +203,13 @@ void plan_hailed(struct bounded *run, uint32_t peer, bool came)
 	}
 	run->peers[peer].present = true;
 	run->here++;
+	note_spread(run, false);
 }
 
 /* Whether the coordinator need not wait any longer. */
 static bool waited_enough(struct bounded *run)
 {
 	uint64_t now = gw_now_ns(run->comm->office->ctx), wait = patience(run);
-	bool usual = true;
 
 	if (run->here + 1 == run->comm->size)
 		return true;
@@ -159,10 +218,6 @@ static bool waited_enough(struct bounded *run)
 	if (run->coll->task.operation == OPERATION_BROADCAST &&
 	    !run->peers[run->coll->task.root].present)
 		return false;
-	for (uint32_t r = 0; r < run->comm->size; r++)
-		usual = usual && (run->peers[r].present || bit(track_of(run)->late, r));
-	if (usual)
-		wait /= LATE_AGAIN;
 	if (run->wake_ns > now + wait)
 		run->wake_ns = now + wait;
 	return now >= run->wake_ns;
@@ -238,6 +293,7 @@ bool plan_decide(struct bounded *run)
 		comm_fail(run->comm, true, -ENOMEM, "rank %u has no memory left", run->comm->rank);
 		return false;
 	}
+	note_spread(run, true);
 	make_plan(run, paces);
 	free(paces);
 	for (uint32_t r = 0; r < size; r++) {
@@ -257,10 +313,6 @@ void plan_remember(struct bounded *run)
 
 	track->coordinator = run->plan.coordinator;
 	track->waited_ns = run->planned_ns - run->start_ns;
-	for (uint32_t r = 0; r < run->comm->size; r++) {
-		track->late[r / 64] &= ~(UINT64_C(1) << r % 64);
-		track->late[r / 64] |= (uint64_t)!plan_present(&run->plan, r) << r % 64;
-	}
 	memory_of(run)->incast = run->plan.incast;
 	if (run->plan.diverged)
 		log_warn(
