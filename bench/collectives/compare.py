@@ -102,6 +102,8 @@ class Gloo:
 
 
 class OpenMpi:
+    source = os.path.join(HERE, "mpi_ranks.c")
+
     def __init__(self, control):
         self.control = control
         self.name, self.what = f"openmpi-{control}", f"Open MPI, its TCP transport, {control}"
@@ -113,11 +115,14 @@ class OpenMpi:
         return None
 
     def program(self, build):
-        return os.path.join(build, "bench", "mpi_ranks")
+        return os.path.join(build, "bench", os.path.basename(self.source)[:-2])
+
+    def arguments(self):
+        return f"{WARMUP} {' '.join(cells())}"
 
     def prepare(self, build):
         if shutil.which("mpicc"):
-            subprocess.run(["mpicc", "-O2", "-o", self.program(build), os.path.join(HERE, "mpi_ranks.c")], check=True)
+            subprocess.run(["mpicc", "-O2", "-o", self.program(build), self.source], check=True)
 
     def command(self, build, network, directory):
         agent = os.path.join(HERE, "agent.py")
@@ -128,7 +133,7 @@ class OpenMpi:
                     "mpi_yield_when_idle": 1}
         mca = " ".join(f"--mca {name} {value}" for name, value in settings.items())
         run = (f"mpirun --allow-run-as-root --bind-to none -np {network['hosts']} --host {hosts} {mca} "
-               f"\"{self.program(build)}\" {WARMUP} {' '.join(cells())}")
+               f"\"{self.program(build)}\" {self.arguments()}")
         meet = f'while [ $(ls "{directory}" | wc -l) -lt {network["hosts"] - 1} ]; do sleep 0.1; done'
         return (f"{with_congestion(self.control)}export LAB_AGENT={directory}; "
                 f"if [ $RANK = 0 ]; then {meet}; {run}; status=$?; rm -r {directory}; exit $status; "

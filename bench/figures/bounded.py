@@ -45,10 +45,33 @@ def tail(kept):
     return table(rows)
 
 
+def lab(kept):
+    result = kept["result"]
+    network = result["network"]
+    there = {one["contender"]: one for one in result["points"]}
+    rows = [["", "mean, ms", "median, ms", "99th percentile, ms", "it / `count`", "arrived", "mean-squared error", "operations without the straggler"]]
+    for name, known in result["contenders"].items():
+        one = there.get(name)
+        if not one:
+            rows.append([known["what"], known["missing"] or "failed", *["-"] * 6])
+            continue
+        ratio = f"{one['p99_ms'] / there['count']['p99_ms']:.2f}" if "count" in there else "-"
+        bounded = "mse" in one
+        rows.append([known["what"] + (" (void: the lab was late)" if one["was_late"] else ""), f"{one['mean_ms']:.1f}", f"{one['p50_ms']:.1f}",
+                     f"{one['p99_ms']:.1f}", ratio, f"{100 * one['arrived']:.2f} %" if bounded else "", f"{one['mse']:.2g}" if bounded else "",
+                     f"{100 * one['late']:.0f} %" if bounded else ""])
+    said = (f"{network['hosts']} hosts, {network['rtt_ms']:g} ms, {network['mbps']} Mbit/s, {100 * network['loss']:g} % of the packets lost in bursts "
+            f"({network['burst']}), {result['bytes'] >> 10} KiB, {result['compute_ms']:g} ms of computing; the last rank computes longer in "
+            f"{100 * result['chance']:g} % of the iterations, by {result['late_ms']:g} ms on the mean, exponentially distributed. "
+            f"{result['points'][0]['operations'] if result['points'] else 0} times of each.")
+    origin = (f"*Lab*: {kept['processor']}, {result['processors']} processors, Linux {result['kernel']}, {kept['compiler']}. `{kept['command']}`")
+    return "\n\n".join([said, table(rows), origin])
+
+
 def show(result):
     kept = {"result": result}
-    return "\n\n".join(made(kept) for made in TABLES.values())
+    return "\n\n".join(made(kept) for name, made in TABLES.items() if name.startswith("bounded-collective."))
 
 
 TABLES = {"bounded-collective.error": error, "bounded-collective.largest": largest, "bounded-collective.unbiased": unbiased,
-          "bounded-collective.tail": tail}
+          "bounded-collective.tail": tail, "bounded-lab": lab}
