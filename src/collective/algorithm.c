@@ -69,11 +69,11 @@ const char *operation_name(enum operation operation)
 
 static bool ring_is_best(uint64_t bytes, uint32_t size, uint64_t rtt_ns)
 {
-	uint64_t chunk = bytes / size, carried = rtt_ns / 16 * FAR_GBPS;
+	uint64_t chunk = bytes / size, carried = rtt_ns / 8 * FAR_GBPS;
 
 	if (rtt_ns && rtt_ns < FAR_NS)
 		return bytes >= INCAST_BYTES && chunk >= RING_CHUNK_MIN;
-	/* Half of what the link carries in a round trip. */
+	/* What the link carries in a round trip. */
 	return chunk >= (carried > RING_CHUNK ? carried : RING_CHUNK);
 }
 

@@ -286,6 +286,51 @@ static void small_sends_do_not_wait_for_answers(void **state)
 	two_close(&two);
 }
 
+/* A buffered send ends when it was copied, and arrives all the same where packets are lost. Large ones end when they have arrived. */
+static void buffered_sends_end_at_once(void **state)
+{
+	enum { COUNT = 40, LARGE = 20000 };
+	static struct act sends[COUNT], recvs[COUNT];
+	const struct gw_op_attr buffered = { .flags = GW_OP_BUFFERED }, odd = { .flags = 2 };
+	struct two_attr attr = {
+		.link = { .rate_bps = 1000000000, .delay_ns = 5 * MS, .loss = 0.2 }
+	};
+	struct act send = { 0 }, recv = { 0 };
+	struct gw_channel_stats stats;
+	struct gw_op *op;
+	struct two two;
+
+	(void)state;
+	memset(sends, 0, sizeof(sends));
+	memset(recvs, 0, sizeof(recvs));
+	two_open(&two, &attr);
+	assert_int_equal(gw_channel_send(two.channel[0], &odd, &op), -EINVAL);
+	two_run(&two, 100 * MS);
+	for (int i = 0; i < COUNT; i++) {
+		act_recv(&two, 1, 300, &recvs[i]);
+		act_post(&two, 0, false, 300, (uint64_t)i, &buffered, &sends[i]);
+		two_until(&two, MS, sends[i].ended);
+		assert_int_equal(gw_channel_stats(two.channel[0], &stats), 0);
+		assert_int_equal(stats.unanswered, i + 1);
+		/* The memory may be used again, and the handle closed. */
+		act_check(&sends[i], 0);
+	}
+	for (int i = 0; i < COUNT; i++) {
+		two_until(&two, 5 * S, recvs[i].ended);
+		act_check_bytes(&recvs[i], 300, (uint64_t)i);
+	}
+	act_recv(&two, 1, LARGE, &recv);
+	act_post(&two, 0, false, LARGE, 7, &buffered, &send);
+	two_run(&two, MS);
+	assert_false(send.ended);
+	two_until(&two, 5 * S, recv.ended && send.ended);
+	act_check(&send, 0);
+	act_check_bytes(&recv, LARGE, 7);
+	two_until(&two, 5 * S, !gw_channel_stats(two.channel[0], &stats) && !stats.unanswered);
+	assert_int_equal(stats.sends, COUNT + 1);
+	two_close(&two);
+}
+
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
@@ -298,6 +343,7 @@ int main(void)
 		cmocka_unit_test(clear_to_send_costs_nothing),
 		cmocka_unit_test(fills_the_path),
 		cmocka_unit_test(small_sends_do_not_wait_for_answers),
+		cmocka_unit_test(buffered_sends_end_at_once),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
