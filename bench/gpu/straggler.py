@@ -5,7 +5,8 @@ import random
 
 class Straggler:
     """A rank that is late with its gradients: RANK:DISTRIBUTION:MILLISECONDS, drawn for each step. fixed, exponential (the mean),
-    lognormal (the median, sigma 1) or pareto (the least, shape 1.5); 20 times the given time at most."""
+    lognormal (the median, sigma 1), pareto (the least, shape 1.5) or tenth (the time in one step of ten, and none in the others); 20
+    times the given time at most."""
 
     def __init__(self, said):
         try:
@@ -18,5 +19,5 @@ class Straggler:
 
     def draw(self, dice):
         factor = {"fixed": lambda: 1.0, "exponential": lambda: dice.expovariate(1), "lognormal": lambda: dice.lognormvariate(0, 1),
-                  "pareto": lambda: dice.paretovariate(1.5)}[self.distribution]()
+                  "pareto": lambda: dice.paretovariate(1.5), "tenth": lambda: float(dice.random() < 0.1)}[self.distribution]()
         return self.scale_s * min(20.0, factor)

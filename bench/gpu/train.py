@@ -14,7 +14,7 @@ stopped before it, the result has a projection: the steps that other exact ones 
 DIRECTORY/training.points has a line for each run, and a later call goes on there. DIRECTORY/training.json is the result, and
 training.svg and, with matplotlib, training.png show loss over time. The text is what the machine has: licences and Python's sources.
 
---straggler makes one rank late with its gradients by a time drawn for each step: fixed, exponential, lognormal or pareto.
+--straggler makes one rank late with its gradients by a time drawn for each step: fixed, exponential, lognormal, pareto or tenth.
 `--device cpu --size tiny` tries all this without a GPU: contenders of NCCL then run over Gloo.
 """
 import argparse
