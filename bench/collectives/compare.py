@@ -31,7 +31,7 @@ OPERATIONS = ("allreduce", "allgather", "broadcast")
 # Hosts, and the rate of their links, that leave the processors idle for most of the time.
 HOSTS, MBPS = ((4, 8), 1000) if os.cpu_count() >= 12 else ((4,), 200)
 # bytes -> operations that are timed, after WARMUP others
-SIZES = {4 * KIB: 40, 64 * KIB: 30, MIB: 12, 4 * MIB: 8, 16 * MIB: 4, **({64 * MIB: 2} if MBPS >= 1000 else {})}
+SIZES = {4 * KIB: 40, 64 * KIB: 30, MIB: 10, 4 * MIB: 6, 16 * MIB: 3, **({64 * MIB: 2} if MBPS >= 1000 else {})}
 WARMUP = 2
 TRIES = 2
 LIMIT_S = 240
