@@ -110,7 +110,6 @@ static void *serve(void *arg)
 		gw_comm_serve(strand->comm, UINT64_MAX);
 	}
 	post_all(strand);
-	gw_comm_close(strand->comm);
 	return NULL;
 }
 
@@ -156,11 +155,13 @@ void strands_close(struct gw_comm *comm)
 		atomic_store(&all->strand[i].stop, true);
 		gw_comm_wake(all->strand[i].comm);
 	}
+	/* Not by their threads: those could be gone before gw_comm_wake() has returned here. */
+	for (uint32_t i = 0; i < all->started; i++)
+		pthread_join(all->strand[i].thread, NULL);
 	for (uint32_t i = 0; i < all->count; i++) {
-		if (i < all->started)
-			pthread_join(all->strand[i].thread, NULL);
-		else
-			gw_comm_close(all->strand[i].comm);
+		if (comm->status)
+			comm_fail(all->strand[i].comm, false, comm->status, "%s", comm->error);
+		gw_comm_close(all->strand[i].comm);
 	}
 	strands_turn(comm);
 	comm->strands = NULL;
