@@ -46,6 +46,8 @@
 #define START_QUEUE  0.125
 #define START_GROWTH 1.25
 #define DRAIN_ROUNDS 4
+/* First windows that the path holds when its minimum round-trip time includes none of their queue. */
+#define KNOWN 4.0
 /* Share of the window that counts as all of it. */
 #define FILLED 0.9
 
@@ -85,6 +87,8 @@ struct long_haul {
 	struct compete compete;
 	/* bytes in a packet; largest window in bytes; target from the attributes, 0 if computed from TARGET */
 	double packet, most, fixed_target_ns;
+	/* window before the first measurement, in bytes */
+	double first;
 	/* window, in bytes */
 	double window;
 	/* bytes sent in this round, and share of the window that was used in the last */
@@ -128,6 +132,7 @@ static void long_haul_init(void *state, const struct cc_attr *attr, uint64_t now
 		.packet = attr->packet_bytes,
 		.most = fmin((double)attr->max_window_bytes, MOST_BYTES),
 		.window = (double)attr->initial_window_bytes,
+		.first = (double)attr->initial_window_bytes,
 		.fixed_target_ns = (double)attr->target_queue_ns,
 		.low_at = now_ns,
 		.used = 1,
@@ -222,12 +227,19 @@ static void leave_start(struct long_haul *l)
 	l->doing = "draining the queue of the start";
 }
 
+/* True if what the path holds is known: much more than the first window, whose own queue may be part of the minimum round-trip
+ * time otherwise. */
+static bool holds_known(const struct long_haul *l)
+{
+	return !l->model.unsure && model_peak(&l->model) * model_trip(&l->model) > KNOWN * l->first;
+}
+
 /* Ends the reduction of DRAIN when no more is in flight than the path holds: round-trip times tell so a round trip later. */
 static void drain(struct long_haul *l, const struct cc_report *report)
 {
 	double holds = model_peak(&l->model) * model_trip(&l->model);
 
-	if (l->drained || (double)report->in_flight_bytes > holds)
+	if (l->drained || !holds_known(l) || (double)report->in_flight_bytes > holds)
 		return;
 	l->drained = true;
 	l->slow = 0;
@@ -295,7 +307,7 @@ static void end_round(struct long_haul *l, double before, uint64_t now_ns)
 			leave_start(l);
 	} else if (l->phase == DRAIN) {
 		/* The first round began before the queue did. */
-		bool early = !l->drained && !l->slow;
+		bool early = !l->drained && !l->slow && holds_known(l);
 
 		if ((early || m->queue_ns > target_ns(l)) && ++l->slow < DRAIN_ROUNDS)
 			return;

@@ -84,10 +84,10 @@ static const struct kept kept[] = {
 	  0.85 },
 	{ { 31500 * US, 6 * MB, 0.0015, 0.0015, 0, 45 * KIB, 16, .messages = 80, .payload = 8936,
 	    .automatic = true },
-	  0.88 },
+	  0.92 },
 	{ { 10300 * US, 2 * MB, 0, 0, 0, 15 * KIB, 16, .messages = 80, .jitter_ns = 12 * MS,
 	    .payload = 7200, .reorder = 0.15, .reorder_ns = 16 * MS, .automatic = true },
-	  0.7 },
+	  0.85 },
 	/* auto: messages of two or three packets, sixteen of which fill a slow link that loses many */
 	{ { 1100 * US, 2 * MB, 0.013, 0.026, 0, 15 * KIB, 16, .messages = 200, .payload = 8896,
 	    .automatic = true },
