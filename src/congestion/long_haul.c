@@ -51,9 +51,11 @@
 /* Share of the window that counts as all of it. */
 #define FILLED 0.9
 
-/* Target of the queueing delay, as a share of the minimum round-trip time, and its least value. */
-#define TARGET	      0.05
-#define TARGET_MIN_NS 0.3e6
+/* Target of the queueing delay, as a share of the minimum round-trip time, its least value, and packets that it lets stand in the
+ * queue at least: on a slow link one of them takes longer than that. */
+#define TARGET	       0.05
+#define TARGET_MIN_NS  0.3e6
+#define TARGET_PACKETS 2.0
 /* Growth of the window in a round. */
 #define UP	0.015
 #define UP_MOST (3.2 * UP)
@@ -89,6 +91,8 @@ struct long_haul {
 	double packet, most, fixed_target_ns;
 	/* window before the first measurement, in bytes */
 	double first;
+	/* mean bytes in a packet of the latest report */
+	double mean;
 	/* window, in bytes */
 	double window;
 	/* bytes sent in this round, and share of the window that was used in the last */
@@ -143,8 +147,12 @@ static void long_haul_init(void *state, const struct cc_attr *attr, uint64_t now
 
 static double target_ns(const struct long_haul *l)
 {
-	return l->fixed_target_ns > 0 ? l->fixed_target_ns
-				      : fmax(l->model.least_ns * TARGET, TARGET_MIN_NS);
+	double peak = model_peak(&l->model);
+	double packets_ns = peak > 0 ? TARGET_PACKETS * l->mean / peak : 0;
+
+	if (l->fixed_target_ns > 0)
+		return l->fixed_target_ns;
+	return fmax(fmax(l->model.least_ns * TARGET, TARGET_MIN_NS), packets_ns);
 }
 
 /* Stops the quadrupling growth, and remembers where. */
@@ -375,6 +383,8 @@ static void long_haul_report(void *state, const struct cc_report *report, uint64
 
 	if (l->model.least_ns <= 0)
 		return;
+	if (report->delivered_packets)
+		l->mean = (double)report->delivered_bytes / (double)report->delivered_packets;
 	see_gap(l, report, now_ns);
 	if (l->phase == START) {
 		if ((!report->app_limited || fills_window(l, report)) && !l->testing)

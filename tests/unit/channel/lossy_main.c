@@ -61,7 +61,7 @@ static const struct kept kept[] = {
 	{ { 90 * US, 74 * MB, 0, 0, 0, 540 * KIB, 16, .messages = 80 }, 0.95 },
 	{ { 8440 * US, 16 * MB, 0.0012, 0.0012, 3, 117 * KIB, 16, .messages = 80,
 	    .jitter_ns = 2400 * US },
-	  0.9 },
+	  0.96 },
 	{ { 2010 * US, 13 * MB, 0, 0, 0, 90 * KIB, 16, .messages = 80, .jitter_ns = 2100 * US },
 	  0.85 },
 	{ { 900 * US, 9 * MB, 0.11, 0.11, 0, 57 * KIB, 16, .messages = 200,
