@@ -50,6 +50,10 @@
 #define MARGIN_MAX_NS 1e6
 /* Window in packets up to which many flows may share the path, see is_small(). */
 #define SMALL_WIN 6.0
+/* Packets of a large window that the margin lets stand in the queue where they take longer than this: on a slow link one of them may
+ * take longer than a round trip. None of a small window, so that flows on both sides of SMALL_WIN stay equal. */
+#define MARGIN_PACKETS 3.0
+#define MARGIN_FAST_NS 300e3
 /* Most that is added to the margin because reports are few. */
 #define MARGIN_AGE_MAX_NS 8e6
 /* Margins that the target of the smallest window is higher. */
@@ -185,11 +189,14 @@ static double turn_ns(const struct swift *s)
 static double margin_ns(const struct swift *s)
 {
 	double base = fmin(fmax(least_ns(s) * MARGIN, MARGIN_MIN_NS), MARGIN_MAX_NS);
+	double packets;
 
 	if (s->fixed_margin_ns > 0)
 		return s->fixed_margin_ns;
 	if (is_small(s))
 		return base;
+	packets = MARGIN_PACKETS * (1 - SMALL_WIN / s->window);
+	base += fmin(fmax(packets * turn_ns(s) / s->window - MARGIN_FAST_NS, 0), MARGIN_AGE_MAX_NS);
 	return base + fmin(fmax(age_ns(s) - s->rtt_ns / 2, 0) * MARGIN, MARGIN_AGE_MAX_NS);
 }
 
