@@ -91,6 +91,7 @@ int context_open_on(struct fabric *fabric, const struct gw_context_attr *attr,
 	credit_open(ctx);
 	list_init(&ctx->all_qps);
 	list_init(&ctx->runnable);
+	list_init(&ctx->unarmed);
 	list_init(&ctx->senders);
 	list_init(&ctx->gone);
 	list_init(&ctx->touched);
@@ -289,9 +290,11 @@ static void take(const struct fabric_event *event)
 
 static int fire_timers(struct gw_context *ctx)
 {
-	struct heap_node *node;
+	struct heap_node *node = heap_min(&ctx->timers);
 	int fired = 0;
 
+	if (node && node->key <= ctx->now)
+		qp_arm_all(ctx); /* what was due may have come off */
 	while ((node = heap_min(&ctx->timers)) && node->key <= ctx->now) {
 		struct timer *timer = container_of(node, struct timer, node);
 		struct gw_send *send;
@@ -408,6 +411,7 @@ int gw_progress(struct gw_context *ctx)
 	work += data_send(ctx);
 	work += tell_ends(ctx);
 	control_flush(ctx);
+	qp_arm_all(ctx);
 	ctx->busy = false;
 	return work;
 }

@@ -149,6 +149,7 @@ int gw_qp_create(struct gw_context *ctx, const struct gw_qp_attr *attr, struct g
 	qp->timer.kind = TIMER_QP;
 	qp->user_timer.kind = TIMER_QP_USER;
 	list_init(&qp->run_link);
+	list_init(&qp->arm_link);
 	list_init(&qp->credit.link);
 	list_init(&qp->data_link);
 	list_init(&qp->rx.waiting);
@@ -362,6 +363,7 @@ static void silence(struct gw_qp *qp, int status)
 	qp->status = status;
 	qp->control.owed = 0;
 	list_del(&qp->run_link);
+	list_del(&qp->arm_link);
 	list_del(&qp->credit.link);
 	list_del(&qp->data_link);
 	timer_set(qp->ctx, &qp->timer, NEVER);

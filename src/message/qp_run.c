@@ -101,23 +101,42 @@ static uint64_t rest_ends(const struct gw_qp *qp)
 	return qp->ctx->now + recv_rest_ns(qp, slot);
 }
 
-void qp_arm(struct gw_qp *qp)
+static void set_timer(struct gw_qp *qp)
 {
-	uint64_t at = NEVER;
+	uint64_t at = earlier(qp->control.repeat_at, rest_ends(qp));
 
-	if (qp->state == QP_CONNECTED) {
-		at = earlier(qp->control.repeat_at, rest_ends(qp));
-		at = earlier(at, qp->control.soon_at);
-		at = earlier(at, qp->feedback.report_at);
-		at = earlier(at, qp->feedback.timeout_at);
-		at = earlier(at, qp->feedback.gate_at);
-		at = earlier(at, size_due(qp));
-		if (qp_waits(qp)) {
-			at = earlier(at, qp->feedback.probe_at);
-			at = earlier(at, qp->control.heard_at + qp->peer_timeout_ns);
-		}
+	at = earlier(at, qp->control.soon_at);
+	at = earlier(at, qp->feedback.report_at);
+	at = earlier(at, qp->feedback.timeout_at);
+	at = earlier(at, qp->feedback.gate_at);
+	at = earlier(at, size_due(qp));
+	if (qp_waits(qp)) {
+		at = earlier(at, qp->feedback.probe_at);
+		at = earlier(at, qp->control.heard_at + qp->peer_timeout_ns);
 	}
 	timer_set(qp->ctx, &qp->timer, at);
+}
+
+/* A small message changes some of these times ten times in a turn, and nothing looks at the timer before timers fire or the
+ * turn ends. */
+void qp_arm(struct gw_qp *qp)
+{
+	if (qp->state != QP_CONNECTED)
+		return;
+	if (!qp->ctx->busy)
+		set_timer(qp);
+	else if (list_empty(&qp->arm_link))
+		list_add_tail(&qp->ctx->unarmed, &qp->arm_link);
+}
+
+void qp_arm_all(struct gw_context *ctx)
+{
+	struct list *item;
+
+	while ((item = list_first(&ctx->unarmed))) {
+		list_del(item);
+		set_timer(container_of(item, struct gw_qp, arm_link));
+	}
 }
 
 /* A peer that is silent for `peer_timeout_ns` is taken for dead. If this process itself was not scheduled for that long, it

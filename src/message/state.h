@@ -138,6 +138,8 @@ struct gw_context {
 	struct list all_qps;
 	/* Queue pairs that qp_run() is to be called for. */
 	struct list runnable;
+	/* Queue pairs whose timer is to be set anew before the turn ends. */
+	struct list unarmed;
 	/* Queue pairs with data to send, served in turn. */
 	struct list senders;
 	/* Queue pairs whose end is still to be told. */
@@ -280,9 +282,10 @@ struct qp_control {
 struct gw_qp {
 	struct gw_context *ctx;
 	struct fabric_qp *fabric_qp;
-	/* Place in ctx->all_qps, in ctx->runnable, and in ctx->senders or ctx->gone. */
+	/* Place in ctx->all_qps, in ctx->runnable, in ctx->unarmed, and in ctx->senders or ctx->gone. */
 	struct list link;
 	struct list run_link;
+	struct list arm_link;
 	struct list data_link;
 	struct credit_part credit;
 	struct timer timer;
@@ -340,8 +343,10 @@ void qp_owe_soon(struct gw_qp *qp, uint32_t what);
 void qp_owe_grant(struct gw_qp *qp);
 /* Grants and announcements that the peer has not acknowledged are told from the first one on. */
 void qp_tell_again(struct gw_qp *qp);
-/* Sets the timer to the next time at which something is due, and does what is due. */
+/* Has the timer set to the next time at which something is due: now, or in a turn by the qp_arm_all() at its end. */
 void qp_arm(struct gw_qp *qp);
+void qp_arm_all(struct gw_context *ctx);
+/* Does what is due. */
 void qp_timer(struct gw_qp *qp);
 
 /* control_rx.c */
