@@ -343,11 +343,8 @@ static int show_progress(struct gw_context *ctx)
 		/* More may be granted as data lands. */
 		if (recv->qp && !recv->qp->size.peer_settled)
 			recv_place(recv->qp);
-		if (recv->handler && recv->handler->progress) {
-			ctx->shown = recv;
+		if (recv->handler && recv->handler->progress)
 			recv->handler->progress(recv, recv->arg, ctx->now);
-			ctx->shown = NULL;
-		}
 	}
 	return shown;
 }

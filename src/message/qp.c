@@ -23,11 +23,6 @@
 
 static const struct fabric_split published_split = { 10, 18, 4 };
 
-bool qp_valid(const struct gw_qp *qp)
-{
-	return qp && qp->ctx && pool_owns_live(&qp->ctx->qps, qp);
-}
-
 int qp_usable(const struct gw_qp *qp)
 {
 	if (!qp)
@@ -409,6 +404,7 @@ int gw_qp_close(struct gw_qp *qp)
 	free(qp->tx.sends);
 	order_close(qp);
 	lanes_close(qp);
+	qp->ctx = NULL;
 	pool_put(&ctx->qps, qp);
 	return 0;
 }

@@ -24,14 +24,6 @@
 /* Of the unit in which a slot's rest is counted, 65.5 us. */
 #define REST_UNIT_SHIFT 16
 
-bool recv_valid(const struct gw_recv *recv)
-{
-	/* A scheme asks a dozen things of the receive it was called for: that one is known. */
-	if (recv->ctx && recv->ctx->shown == recv)
-		return !recv->closed;
-	return recv->ctx && pool_owns_live(&recv->ctx->recvs, recv) && !recv->closed;
-}
-
 static struct slot *slot_of(struct gw_qp *qp, uint32_t msn)
 {
 	return &qp->rx.slots[msn & qp->rx.mask];

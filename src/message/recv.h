@@ -148,8 +148,13 @@ static inline bool recv_is_released(const struct gw_recv *recv)
 	return recv->stage >= RECV_RELEASED;
 }
 
+/* Whether the owner has not closed the handle. An object that went back to its pool stays closed until it is used again. */
+static inline bool recv_valid(const struct gw_recv *recv)
+{
+	return recv->ctx && !recv->closed;
+}
+
 /* recv.c */
-bool recv_valid(const struct gw_recv *recv);
 /* Finds the receive with this number that is in a slot; null: there is none. */
 struct gw_recv *recv_find(struct gw_qp *qp, uint32_t msn);
 /* Gives posted receives their slots, in order, as far as those are free. */

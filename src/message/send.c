@@ -7,11 +7,6 @@
 #include "base/zero.h"
 #include "message/trace.h"
 
-bool send_valid(const struct gw_send *send)
-{
-	return send->ctx && pool_owns_live(&send->ctx->sends, send) && !send->closed;
-}
-
 struct gw_send *send_find(struct gw_qp *qp, uint32_t msn)
 {
 	uint32_t index = qp->tx.sends ? qp->tx.sends[msn & qp->tx.mask] : 0;

@@ -168,8 +168,13 @@ static inline bool send_is_closing(const struct gw_send *send)
 	return send->stage >= SEND_CLOSING;
 }
 
+/* Whether the owner has not closed the handle. An object that went back to its pool stays closed until it is used again. */
+static inline bool send_valid(const struct gw_send *send)
+{
+	return send->ctx && !send->closed;
+}
+
 /* send.c */
-bool send_valid(const struct gw_send *send);
 /* Finds the send with this number that was matched and is not retired; null: there is none. */
 struct gw_send *send_find(struct gw_qp *qp, uint32_t msn);
 /* Matches waiting sends with grants, in order. */

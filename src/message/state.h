@@ -124,8 +124,6 @@ struct gw_context {
 	/* Time of this turn, and of the event that is being handled: that or before. */
 	uint64_t now;
 	uint64_t arrived;
-	/* The receive whose `progress` is running; null: none. */
-	const struct gw_recv *shown;
 	struct pool qps;
 	struct pool sends;
 	struct pool recvs;
@@ -319,8 +317,13 @@ struct gw_qp {
 bool mr_covers(const struct gw_mr *mr, const struct gw_context *ctx, const void *addr,
 	       uint64_t length);
 
+/* Whether the owner has not closed the handle; closing one takes its context away. */
+static inline bool qp_valid(const struct gw_qp *qp)
+{
+	return qp && qp->ctx;
+}
+
 /* qp.c */
-bool qp_valid(const struct gw_qp *qp);
 /* 0, or why nothing can be posted. */
 int qp_usable(const struct gw_qp *qp);
 /* Whether something is asked of the peer. */
