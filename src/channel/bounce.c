@@ -190,6 +190,7 @@ static void look(struct gw_recv *recv, void *arg, uint64_t now)
 		gw_selective_repeat.recv.progress(recv, arg, now);
 		return;
 	}
+	settle_follows(ch);
 	if (bounce == &ch->eager ? eager_read(ch, status.length)
 				 : read_pack(bounce, (size_t)status.length)) {
 		channel_fail(ch, -EPROTO);
@@ -207,34 +208,40 @@ void bounce_listen(struct gw_channel *ch)
 	ch->bouncing.recv.progress = look;
 }
 
+static int post_one(struct bounce *bounce);
+
 static void bounce_over(void *arg, const struct gw_transfer_result *result, uint64_t now)
 {
 	struct bounce *bounce = arg;
 	struct gw_channel *ch = bounce->ch;
 
 	(void)now;
+	settle_follows(ch);
 	gw_recv_close(bounce->recv);
 	bounce->recv = NULL;
-	if (!channel_broken(ch, result->status) && bounce_post(ch))
+	if (!channel_broken(ch, result->status) && post_one(bounce))
 		channel_retry(ch);
 	settle(ch);
+}
+
+static int post_one(struct bounce *bounce)
+{
+	struct gw_channel *ch = bounce->ch;
+	struct gw_transfer_attr attr = { .addr = bounce->addr,
+					 .length = ch->bounce_bytes,
+					 .mr = ch->mr,
+					 .done = bounce_over,
+					 .arg = bounce };
+
+	bounce->read = false;
+	return gw_transfer_recv(ch->qp[SMALL], &ch->bouncing, &attr, &bounce->recv);
 }
 
 int bounce_post(struct gw_channel *ch)
 {
 	for (uint32_t i = 0; i < ch->pack_count; i++) {
-		struct bounce *bounce = &ch->bounces[i];
-		struct gw_transfer_attr attr = { .addr = bounce->addr,
-						 .length = ch->bounce_bytes,
-						 .mr = ch->mr,
-						 .done = bounce_over,
-						 .arg = bounce };
-		int error;
+		int error = ch->bounces[i].recv ? 0 : post_one(&ch->bounces[i]);
 
-		if (bounce->recv)
-			continue;
-		bounce->read = false;
-		error = gw_transfer_recv(ch->qp[SMALL], &ch->bouncing, &attr, &bounce->recv);
 		if (error)
 			return error;
 	}

@@ -36,12 +36,15 @@ void channel_arm(struct gw_channel *ch)
 	const struct heap_node *node = heap_min(&ch->deadlines);
 	uint64_t at = earlier(earlier(ch->ask_at, ch->retry_at), ch->pack_at);
 
-	if (!ch->qp[SMALL])
-		return;
+	if (!ch->qp[SMALL] || ch->closed)
+		return; /* settle() is running: it calls this at its end */
 	if (node)
 		at = earlier(at, node->key);
 	if (ch->kicked)
 		at = 1; /* long past: the next turn */
+	if (at == ch->armed_at)
+		return;
+	ch->armed_at = at;
 	gw_qp_timer(ch->qp[SMALL], at == NEVER ? 0 : at);
 }
 
@@ -65,6 +68,7 @@ static void timer(struct gw_qp *qp, void *arg, uint64_t now)
 	struct gw_channel *ch = arg;
 
 	(void)qp;
+	ch->armed_at = NEVER;
 	op_expire(ch, now);
 	bulk_ask(ch, now);
 	if (now >= ch->retry_at) {
@@ -316,7 +320,7 @@ int gw_channel_create(struct gw_context *ctx, const struct gw_channel_attr *attr
 		return -ENOMEM;
 	ch->ctx = ctx;
 	ch->status = -ENOTCONN;
-	ch->ask_at = ch->retry_at = ch->pack_at = NEVER;
+	ch->ask_at = ch->retry_at = ch->pack_at = ch->armed_at = NEVER;
 	list_init(&ch->ended);
 	for (int i = 0; i < GROUPS; i++)
 		list_init(&ch->lines[i]);

@@ -82,6 +82,7 @@ static void pack_done(void *arg, const struct gw_transfer_result *result, uint64
 	struct list *item;
 
 	(void)now;
+	settle_follows(ch);
 	gw_send_close(pack->send);
 	pack->send = NULL;
 	if (!channel_broken(ch, result->status)) {
@@ -186,6 +187,8 @@ static void fill_group(struct gw_channel *ch, enum pack_group group)
 {
 	struct list *item;
 
+	if (!ch->filling[group] && list_empty(&ch->lines[group]))
+		return;
 	while ((item = list_first(&ch->lines[group]))) {
 		struct gw_op *op = container_of(item, struct gw_op, record);
 		size_t bytes = (size_t)__builtin_popcount(op->owes) * RECORD_HEADER;

@@ -246,6 +246,8 @@ struct gw_channel {
 	/* sends that ended when they were copied, and are not finished */
 	uint32_t unanswered;
 	uint64_t pack_at;
+	/* Time that the timer of the small queue pair is set to; NEVER: it is not running. */
+	uint64_t armed_at;
 	struct bounce *bounces;
 	/* bytes of a bounce; the peer may take shorter packs */
 	uint32_t bounce_bytes;
@@ -319,6 +321,11 @@ void op_drop(struct gw_op *op);
 void op_expire(struct gw_channel *ch, uint64_t now);
 /* Tells the ends of operations: the last thing a callback does, for the channel may be gone afterwards. */
 void settle(struct gw_channel *ch);
+/* Says that this callback ends with settle(), so that an operation that ends needs no timer for it. */
+static inline void settle_follows(struct gw_channel *ch)
+{
+	ch->kicked = true;
+}
 
 /* pack.c */
 void pack_owe(struct gw_op *op, enum record_kind kind);
