@@ -64,18 +64,20 @@ def qps(kept):
 def instructions(kept):
     """By source file, with what is below two per cent of the whole put together."""
     result, files = kept["result"], {}
-    for way in ("batches", "single"):
+    ways = {"batches": "in batches", "single": "one by one", "ping": "a ping"}
+    for way in ways:
         for name, cost in result[way]["functions"].items():
-            files.setdefault(name.partition(":")[0], {"batches": [], "single": []})[way].append((cost, name.partition(":")[2]))
-    sums = {file: {way: sum(cost for cost, _ in each) for way, each in ways.items()} for file, ways in files.items()}
-    large = [file for file in sums if any(sums[file][way] >= 0.02 * result[way]["total"] for way in sums[file])]
-    rows = [["in batches", "one by one", "in", "most of them in"]]
-    for file in sorted(large, key=lambda file: -sums[file]["batches"]):
-        most = sorted(files[file]["batches"] or files[file]["single"])[:-4:-1]
-        rows.append([f"{sums[file]['batches']:.0f}", f"{sums[file]['single']:.0f}", f"`src/{file}`", ", ".join(f"`{name}`" for _, name in most)])
-    rest = [result[way]["total"] - sum(sums[file][way] for file in large) for way in ("batches", "single")]
+            file, _, function = name.partition(":")
+            files.setdefault(file, {each: [] for each in ways})[way].append((cost, function))
+    sums = {file: {way: sum(cost for cost, _ in one[way]) for way in ways} for file, one in files.items()}
+    large = [file for file in sums if any(sums[file][way] >= 0.02 * result[way]["total"] for way in ways)]
+    rows = [[*ways.values(), "in", "most of them in"]]
+    for file in sorted(large, key=lambda file: [-sums[file][way] for way in ways]):
+        most = sorted(next(files[file][way] for way in ways if files[file][way]))[:-4:-1]
+        rows.append([*(f"{sums[file][way]:.0f}" for way in ways), f"`src/{file}`", ", ".join(f"`{name}`" for _, name in most)])
+    rest = [result[way]["total"] - sum(sums[file][way] for file in large) for way in ways]
     rows += [[*(f"{each:.0f}" for each in rest), f"{len(files) - len(large)} other files", ""],
-             [*(f"{result[way]['total']:.0f}" for way in ("batches", "single")), "in all", ""]]
+             [*(f"{result[way]['total']:.0f}" for way in ways), "in all", ""]]
     return table(rows)
 
 
