@@ -261,14 +261,21 @@ static int by_value(const void *a, const void *b)
 
 static void show_times(const char *name, double *times, uint64_t count)
 {
+	static const double shares[] = { 0.9,  0.8,  0.7,  0.6,	 0.5,	0.4,  0.3,   0.2,  0.1,
+					 0.07, 0.05, 0.03, 0.02, 0.015, 0.01, 0.007, 0.005 };
 	double sum = 0;
 
 	qsort(times, count, sizeof(*times), by_value);
 	for (uint64_t i = 0; i < count; i++)
 		sum += times[i];
-	printf("\"%s\": {\"mean\": %.4f, \"p50\": %.4f, \"p99\": %.4f, \"most\": %.4f}, ", name,
-	       sum / (double)count / 1e6, times[count / 2] / 1e6, times[count * 99 / 100] / 1e6,
-	       times[count - 1] / 1e6);
+	printf("\"%s\": {\"mean\": %.4f, \"p50\": %.4f, \"p99\": %.4f, \"most\": %.4f, \"longer\": [",
+	       name, sum / (double)count / 1e6, times[count / 2] / 1e6,
+	       times[count * 99 / 100] / 1e6, times[count - 1] / 1e6);
+	/* Pairs: the share of operations that take longer than a time. */
+	for (size_t i = 0; i < sizeof(shares) / sizeof(shares[0]); i++)
+		printf("%s[%g, %.4f]", i ? ", " : "", shares[i],
+		       times[(uint64_t)((double)count * (1 - shares[i]))] / 1e6);
+	printf("]}, ");
 }
 
 static double show(struct world_of *all, const char *recovery)

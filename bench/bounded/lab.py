@@ -20,7 +20,7 @@ PACKAGE = os.path.join(os.path.dirname(os.path.dirname(HERE)), "bindings", "pyth
 NAME = "bounded-lab"
 NETWORK = {"hosts": 4, "rtt_ms": 2, "mbps": 200, "loss": 1e-2, "burst": "8:1ms"}
 BYTES, OPERATIONS, WARMUP = 256 << 10, 310, 10
-COMPUTE_MS, CHANCE, LATE_MS = 20, 0.1, 80
+COMPUTE_MS, CHANCE, LATE_MS = 40, 0.1, 80
 TRIES, LIMIT_S = 2, 80
 
 

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The tables of docs/bounded.md, from docs/results/bounded-collective.json."""
+import os
+import subprocess
+
 from figures.performance import table
 
 METHODS = ["ring", "server", "transpose", "transpose-zero", "transpose-count", "hadamard", "hadamard-stride"]
@@ -43,6 +46,47 @@ def tail(kept):
                      f"{100 * one['arrived']:.2f} %" if bounded else "", f"{one['mse']:.2g}" if bounded else "",
                      f"{100 * one['late_operations'] / one['operations']:.0f} %" if bounded else ""])
     return table(rows)
+
+
+# method, colour, text
+ERROR_LINES = [("ring", "#cc6677", "ring"), ("transpose", "#4477aa", "transpose"), ("transpose-zero", "#66ccee", "the same, exact results"),
+               ("transpose-count", "#228833", "counted"), ("hadamard-stride", "#aa3377", "Hadamard, strided")]
+
+
+def error_drawing(result):
+    """Mean-squared error over loss, in bursts: for bench/draw."""
+    rows = [one for one in result["error"]["rows"] if one["burst"] != 1]
+    found = [one[name]["mse"] for one in rows for name, _, _ in ERROR_LINES]
+    lines = ["title Mean-squared error of a mean", "subtitle 8 ranks, packets lost in bursts; in variances of what a rank gives",
+             f"x {rows[0]['loss']} {rows[-1]['loss']} loss", f"y {min(found) / 1.5} {max(found) * 1.5} error"]
+    lines += [f"xtick {one['loss']:g} {100 * one['loss']:g}%" for one in rows]
+    lines += [f"ytick {tick:g} {tick:g}" for tick in (1e-4, 1e-3, 1e-2, 1e-1) if min(found) / 1.5 <= tick <= max(found) * 1.5]
+    for name, colour, text in ERROR_LINES:
+        lines += [f"line {colour} none {text}", *(f"at {one['loss']} {one[name]['mse']}" for one in rows)]
+    return "\n".join(lines) + "\n"
+
+
+def tail_drawing(result):
+    """Share of the operations that take longer than a time, with a straggler: for bench/draw."""
+    ranks = result["tail"][0]["ranks"]
+    runs = [one for one in result["tail"] if one["ranks"] == ranks and one["late"] and one["recovery"] in ("exact", "count")]
+    times = [ms for one in runs for _, ms in one["times_ms"]["longer"]]
+    least, most = min(times) / 1.2, max(times) * 1.2
+    lines = ["title Operations that take longer than a time", f"subtitle {ranks} ranks, {runs[0]['bytes'] >> 20} MiB, a straggler, 1 % lost in bursts; simulated",
+             f"x {least} {most} ms", "y 0.005 1 share"]
+    lines += [f"xtick {tick} {tick}" for tick in (1, 2, 5, 10, 20, 50, 100, 200, 500) if least <= tick <= most]
+    lines += [f"ytick {tick} {100 * tick:g}%" for tick in (0.005, 0.01, 0.1, 1)]
+    for one in runs:
+        colour, text = ("#cc6677", "exact") if one["recovery"] == "exact" else ("#228833", "bounded")
+        lines += [f"line {colour} none {text}", *(f"at {ms} {share}" for share, ms in one["times_ms"]["longer"])]
+    return "\n".join(lines) + "\n"
+
+
+def draw(build, result, folder):
+    for name, drawing in (("bounded-error.svg", error_drawing), ("bounded-tail.svg", tail_drawing)):
+        done = subprocess.run([os.path.join(build, "bench", "draw")], input=drawing(result), capture_output=True, text=True, check=True)
+        with open(os.path.join(folder, name), "w", encoding="utf-8") as file:
+            file.write(done.stdout)
 
 
 def lab(kept):

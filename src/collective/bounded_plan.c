@@ -20,6 +20,9 @@
 #define MARGIN 1.6
 /* Least deadline that is not the caller's: scheduling on a busy host takes as long. */
 #define DEADLINE_LEAST UINT64_C(1000000)
+/* Least time that a late rank is waited for, beside round trips: a lost packet is repeated. */
+#define LATE_LEAST UINT64_C(2000000)
+#define LATE_TRIPS 4
 /* Senders at a time at first: more at once overrun the queue in front of the owner. */
 #define INCAST_FIRST 8
 /* Times the spread of most ranks that a late one is waited for. */
@@ -107,8 +110,9 @@ static uint64_t patience(const struct bounded *run)
 	wait = deadline / run->comm->size;
 	if (wait < SPREADS * memory_of(run)->spread_ns)
 		wait = SPREADS * memory_of(run)->spread_ns;
-	if (wait < DEADLINE_LEAST)
-		wait = DEADLINE_LEAST;
+	/* A hail that was lost comes after a probe timeout. */
+	if (wait < LATE_LEAST + LATE_TRIPS * run->comm->rtt_ns)
+		wait = LATE_LEAST + LATE_TRIPS * run->comm->rtt_ns;
 	if (wait > deadline)
 		wait = deadline;
 	catch_up = memory_of(run)->period_ns * behind(run) / run->comm->track_count / 2;
