@@ -177,7 +177,7 @@ static void misuse(void **state)
 	assert_int_equal(gw_channel_send(ends.channel[0], &attr, &op),
 			 -EINVAL); /* not registered */
 	attr.length = 10;
-	attr.reserved[1] = 1;
+	attr.reserved[0] = 1;
 	assert_int_equal(gw_channel_recv(ends.channel[0], &attr, &op), -EINVAL);
 	assert_null(op);
 	assert_int_equal(gw_op_test(NULL, NULL), -EINVAL);
