@@ -81,7 +81,7 @@ class Writer:
 
 def measure(path, costs, play, jobs, budget, show, compiler):
     """Plays what is wanted, `jobs` at a time; no point is begun that would probably end after `budget` seconds (None: no limit).
-    A file that lacks nothing keeps the machine and the compiler of its points."""
+    A file to which nothing is added keeps the machine and the compiler of its points."""
     if not wanted(path, costs):
         return
     end = time.monotonic() + budget if budget else float("inf")
@@ -90,12 +90,13 @@ def measure(path, costs, play, jobs, budget, show, compiler):
     def one(seed):
         if time.monotonic() + costs[seed] > end:
             return False
+        writer.write(machine=where)
         point = play(seed)
         writer.write(point=point)
         show(point)
         return True
 
-    writer.write(machine={**machine(), "compiler": compiler})
+    where = {**machine(), "compiler": compiler}
     while True:
         with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
             if not any([done.result() for done in [pool.submit(one, seed) for seed in wanted(path, costs)]]):

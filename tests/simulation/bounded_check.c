@@ -47,8 +47,9 @@ static void check_whole(struct coll_run *run, const struct coll_part *part)
 	double worst = 0;
 
 	exact_result(part, exact);
+	/* Coefficients are added with the owner's share first: short numbers of many ranks are rounded in another order. */
 	if (plan->bounded.recovery != GW_RECOVER_HADAMARD || !plan->is_bounded ||
-	    plan->bounded.flags & GW_BOUNDED_TRANSFORMED) {
+	    (plan->bounded.flags & GW_BOUNDED_TRANSFORMED && plan->attr.type == GW_FLOAT32)) {
 		if (memcmp(exact, part->result, part->recv_bytes) != 0)
 			FAIL(run, "operation %u of rank %u lost nothing and is not exact",
 			     part->number, part->rank);
