@@ -29,9 +29,9 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 KIB, MIB = 1 << 10, 1 << 20
 OPERATIONS = ("allreduce", "allgather", "broadcast")
 # Hosts, and the rate of their links, that leave the processors idle for most of the time.
-HOSTS, MBPS = ((4, 8), 1000) if os.cpu_count() >= 12 else ((4,), 200)
+HOSTS, MBPS = ((4, 8), 1000) if os.cpu_count() >= 12 else ((4,), 60)
 # bytes -> operations that are timed, after WARMUP others
-SIZES = {4 * KIB: 40, 64 * KIB: 30, MIB: 10, 4 * MIB: 6, 16 * MIB: 3, **({64 * MIB: 2} if MBPS >= 1000 else {})}
+SIZES = {4 * KIB: 40, 64 * KIB: 20, MIB: 8, 4 * MIB: 4, **({16 * MIB: 3, 64 * MIB: 2} if MBPS >= 1000 else {})}
 WARMUP = 2
 TRIES = 2
 LIMIT_S = 240

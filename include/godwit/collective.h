@@ -231,7 +231,9 @@ GW_API size_t gw_type_size(enum gw_type type);
 /* Returns 0 while the operation is open; 1 when it has ended, and sets *out. `out` may be null. */
 GW_API int gw_coll_test(const struct gw_coll *coll, struct gw_coll_result *out);
 
-/* Makes progress until the operation has ended. Returns its status, -ETIMEDOUT also if it has not ended in time
+/* Makes progress until the operation has ended and what this rank has sent, also for others, has arrived: the caller may make no
+ * progress for a while. gw_coll_test() and `done` tell of the result earlier, by half a round trip or more where messages are small; a
+ * program that uses them goes on making progress. Returns the operation's status, -ETIMEDOUT also if it has not ended in time
  * (gw_coll_test() tells), or -EINTR after a signal. */
 GW_API int gw_coll_wait(struct gw_coll *coll, uint64_t timeout_ns);
 
