@@ -111,6 +111,7 @@ int main(int argc, char **argv)
 					      .loss = size == 2 ? loss : loss / 2,
 					      .queue_bytes = rate / 8 * rtt / 1000000000 + 500000 };
 	attr.mail_ns = attr.rtt_ns = rtt;
+	attr.comm.flags = GW_COMM_SERVED;
 	attr.comm.segment_bytes = (uint32_t)segment;
 	attr.comm.congestion = argc > 10 ? argv[10] : NULL;
 	if (ranks_open(&ranks, &attr))

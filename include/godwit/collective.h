@@ -38,6 +38,10 @@ struct gw_coll;
 /* Flag: packets between ranks are clear although there is a secret. The same on all ranks. A NIC cannot seal packets, and needs
  * this; multicast needs it too. */
 #define GW_COMM_CLEAR 2u
+/* Flag of this rank: it makes progress at all times, in another thread or in a loop, also between operations. Operations then end when
+ * their result is there, by half a round trip or more earlier where messages are small; without the flag they end when what
+ * this rank has sent has arrived as well, since nobody would repeat what is lost. */
+#define GW_COMM_SERVED 4u
 
 struct gw_comm_attr {
 	/* This process's rank, and the number of ranks. Size 0: both from the environment. */
@@ -51,7 +55,7 @@ struct gw_comm_attr {
 	 * channels of its own, and does a part of the operation. Operations of less than 64 KiB a thread, bounded ones, and those of
 	 * communicators that are split off, are the caller's alone. */
 	uint16_t threads;
-	/* GW_COMM_FIXED_ORDER, GW_COMM_CLEAR */
+	/* GW_COMM_FIXED_ORDER, GW_COMM_CLEAR, GW_COMM_SERVED */
 	uint32_t flags;
 	/* As in struct gw_context_attr; null: "roce:ADDRESS@0" with the address from which rank 0 is reached. */
 	const char *fabric;
@@ -231,9 +235,7 @@ GW_API size_t gw_type_size(enum gw_type type);
 /* Returns 0 while the operation is open; 1 when it has ended, and sets *out. `out` may be null. */
 GW_API int gw_coll_test(const struct gw_coll *coll, struct gw_coll_result *out);
 
-/* Makes progress until the operation has ended and what this rank has sent, also for others, has arrived: the caller may make no
- * progress for a while. gw_coll_test() and `done` tell of the result earlier, by half a round trip or more where messages are small; a
- * program that uses them goes on making progress. Returns the operation's status, -ETIMEDOUT also if it has not ended in time
+/* Makes progress until the operation has ended. Returns its status, -ETIMEDOUT also if it has not ended in time
  * (gw_coll_test() tells), or -EINTR after a signal. */
 GW_API int gw_coll_wait(struct gw_coll *coll, uint64_t timeout_ns);
 

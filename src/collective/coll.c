@@ -76,6 +76,12 @@ static void moved(struct gw_op *op, void *arg, const struct gw_op_result *result
 		coll_feed(comm);
 }
 
+/* After the closing barrier nobody makes progress any more. */
+static bool coll_buffers(const struct gw_comm *comm)
+{
+	return comm->flags & GW_COMM_SERVED && !comm->parting;
+}
+
 static int post(void *arg, uint32_t index)
 {
 	struct gw_coll *coll = arg;
@@ -86,7 +92,7 @@ static int post(void *arg, uint32_t index)
 				   .mr = coll->mr[where.place],
 				   .done = moved,
 				   .arg = &coll->moves[index],
-				   .flags = coll->comm->parting ? 0 : GW_OP_BUFFERED };
+				   .flags = coll_buffers(coll->comm) ? GW_OP_BUFFERED : 0 };
 	struct gw_channel *channel;
 	struct gw_op *op;
 	int error = link_channel(coll->comm, coll_track(coll), step->peer, &channel);

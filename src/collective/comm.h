@@ -232,8 +232,6 @@ void office_adopt(struct gw_comm *comm);
 
 /* ---- links.c ---- */
 
-/* Whether all that was sent is known to have arrived. */
-bool links_answered(const struct gw_comm *comm);
 /* Returns the channel to a rank if it can be used. -EAGAIN: it is being made, and coll_kick() follows; -errno. */
 int link_channel(struct gw_comm *comm, uint32_t track, uint32_t peer, struct gw_channel **out);
 /* What a rank mails of its end of a channel. */

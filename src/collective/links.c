@@ -117,21 +117,6 @@ static int link_make(struct gw_comm *comm, uint32_t track, uint32_t peer, struct
 	return 0;
 }
 
-bool links_answered(const struct gw_comm *comm)
-{
-	struct gw_channel_stats stats;
-
-	for (uint32_t t = 0; t < comm->track_count; t++)
-		for (uint32_t r = 0; r < comm->size; r++) {
-			const struct comm_link *link = comm->tracks[t].links[r];
-
-			if (link && link->connected && !gw_channel_stats(link->channel, &stats) &&
-			    stats.unanswered)
-				return false;
-		}
-	return true;
-}
-
 int link_channel(struct gw_comm *comm, uint32_t track, uint32_t peer, struct gw_channel **out)
 {
 	struct comm_link *link = comm->tracks[track].links[peer];

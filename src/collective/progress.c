@@ -137,12 +137,12 @@ static int wait_until(struct gw_comm *comm, uint64_t timeout_ns,
 	}
 }
 
-/* The caller may make no progress after this: what this rank has sent has arrived, too. */
-static bool has_settled(const struct gw_comm *comm, const void *arg)
+static bool has_ended(const struct gw_comm *comm, const void *arg)
 {
 	const struct gw_coll *coll = arg;
 
-	return coll->ended && (comm->status || links_answered(comm));
+	(void)comm;
+	return coll->ended;
 }
 
 int gw_coll_wait(struct gw_coll *coll, uint64_t timeout_ns)
@@ -151,9 +151,7 @@ int gw_coll_wait(struct gw_coll *coll, uint64_t timeout_ns)
 
 	if (!coll)
 		return -EINVAL;
-	error = wait_until(coll->comm, timeout_ns, has_settled, coll);
-	if (error && coll->ended)
-		error = 0;
+	error = wait_until(coll->comm, timeout_ns, has_ended, coll);
 	return error ? error : coll->result.status;
 }
 

@@ -106,7 +106,8 @@ static void draw(uint64_t seed, struct coll_scenario *s)
 	struct rng rng;
 
 	coll_scenario_begin(&rng, &limits, seed, s);
-	s->attr.comm.flags = rng_below(&rng, 4) ? 0 : GW_COMM_FIXED_ORDER;
+	s->attr.comm.flags =
+		(rng_below(&rng, 4) ? 0 : GW_COMM_FIXED_ORDER) | (seed % 2 ? GW_COMM_SERVED : 0);
 	s->attr.comm.segment_bytes =
 		rng_below(&rng, 2) ? 0 : 1000 + (uint32_t)rng_below(&rng, 30000);
 	coll_scenario_pace(&rng, &limits, s);

@@ -57,19 +57,15 @@ static int fail(struct bench *bench, int error)
 	return report_fail(&bench->job.report, error, "%s", why[0] ? why : strerror(-error));
 }
 
-/* Waits for the result. gw_coll_wait() would wait until what this rank sent has arrived, too. */
 static int wait_for(struct bench *bench, struct gw_coll *coll)
 {
-	struct gw_coll_result result = { 0 };
-	int error = 0;
+	int error;
 
-	while (!gw_coll_test(coll, &result) && (error >= 0 || error == -EINTR)) {
-		error = gw_comm_wait(bench->comm, UINT64_MAX);
+	do {
+		error = gw_coll_wait(coll, UINT64_MAX);
 		if (interrupt_signal())
 			gw_comm_abort(bench->comm, "it was interrupted");
-	}
-	if (gw_coll_test(coll, &result))
-		error = result.status;
+	} while (error == -EINTR);
 	if (bench->job.bounded && (!error || error == -EIO)) {
 		bench->whole = coll_losses_add(&bench->losses, coll, error);
 		error = 0;
@@ -353,6 +349,8 @@ static int coll_main(int argc, char **argv)
 	if (error)
 		return report_finish(report);
 	interrupt_install();
+	/* One operation follows another, and each makes progress for those before. */
+	bench.job.comm.flags |= GW_COMM_SERVED;
 	error = gw_comm_open(&bench.job.comm, &bench.comm);
 	if (error) {
 		fail(&bench, error);

@@ -13,7 +13,7 @@ from typing import Any, Callable, Dict, List, Optional, Union
 
 from . import memory
 from .bounded import BoundedReport, report_of
-from .library import (ALGORITHMS, CLEAR, FIXED_ORDER, NO_COLOR, RECOVERIES, REDUCTIONS, REPAIR, TYPES, BoundedAttr, CollAttr,
+from .library import (ALGORITHMS, CLEAR, FIXED_ORDER, NO_COLOR, RECOVERIES, REDUCTIONS, REPAIR, SERVED, TYPES, BoundedAttr, CollAttr,
                       CommAttr, Done, Error, closed_error, error_of, lib)
 from .service import CallerDrives, ServiceThread
 
@@ -154,7 +154,7 @@ class Communicator:
                  segment_bytes: int = 0, threads: int = 0, service: bool = True) -> None:
         self._handle: Optional[int] = None
         attr = CommAttr(rank=rank, size=size, root=_bytes(root), port=port,
-                        flags=(FIXED_ORDER if fixed_order else 0) | (CLEAR if clear else 0),
+                        flags=(FIXED_ORDER if fixed_order else 0) | (CLEAR if clear else 0) | (SERVED if service else 0),
                         fabric=_bytes(fabric), secret_file=_bytes(secret_file), congestion=_bytes(congestion),
                         rate_bps=rate_bps, meet_ns=int(meet_timeout * 1e9), peer_timeout_ns=int(peer_timeout * 1e9),
                         tracks=tracks, segment_bytes=segment_bytes, threads=threads)

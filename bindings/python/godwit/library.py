@@ -13,6 +13,7 @@ FOREVER = 2**64 - 1
 NO_COLOR = 2**32 - 1
 FIXED_ORDER = 1
 CLEAR = 2
+SERVED = 4
 
 # Numbers of enum gw_type and bytes of an element.
 TYPES = {
