@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Points measured side by side and kept one by one, so that neither a limit of time nor a failure loses what was measured.
 
-The file has a JSON object a line: {"machine": ...} at the start of each run, {"point": ...} for each point. A point is measured
+The file has a JSON object a line: {"machine": ..., "point": ...} for each point. A point is measured
 again, up to TRIES times, while the lab was late: others used the processors meanwhile. Of several tries the last one counts,
 unless the lab kept time in an earlier one.
 """
@@ -90,9 +90,8 @@ def measure(path, costs, play, jobs, budget, show, compiler):
     def one(seed):
         if time.monotonic() + costs[seed] > end:
             return False
-        writer.write(machine=where)
         point = play(seed)
-        writer.write(point=point)
+        writer.write(machine=where, point=point)
         show(point)
         return True
 

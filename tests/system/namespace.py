@@ -10,6 +10,8 @@ import struct
 import subprocess
 import sys
 
+from harness import wait_until
+
 MARK = "GODWIT_IN_NAMESPACE"
 
 SIOCGIFFLAGS, SIOCSIFFLAGS, SIOCETHTOOL = 0x8913, 0x8914, 0x8946
@@ -57,3 +59,32 @@ def segment_before_capture(interface="lo"):
         index = strings.index(b"tx-udp-segmentation")
         words[2 * (index // 32)] = 1 << index % 32
         ethtool(s, interface, struct.pack("=II", ETHTOOL_SFEATURES, blocks) + words.tobytes())
+
+
+def ip(arguments):
+    subprocess.run(["ip", *arguments.split()], check=True)
+
+
+class Host:
+    """Another host: a namespace at the other end of cables, each with one name at both ends. This end of the i-th has the address
+    10.78.i.1, and that end 10.78.i.2. Commands run there behind the words `enter`."""
+
+    def __init__(self, cables):
+        self.process = subprocess.Popen(["unshare", "-n", "cat"], stdin=subprocess.PIPE)
+        mine = os.readlink("/proc/self/ns/net")
+        wait_until(lambda: os.readlink(f"/proc/{self.process.pid}/ns/net") != mine)
+        self.enter = ["nsenter", "-t", str(self.process.pid), "-n"]
+        self.run("ip link set lo up")
+        for index, name in enumerate(cables):
+            ip(f"link add {name} type veth peer name {name} netns {self.process.pid}")
+            ip(f"addr add 10.78.{index}.1/24 dev {name}")
+            ip(f"link set {name} up")
+            self.run(f"ip addr add 10.78.{index}.2/24 dev {name}")
+            self.run(f"ip link set {name} up")
+
+    def run(self, command):
+        subprocess.run([*self.enter, *command.split()], check=True)
+
+    def close(self):
+        self.process.stdin.close()
+        self.process.wait()

@@ -9,41 +9,12 @@ import subprocess
 import time
 
 import namespace
-from harness import GODWIT, check, finish, skip, wait_until
+from harness import GODWIT, check, finish, skip
 
 PLUGIN = os.environ["NCCL_PLUGIN"]
 RAILS = 2
 # What the other rail may carry meanwhile: neighbour discovery and the like.
 IDLE_BYTES = 20000
-
-
-def ip(arguments):
-    subprocess.run(["ip", *arguments.split()], check=True)
-
-
-class Host:
-    """A namespace at the other end of three cables: one for the harness, and the rails."""
-
-    def __init__(self):
-        self.process = subprocess.Popen(["unshare", "-n", "cat"], stdin=subprocess.PIPE)
-        mine = os.readlink("/proc/self/ns/net")
-        wait_until(lambda: os.readlink(f"/proc/{self.process.pid}/ns/net") != mine)
-        self.enter = ["nsenter", "-t", str(self.process.pid), "-n"]
-        self.run("ip link set lo up")
-        for index, name in enumerate(["harness", *(f"rail{rail}" for rail in range(RAILS))]):
-            ip(f"link add {name} type veth peer name {name} netns {self.process.pid}")
-            ip(f"addr add 10.78.{index}.1/24 dev {name}")
-            ip(f"link set {name} up")
-            self.run(f"ip addr add 10.78.{index}.2/24 dev {name}")
-            self.run(f"ip link set {name} up")
-
-    def run(self, command):
-        subprocess.run([*self.enter, *command.split()], check=True)
-
-    def close(self):
-        self.process.stdin.close()
-        self.process.wait()
-
 
 
 def bytes_sent():
@@ -84,19 +55,19 @@ def goes_on(host):
     """The case takes 1.5 s at the least, and the other rail goes down within."""
     def cut():
         time.sleep(0.8)
-        ip("link set rail0 down")
+        namespace.ip("link set rail0 down")
 
     report, sent = ncclcheck(host, 1, "throughput", cut)
     check(report["failed"] == 0 and report["passed"] == 1, f"the other rail down: {report}")
     check(sent[1] > 1 << 17, f"bytes on each rail: {sent}")
-    ip("link set rail0 up")
+    namespace.ip("link set rail0 up")
 
 
 namespace.enter(lambda reason: skip("rails", reason))
 for tool in ("ip", "nsenter"):
     if not shutil.which(tool):
         skip("rails", f"no {tool}")
-HOST = Host()
+HOST = namespace.Host(["harness", *(f"rail{rail}" for rail in range(RAILS))])
 try:
     for part in (properties, each_its_own, goes_on):
         part(HOST)

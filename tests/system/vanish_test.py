@@ -9,36 +9,12 @@ import subprocess
 import time
 
 import namespace
-from harness import GODWIT, check, finish, free_port, skip, wait_until
+from harness import GODWIT, check, finish, free_port, skip
 
 MEET = os.environ.get("MEET") or os.path.join(os.path.dirname(GODWIT), "tests/unit/collective/meet")
 TIMEOUT = 3
 # The kernel asks once a second, and the machine may be busy.
 GRACE = 4
-
-
-def ip(arguments):
-    subprocess.run(["ip", *arguments.split()], check=True)
-
-
-class Host:
-    """A namespace at the other end of a cable."""
-
-    def __init__(self):
-        self.process = subprocess.Popen(["unshare", "-n", "cat"], stdin=subprocess.PIPE)
-        mine = os.readlink("/proc/self/ns/net")
-        wait_until(lambda: os.readlink(f"/proc/{self.process.pid}/ns/net") != mine)
-        self.enter = ["nsenter", "-t", str(self.process.pid), "-n"]
-        ip("link add near type veth peer name far")
-        ip(f"link set far netns {self.process.pid}")
-        ip("addr add 10.78.0.1/24 dev near")
-        ip("link set near up")
-        for command in ("ip link set lo up", "ip addr add 10.78.0.2/24 dev far", "ip link set far up"):
-            subprocess.run([*self.enter, *command.split()], check=True)
-
-    def close(self):
-        self.process.stdin.close()
-        self.process.wait()
 
 
 def start(rank, size, port, root, mode, prefix=()):
@@ -47,7 +23,7 @@ def start(rank, size, port, root, mode, prefix=()):
 
 
 def vanish(mode):
-    host = Host()
+    host = namespace.Host(["near"])
     port = free_port()
     ranks = [start(0, 4, port, "127.0.0.1", mode), start(1, 4, port, "127.0.0.1", mode),
              start(2, 4, port, "10.78.0.1", mode, host.enter), start(3, 4, port, "10.78.0.1", mode, host.enter)]
@@ -61,7 +37,7 @@ def vanish(mode):
     ranks[2].send_signal(signal.SIGCONT)
     time.sleep(1)
     check(all(process.poll() is None for process in ranks), f"{mode}: a stopped rank was taken for dead")
-    ip("link set near down")
+    namespace.ip("link set near down")
     cut = time.monotonic()
     for rank, process in enumerate(ranks):
         try:
@@ -77,7 +53,7 @@ def vanish(mode):
                             line.endswith(f") was silent for {TIMEOUT} s") for r in lost for line in lines),
               f"{mode}, rank {rank}: {output}")
         check(TIMEOUT - 1 < took < TIMEOUT + GRACE, f"{mode}, rank {rank}: {took:.1f} s after the cable was cut")
-    ip("link del near")
+    namespace.ip("link del near")
     host.close()
 
 
