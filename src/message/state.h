@@ -313,7 +313,9 @@ struct gw_qp {
 	struct feedback feedback;
 };
 
-/* context.c */
+/* mr.c */
+/* Deregisters all that callers left. */
+void mrs_close(struct gw_context *ctx);
 bool mr_covers(const struct gw_mr *mr, const struct gw_context *ctx, const void *addr,
 	       uint64_t length);
 
