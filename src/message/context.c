@@ -9,7 +9,6 @@
  */
 #include <errno.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/zero.h"
 #include "fabric/refuse.h"
