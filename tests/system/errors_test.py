@@ -90,6 +90,7 @@ def receiving_nowhere(directory):
     expect(run("recv", directory, "--port", port), 1, directory, "is a directory")
     expect(run("recv", directory + "/new/", "--port", port), 1, "directory")
     expect(run("recv", directory + "/no/file", "--port", port, "--json"), 1, "there is no directory", directory + "/no")
+    expect(run("recv", "/proc/file", "--port", port), 1, "/proc takes no new files")
     expect(run("recv", directory + "/source/file", "--port", port), 1, "is not a directory")
     expect(run("recv", "/dev/null", "--port", port), 1, "/dev/null", "not a regular file")
     expect(run("recv", directory + "/" + "n" * 300, "--port", port), 1, "too long")

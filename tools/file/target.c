@@ -56,7 +56,9 @@ static int explain_open(struct report *report, const struct target *target, int 
 
 	switch (error) {
 	case -ENOENT:
-		return report_fail(report, error, "cannot write %s: there is no directory %s",
+		return report_fail(report, error,
+				   access(dir, F_OK) ? "cannot write %s: there is no directory %s"
+						     : "cannot write %s: %s takes no new files",
 				   target->path, dir);
 	case -ENOTDIR:
 		return report_fail(report, error, "cannot write %s: %s is not a directory",
