@@ -96,6 +96,9 @@ class Path:
             options += ["--link", f"{host}:down:{','.join(keys)}"]
         if self.asymmetric:
             options += ["--link", f"0:down:rate={self.back_mbps * 1e3:.0f}k", "--link", f"1:up:rate={self.back_mbps * 1e3:.0f}k"]
+        if self.step and self.step[1] > self.rate_mbps:
+            # The link up of the sender stays as it is, and must not be what limits after the step.
+            options += ["--link", f"0:up:rate={self.step[1] * 1e3:.0f}k"]
         if self.outage:
             options += ["--at", f"{self.outage[0] * 1e3:.0f}ms:1:down", "--at", f"{sum(self.outage) * 1e3:.0f}ms:1:up"]
         if self.step:
