@@ -37,9 +37,8 @@ def duration(point):
     return point.path.seconds + (point.path.outage[1] if point.path.outage else 0)
 
 
-def speed(play, delivered, seconds, message):
-    """Mbit/s from the tenth message on."""
-    carried = play.carried()
+def speed(carried, delivered, seconds, message):
+    """Mbit/s from the tenth message on, of what the link carried in the last `seconds`; None: in all."""
     share = min(COUNTED_LEAST, WARM_UP * message / delivered) if delivered else COUNTED_LEAST
     begin, end = carried.from_tenth(seconds, share)
     return delivered * 8e-6 * (1 - share) / (end - begin) if delivered and end > begin else 0.0
@@ -63,7 +62,7 @@ def ours(build, point):
             return {"mbps": 0.0, "failed": play.errors() or "it did not end", **marks(play)}
         row = told["results"][0]
         way = row["directions"][0]
-        return {"mbps": speed(play, way["bytes"], way["seconds"], point.message()), "bytes": way["bytes"],
+        return {"mbps": speed(play.carried(), way["bytes"], way["seconds"], point.message()), "bytes": way["bytes"],
                 "packets": row["client"]["packets_sent"], "again": row["client"]["packets_retransmitted"],
                 "rtt_us": row["client"]["rtt_us"], **marks(play)}
 
@@ -84,8 +83,8 @@ def bbr(build, point):
         told = (objects(play.texts.get(0, "")) or [{}])[-1]
         if not play.ended or "bytes" not in told:
             carried = play.carried()
-            return {"mbps": speed(play, carried.until(carried.end()), None, point.message()), "stopped": True, **marks(play)}
-        return {"mbps": speed(play, told["bytes"], None, point.message()), "bytes": told["bytes"],
+            return {"mbps": speed(carried, carried.until(carried.end()), None, point.message()), "stopped": True, **marks(play)}
+        return {"mbps": speed(play.carried(), told["bytes"], None, point.message()), "bytes": told["bytes"],
                 "again": told["retransmits"], **marks(play)}
 
 

@@ -16,7 +16,7 @@ import tempfile
 import time
 
 from anywhere import measure
-from anywhere.compare import TUNING, compiler
+from anywhere.compare import TUNING, compiler, speed
 from anywhere.play import PORT, Play, Processors, objects, run_as, shell
 from links import haul
 
@@ -62,7 +62,7 @@ class Bench:
             play.copy = self.read(os.path.join(play.directory, "copy"))
             carried = play.carried()
             play.flowed = carried.end() - carried.reaches(FIRST_BYTES)
-            play.arrived = carried.until(carried.end())
+            play.record = carried
         play.told = [(objects(play.texts.get(rank, "")) or [{}])[-1] for rank in (0, 1)]
         return play
 
@@ -74,7 +74,8 @@ class Bench:
             return file.read()
 
     def perf(self, settings, *options, root=False, seconds=5, deadline=90):
-        """Mbit/s of one run, by the lab's record of when data flowed, and the play; 0 if it did not end well."""
+        """Mbit/s of one run from the tenth message after its warm-up on, by the lab's record of when data flowed, and the play; 0 if
+        it did not end well."""
         prefix = run_as(root, False, self.build)
         receiver = shell(prefix, [self.godwit, "perf", "--port", str(PORT), "--quiet"])
         sender = shell(prefix, [self.godwit, "perf", haul.address(1), "--port", str(PORT), "--json",
@@ -83,15 +84,16 @@ class Bench:
         if not play.ended or not play.told[0].get("ok"):
             return 0.0, play
         way = play.told[0]["results"][0]["directions"][0]
-        return mbps(way["bytes"], play.flowed), play
+        return speed(play.record, way["bytes"], way["seconds"], way["bytes"] // way["messages"]), play
 
     def bbr(self, settings, seconds=5, deadline=60):
+        """Mbit/s from the tenth message on."""
         program = os.path.join(self.build, "bench", "tcp_stream")
         sender = [program, haul.address(1), "--port", str(PORT), "--seconds", str(seconds), "--message", str(MIB), "--working-set",
                   str(16 * MIB), "--congestion", "bbr"]
         play = self.ends(settings, shell([], [program, "--serve", "--port", str(PORT)]), shell([], sender), deadline, before=TUNING)
         told = play.told[0].get("bytes") if play.ended else None
-        return mbps(told or play.arrived, play.flowed)
+        return speed(play.record, told or play.record.until(play.record.end()), None, MIB)
 
     def send(self, settings, size, *options, deadline=120, root=False):
         prefix = run_as(root, False, self.build)
