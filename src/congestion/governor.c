@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * governor.c: a controller and a pacer behind the gates of queue pairs. The message layer counts packets, the controller
- * counts bytes; the mean size of the latest packets converts between the two.
+ * counts bytes; the mean size of the latest packets converts between the two. When larger packets are found to arrive, those
+ * in flight are smaller by up to seven times, and arrive first: they are converted with the mean before that.
  */
 #include "congestion/governor.h"
 
@@ -21,6 +22,8 @@
 #define BURST_MOST_NS  4000000
 /* Time after which a sender whose rate limit is 0 asks again. */
 #define STOPPED_NS UINT64_C(1000000000)
+/* Packets have become larger when those just sent have more than 1 + 1 / GROWN_SHARE times the mean. */
+#define GROWN_SHARE 4
 /* A sender that was late may catch up on 1 / LATE_SHARE of a round trip. */
 #define LATE_SHARE 2
 
@@ -59,6 +62,27 @@ uint64_t governor_in_flight(const struct governor *g)
 	for (unsigned i = 0; i < g->sides; i++)
 		bytes += g->side[i].in_flight_bytes;
 	return bytes;
+}
+
+/* Notes how many packets are in flight. Those that left first are the first to arrive. */
+static void set_in_flight(struct governor_side *side, uint32_t packets)
+{
+	uint32_t gone = side->in_flight > packets ? side->in_flight - packets : 0;
+
+	side->former = side->former > gone ? side->former - gone : 0;
+	if (side->former > packets)
+		side->former = packets;
+	side->in_flight = packets;
+	side->in_flight_bytes =
+		side->former * side->former_bytes + (packets - side->former) * side->packet_bytes;
+}
+
+/* Returns the bytes of packets that arrived, before set_in_flight() tells how many are left. */
+static uint64_t arrived_bytes(const struct governor_side *side, uint64_t packets)
+{
+	uint64_t former = least(packets, side->former);
+
+	return former * side->former_bytes + (packets - former) * side->packet_bytes;
 }
 
 /* Returns how many packets the window has room for. */
@@ -104,7 +128,7 @@ static uint32_t allow(void *arg, uint32_t in_flight, uint32_t payload, uint64_t 
 	uint64_t bytes;
 	uint32_t packets;
 
-	side->in_flight_bytes = in_flight * side->packet_bytes;
+	set_in_flight(side, in_flight);
 	*again_ns = UINT64_MAX;
 	if (!side->governor->cap_bps) {
 		/* Nothing is waited for that a probe could bring: governor_cap() asks again. */
@@ -128,7 +152,13 @@ static void sent(void *arg, uint32_t packets, uint64_t bytes, uint64_t now)
 {
 	struct governor_side *side = arg;
 
+	if (bytes / packets > side->packet_bytes + side->packet_bytes / GROWN_SHARE) {
+		side->former = side->in_flight;
+		side->former_bytes = side->packet_bytes;
+		side->packet_bytes = bytes / packets;
+	}
 	side->packet_bytes = (7 * side->packet_bytes + bytes / packets + 4) / 8;
+	side->in_flight += packets;
 	side->in_flight_bytes += bytes;
 	cc_sent(&side->governor->cc, bytes, now);
 	pacer_take(&side->governor->pacer, bytes, now);
@@ -139,7 +169,7 @@ static void report(void *arg, const struct gw_path_report *path, uint64_t now)
 	struct governor_side *side = arg;
 	struct governor *g = side->governor;
 	struct cc_report known = { .delivered_packets = path->delivered_packets,
-				   .delivered_bytes = path->delivered_packets * side->packet_bytes,
+				   .delivered_bytes = arrived_bytes(side, path->delivered_packets),
 				   .lost_packets = path->lost_packets,
 				   .counted_packets = path->counted_packets,
 				   .marked_packets = path->marked_packets,
@@ -147,7 +177,7 @@ static void report(void *arg, const struct gw_path_report *path, uint64_t now)
 				   .return_ns = path->return_queue_ns,
 				   .rtt_bytes = path->rtt_bytes };
 
-	side->in_flight_bytes = path->in_flight_packets * side->packet_bytes;
+	set_in_flight(side, (uint32_t)path->in_flight_packets);
 	side->idle = path->idle;
 	known.in_flight_bytes = governor_in_flight(g);
 	known.app_limited = true;

@@ -22,12 +22,16 @@ struct governor;
 struct governor_side {
 	struct governor *governor;
 	struct gw_qp *qp;
-	/* bytes sent and neither delivered nor lost */
+	/* packets sent and neither delivered nor lost, and their bytes */
+	uint32_t in_flight;
 	uint64_t in_flight_bytes;
 	/* bytes that the receiver can buffer */
 	uint64_t credit_bytes;
 	/* mean bytes of data in the latest packets */
 	uint64_t packet_bytes;
+	/* packets in flight that left before packets became larger, and mean bytes of data in those */
+	uint32_t former;
+	uint64_t former_bytes;
 	/* it had nothing to send for some of the time covered by its latest report */
 	bool idle;
 	/* it carries short messages, and may exceed the window by a few packets */
