@@ -113,9 +113,10 @@ struct long_haul {
 	bool drained;
 	/* rounds of START without growth of the delivery rate, or rounds of DRAIN */
 	unsigned slow;
-	/* in START: when the queue was last low, and reports since then */
+	/* in START: when the queue was last low, reports since then, and bytes that they told of */
 	uint64_t low_at;
 	unsigned high;
+	double high_bytes;
 	/* rounds with hardly any queue; negative: rounds to wait before they count */
 	int calm;
 	/* rounds to come whose losses may be due to growth that was stopped */
@@ -251,8 +252,7 @@ static void drain(struct long_haul *l, const struct cc_report *report)
 		return;
 	l->drained = true;
 	l->slow = 0;
-	if (!report->app_limited)
-		l->window = holds;
+	l->window = fmax(report->app_limited ? l->window : 0, holds);
 }
 
 /* More is lost than chance explains: sends no more than what arrives. */
@@ -321,8 +321,7 @@ static void end_round(struct long_haul *l, double before, uint64_t now_ns)
 			return;
 		l->phase = CRUISE;
 		l->calm = 0;
-		if (!m->idle)
-			l->window = model_peak(m) * model_trip(m);
+		l->window = fmax(m->idle ? l->window : 0, model_peak(m) * model_trip(m));
 	} else if (m->marked > 0) {
 		/* The round after a reduction still reports marks from before it. */
 		if (!l->held)
@@ -390,12 +389,19 @@ static void long_haul_report(void *state, const struct cc_report *report, uint64
 		if ((!report->app_limited || fills_window(l, report)) && !l->testing)
 			l->window += (double)report->delivered_bytes;
 		l->high++;
+		l->high_bytes += (double)report->delivered_bytes;
 		if (queue_ns < fmax(l->model.least_ns * START_QUEUE, target_ns(l))) {
 			l->low_at = now_ns;
 			l->high = 0;
+			l->high_bytes = 0;
 		}
-		if (l->high >= 2 && (double)(now_ns - l->low_at) > l->model.least_ns / 4)
+		if (l->high >= 2 && (double)(now_ns - l->low_at) > l->model.least_ns / 4) {
+			/* While a queue stood, the path delivered at its full rate. The mean of a whole round in which the
+			 * window doubled is less, and the sender may pause before there is another. */
+			if (holds_known(l))
+				model_saw(&l->model, l->high_bytes / (double)(now_ns - l->low_at));
 			leave_start(l);
+		}
 	} else if (l->phase == DRAIN) {
 		drain(l, report);
 	} else if (l->phase == CRUISE && l->calm > CALM_ROUNDS &&
@@ -430,6 +436,7 @@ static void long_haul_timeout(void *state, uint64_t now_ns)
 	l->slow = 0;
 	l->low_at = now_ns;
 	l->high = 0;
+	l->high_bytes = 0;
 	l->doing = "starting again: nothing was heard";
 }
 

@@ -56,6 +56,11 @@ double model_past(const struct model *m)
 	return recent_most(&m->past);
 }
 
+void model_saw(struct model *m, double rate)
+{
+	m->peak[1] = fmax(m->peak[1], rate);
+}
+
 void model_cnp(struct model *m)
 {
 	m->noticed = true;

@@ -88,6 +88,9 @@ void model_init(struct model *model, double ceiling, uint64_t now_ns);
 bool model_report(struct model *model, const struct cc_report *report, double window,
 		  uint64_t now_ns);
 
+/* Notes that packets arrived at this rate, in bytes per ns, during part of a round in which the path was busy. */
+void model_saw(struct model *model, double rate);
+
 /* Returns the mean round-trip time without a queue: the minimum and half of the jitter. */
 double model_trip(const struct model *m);
 /* Returns the queueing delay at the latest report, less all that jitter may explain. */
