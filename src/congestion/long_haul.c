@@ -173,7 +173,8 @@ static double growth(struct long_haul *l, double excess)
 		CALM_AHEAD * m->delivered / l->used * (model_trip(m) + target_ns(l)) / l->window -
 		1;
 
-	if (m->idle) {
+	/* Less was sent than the window allows, so that an empty queue says nothing. */
+	if (m->idle || m->probing) {
 		l->calm = 0;
 		return 0;
 	}
