@@ -41,6 +41,8 @@ struct stream {
 	/* When the next line is printed, in ns, and what the link had carried at the last, in bytes. */
 	uint64_t line_ns;
 	uint64_t carried;
+	/* Largest rate at which the controller believed packets to arrive, in bits a second. */
+	uint64_t believed_bps;
 	bool failed;
 };
 
@@ -58,8 +60,14 @@ static void op_ended(struct gw_op *op, void *arg, const struct gw_op_result *res
 		s->warm_ns = sim_now_ns(s->world.sim);
 		memset(s->idle_ns, 0, sizeof(s->idle_ns));
 	}
-	if (!s->failed)
+	if (s->failed)
+		return;
+	if (s->path->rest && s->ended[end] == s->path->rest) {
+		for (uint32_t i = 0; i < s->path->depth; i++)
+			post(s, end);
+	} else if (!s->path->rest || s->posted[end] != s->path->rest) {
 		post(s, end);
+	}
 }
 
 static void post(struct stream *s, int end)
@@ -110,6 +118,7 @@ static struct link_attr link_of(const struct lossy_path *path, double loss)
 				  .jitter_ns = path->jitter_ns,
 				  .reorder = path->reorder,
 				  .reorder_ns = path->reorder_ns,
+				  .duplicate = path->duplicate,
 				  .queue_bytes = path->rate_bps / 8 * path->rtt_ns / NS_A_SECOND };
 
 	if (link.queue_bytes < 64u << 10)
@@ -139,12 +148,15 @@ static void open_stream(struct stream *s)
 					.hosts = 2,
 					.edge = link_of(path, path->loss) };
 	struct sim_host_attr host = { .queue = path->queue ? path->queue : 1 << 16,
-				      .window_most = 1 << 16 };
+				      .window_most = 1 << 16,
+				      .lanes = path->lanes };
 	struct gw_context_attr ctx = { .max_qps = 8 };
 	struct link_attr back = link_of(path, path->back);
 	struct gw_channel_info info[2];
 	int error = world_open(&s->world, &sim, &shape, &host, &ctx);
 
+	if (path->back_bps)
+		back.rate_bps = path->back_bps;
 	sim_link(s->world.sim, 1)->attr = back;
 	s->memory = malloc(path->size);
 	for (int end = 0; end < 2 && !error; end++) {
@@ -198,6 +210,64 @@ static void stall(struct stream *s)
 	}
 }
 
+/* Changes the path at its times. */
+static void change(struct stream *s)
+{
+	const struct lossy_path *path = s->path;
+	uint64_t passed_ns = sim_now_ns(s->world.sim) - NS_A_SECOND;
+
+	if (path->step_ns && passed_ns >= path->step_ns)
+		sim_link(s->world.sim, 0)->attr.rate_bps = path->step_bps;
+	for (uint32_t i = 0; path->outage_ns && i < 2; i++)
+		sim_link(s->world.sim, i)->down =
+			passed_ns >= path->outage_ns &&
+			passed_ns < path->outage_ns + path->outage_length_ns;
+}
+
+/* Returns the next time after `now_ns` at which the path changes. */
+static uint64_t next_change_ns(const struct lossy_path *path, uint64_t now_ns)
+{
+	uint64_t times[] = { path->step_ns, path->outage_ns,
+			     path->outage_ns ? path->outage_ns + path->outage_length_ns : 0 };
+	uint64_t next_ns = LIMIT_NS;
+
+	for (size_t i = 0; i < sizeof(times) / sizeof(times[0]); i++)
+		if (times[i] && NS_A_SECOND + times[i] > now_ns && NS_A_SECOND + times[i] < next_ns)
+			next_ns = NS_A_SECOND + times[i];
+	return next_ns;
+}
+
+/* Returns the bits that the path can carry between two times, without losses. */
+static double capacity(const struct lossy_path *path, uint64_t from_ns, uint64_t to_ns)
+{
+	double bits = 0;
+
+	while (from_ns < to_ns) {
+		uint64_t next_ns = next_change_ns(path, from_ns);
+		uint64_t passed_ns = from_ns - NS_A_SECOND;
+		uint64_t until_ns = next_ns < to_ns ? next_ns : to_ns;
+		bool down = path->outage_ns && passed_ns >= path->outage_ns &&
+			    passed_ns < path->outage_ns + path->outage_length_ns;
+		bool stepped = path->step_ns && passed_ns >= path->step_ns;
+
+		if (!down)
+			bits += (double)(stepped ? path->step_bps : path->rate_bps) *
+				(double)(until_ns - from_ns) / (double)NS_A_SECOND;
+		from_ns = until_ns;
+	}
+	return bits;
+}
+
+static void see_belief(struct stream *s)
+{
+	const struct cc *cc = &s->channel[0]->governor.cc;
+	struct cc_status status;
+
+	cc->ops->status(cc->state, &status);
+	if (status.delivered_bps > s->believed_bps)
+		s->believed_bps = status.delivered_bps;
+}
+
 /* Prints what the sender is allowed and what the link carried since the last line. */
 static void print_line(struct stream *s)
 {
@@ -231,12 +301,13 @@ static void sum_up(struct stream *s, struct lossy_result *out)
 {
 	const struct lossy_path *path = s->path;
 	uint64_t now = sim_now_ns(s->world.sim);
-	double seconds, left = (double)path->rate_bps * (1 - path->loss);
+	double seconds, left;
 
 	out->ended = s->ended[1] == s->messages && !s->failed;
 	out->took_ns = now - NS_A_SECOND;
 	out->counted_ns = now - (s->warm_ns ? s->warm_ns : NS_A_SECOND);
 	seconds = (double)out->counted_ns / (double)NS_A_SECOND;
+	left = capacity(path, now - out->counted_ns, now) / seconds * (1 - path->loss);
 	out->goodput_bps = s->ended[1] > WARM
 				   ? (double)(s->ended[1] - WARM) * (double)path->size * 8 / seconds
 				   : 0;
@@ -246,6 +317,7 @@ static void sum_up(struct stream *s, struct lossy_result *out)
 		out->idle[i] = (double)s->idle_ns[i] / (double)out->counted_ns;
 		out->busy -= out->idle[i];
 	}
+	out->believed = (double)s->believed_bps / (double)path->rate_bps;
 	out->sent = counter(s, 0, COUNT_SENT);
 	out->again = counter(s, 0, COUNT_RETRANSMITTED);
 	out->duplicate = counter(s, 1, COUNT_DUPLICATE) + counter(s, 1, COUNT_LATE);
@@ -276,10 +348,15 @@ void lossy_run(const struct lossy_path *path, struct lossy_result *out)
 		uint64_t busy_until_ns = sim_link(s.world.sim, 0)->busy_until_ns;
 		enum lossy_idle why = why_idle(&s);
 
+		uint64_t until_ns = next_change_ns(path, from_ns);
+
 		stall(&s);
-		more = world_step(&s.world, path->stall_ns ? from_ns + STEP_NS : LIMIT_NS) ||
-		       (path->stall_ns && from_ns < LIMIT_NS);
+		change(&s);
+		if (path->stall_ns && from_ns + STEP_NS < until_ns)
+			until_ns = from_ns + STEP_NS;
+		more = world_step(&s.world, until_ns) || until_ns < LIMIT_NS;
 		charge(&s, from_ns, busy_until_ns, why);
+		see_belief(&s);
 		print_line(&s);
 	}
 	sum_up(&s, out);

@@ -46,6 +46,19 @@ struct lossy_path {
 	const char *congestion;
 	/* Events that the queue of a host holds, with which its credit begins; 0: more than the path. */
 	uint32_t queue;
+	/* Rate of the way back in bits a second; 0: as the way there. Share of packets that arrive twice. */
+	uint64_t back_bps;
+	double duplicate;
+	/* When the rate of the way there changes, in ns after the start, and to what; 0: never. */
+	uint64_t step_ns;
+	uint64_t step_bps;
+	/* When both ways begin to lose everything, in ns after the start, and for how long; 0: never. */
+	uint64_t outage_ns;
+	uint64_t outage_length_ns;
+	/* Messages after which both ends wait until all have ended, and then go on; 0: never. */
+	uint32_t rest;
+	/* Lanes of the channel; 0: one. */
+	uint32_t lanes;
 	/* Time after which a line about the sender is printed, again and again; 0: none. */
 	uint64_t every_ns;
 };
@@ -78,6 +91,8 @@ struct lossy_result {
 	double busy;
 	/* Share of the counted time for each reason. */
 	double idle[IDLE_REASONS];
+	/* Largest rate at which the controller believed packets to arrive, as a multiple of the path's. */
+	double believed;
 	/* Packets sent and sent again, duplicates among those that landed, and probe timeouts. */
 	uint64_t sent;
 	uint64_t again;
