@@ -4,7 +4,7 @@
 A seed draws a path (paths.py). Godwit's channel sends over it as an ordinary user with the usual limits of buffers, with
 defaults throughout; then TCP with bbr, one flow, tuned as haul.py says and with its own search for the MTU, since some paths
 swallow large packets. Both send for the same time, and what arrives counts from the tenth message on, by the lab's own record
-of the link.
+of the link, as a share of what the path could carry in the time that counts.
 
 Needed are the build's godwit, bench/tcp_stream and bench/libanywhere-limits.so, Python's standard library, and a kernel with
 bbr, network namespaces and /dev/net/tun. Points are kept one by one in a file of JSON lines, so that a run that was stopped goes
@@ -37,11 +37,24 @@ def duration(point):
     return point.path.seconds + (point.path.outage[1] if point.path.outage else 0)
 
 
-def speed(carried, delivered, seconds, message):
-    """Mbit/s from the tenth message on, of what the link carried in the last `seconds`; None: in all."""
+def counted(carried, delivered, seconds, message):
+    """(Mbit/s, begin, end) from the tenth message on, of what the link carried in the last `seconds`; None: in all."""
     share = min(COUNTED_LEAST, WARM_UP * message / delivered) if delivered else COUNTED_LEAST
     begin, end = carried.from_tenth(seconds, share)
-    return delivered * 8e-6 * (1 - share) / (end - begin) if delivered and end > begin else 0.0
+    return delivered * 8e-6 * (1 - share) / (end - begin) if delivered and end > begin else 0.0, begin, end
+
+
+def speed(carried, delivered, seconds, message):
+    """Mbit/s from the tenth message on."""
+    return counted(carried, delivered, seconds, message)[0]
+
+
+def outcome(point, carried, delivered, seconds):
+    """Mbit/s that arrived, and that the path could carry meanwhile: the two senders do not begin at the same time, so that a change
+    of the path may come before the tenth message of one and after that of the other."""
+    mbps, begin, end = counted(carried, delivered, seconds, point.message())
+    could = point.path.capacity_mbit(begin, end) / (end - begin) if end > begin else 0.0
+    return {"mbps": mbps, "could_mbps": could}
 
 
 def marks(play):
@@ -62,7 +75,7 @@ def ours(build, point):
             return {"mbps": 0.0, "failed": play.errors() or "it did not end", **marks(play)}
         row = told["results"][0]
         way = row["directions"][0]
-        return {"mbps": speed(play.carried(), way["bytes"], way["seconds"], point.message()), "bytes": way["bytes"],
+        return {**outcome(point, play.carried(), way["bytes"], way["seconds"]), "bytes": way["bytes"],
                 "packets": row["client"]["packets_sent"], "again": row["client"]["packets_retransmitted"],
                 "rtt_us": row["client"]["rtt_us"], **marks(play)}
 
@@ -83,8 +96,8 @@ def bbr(build, point):
         told = (objects(play.texts.get(0, "")) or [{}])[-1]
         if not play.ended or "bytes" not in told:
             carried = play.carried()
-            return {"mbps": speed(carried, carried.until(carried.end()), None, point.message()), "stopped": True, **marks(play)}
-        return {"mbps": speed(play.carried(), told["bytes"], None, point.message()), "bytes": told["bytes"],
+            return {**outcome(point, carried, carried.until(carried.end()), None), "stopped": True, **marks(play)}
+        return {**outcome(point, play.carried(), told["bytes"], None), "bytes": told["bytes"],
                 "again": told["retransmits"], **marks(play)}
 
 
@@ -92,7 +105,8 @@ def compare(build, seed):
     point = Point(seed)
     turns = (("godwit", ours), ("bbr", bbr))
     taken = {name: measure(build, point) for name, measure in (turns if seed % 2 else turns[::-1])}
-    ratio = taken["godwit"]["mbps"] / taken["bbr"]["mbps"] if taken["bbr"]["mbps"] else None
+    shares = {name: one["mbps"] / one["could_mbps"] if one.get("could_mbps") else 0.0 for name, one in taken.items()}
+    ratio = shares["godwit"] / shares["bbr"] if shares["bbr"] else None
     return {"seed": seed, "name": str(point.path), "path": point.path.described(), "ratio": ratio,
             "capacity_mbps": point.path.rate_mbps * (1 - point.path.loss), **taken}
 

@@ -15,7 +15,7 @@ PICTURE = "anywhere.svg"
 
 def ahead(points):
     """Nobody is ahead where neither carried anything."""
-    return [one for one in points if one["godwit"]["mbps"] >= one["bbr"]["mbps"] and one["godwit"]["mbps"]]
+    return [one for one in points if one["godwit"]["mbps"] and (one["ratio"] is None or one["ratio"] >= 1)]
 
 
 def behind(points):
