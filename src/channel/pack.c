@@ -5,7 +5,7 @@
  * An operation that owes the peer a record stands in line (ch->lines) until a pack has room, then in that pack's list
  * until the peer has read it, unless the record is TAKEN: that nothing waits for. While fewer than two packs are on their way
  * the next one leaves at once, so that a lone small send waits for nothing. Otherwise records gather until the pack is half full,
- * an earlier one is answered, or a part of a round trip has passed since the last one left. A pack of data is answered when
+ * an earlier one is answered, or a part of a round trip has passed since the last but one left. A pack of data is answered when
  * every record in it has met its receive: that is how a send ends, unless it asked to end when it was copied (GW_OP_BUFFERED).
  * Data leaves one pack to the notices, so that a receiver that posts nothing can still be told things.
  */
@@ -13,7 +13,6 @@
 
 #include "channel/state.h"
 
-#define AT_ONCE 2
 /* Records gather for 1 / GATHER_SHARE of a round trip at most, and for GATHER_NS at least. */
 #define GATHER_SHARE 16
 #define GATHER_NS    UINT64_C(50000)
@@ -112,7 +111,8 @@ static bool send_pack(struct gw_channel *ch, enum pack_group group)
 	}
 	ch->filling[group] = NULL;
 	ch->packs_out[group]++;
-	ch->pack_left_ns[group] = gw_now_ns(ch->ctx);
+	ch->pack_left_ns[group][1] = ch->pack_left_ns[group][0];
+	ch->pack_left_ns[group][0] = gw_now_ns(ch->ctx);
 	pack->number = (uint32_t)ch->stats.packs++;
 	return true;
 }
@@ -159,11 +159,11 @@ static bool leaves(struct gw_channel *ch, enum pack_group group)
 	struct gw_estimate path;
 	uint64_t due, wait_ns = GATHER_NS;
 
-	if (ch->packs_out[group] < AT_ONCE || ch->filling[group]->used >= ch->pack_bytes / 2)
+	if (ch->packs_out[group] < PACKS_AT_ONCE || ch->filling[group]->used >= ch->pack_bytes / 2)
 		return true;
 	if (!gw_qp_estimate(ch->qp[SMALL], &path) && path.rtt_ns / GATHER_SHARE > wait_ns)
 		wait_ns = path.rtt_ns / GATHER_SHARE;
-	due = ch->pack_left_ns[group] + wait_ns;
+	due = ch->pack_left_ns[group][PACKS_AT_ONCE - 1] + wait_ns;
 	if (gw_now_ns(ch->ctx) >= due)
 		return true;
 	if (due < ch->pack_at) {

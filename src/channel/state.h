@@ -188,6 +188,8 @@ struct bounce {
 
 /* Data and notices travel in packs of their own: data waits for its receive, and a notice must not wait with it. */
 enum pack_group { GROUP_DATA, GROUP_NOTICE, GROUPS };
+/* Packs of a group that leave without gathering records. */
+#define PACKS_AT_ONCE 2
 
 enum { BULK, SMALL, QPS };
 
@@ -241,10 +243,11 @@ struct gw_channel {
 	uint32_t packs_busy[GROUPS];
 	/* busy packs that were sent */
 	uint32_t packs_out[GROUPS];
-	/* when the latest pack left, and when a pack that gathers records leaves */
-	uint64_t pack_left_ns[GROUPS];
+	/* when the latest packs left, the last one first */
+	uint64_t pack_left_ns[GROUPS][PACKS_AT_ONCE];
 	/* sends that ended when they were copied, and are not finished */
 	uint32_t unanswered;
+	/* when a pack that gathers records leaves */
 	uint64_t pack_at;
 	/* Time that the timer of the small queue pair is set to; NEVER: it is not running. */
 	uint64_t armed_at;
