@@ -6,7 +6,7 @@
 
 static const struct check_case *const tables[] = { cases_load,	cases_connect, cases_data,
 						   cases_lines, cases_end,     cases_process,
-						   cases_speed, cases_ring };
+						   cases_speed, cases_ring,    cases_operations };
 
 const struct check_case *case_at(size_t index)
 {

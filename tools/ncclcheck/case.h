@@ -39,5 +39,6 @@ extern const struct check_case cases_end[];
 extern const struct check_case cases_process[];
 extern const struct check_case cases_speed[];
 extern const struct check_case cases_ring[];
+extern const struct check_case cases_operations[];
 
 #endif

@@ -377,7 +377,7 @@ const struct command command_ncclcheck = {
 		"  --differ N=VALUE  environment of the second process only, for the case `mismatch`\n"
 		"  --silence S       seconds after which a dead peer must be an error (default 130)\n"
 		"  --connections N   of the case `connections` (default 100)\n"
-		"  --channels N      of the cases `channels` and `steps` (default 2)\n"
+		"  --channels N      of the cases `channels`, `steps` and `operations` (default 2)\n"
 		"  --peer HOST       the second process runs there, where --wait was started first or will be\n"
 		"  --wait            serve the second process of another host, until that is done\n"
 		"  --bind ADDR       with --wait: the address to wait on (default: any)\n"

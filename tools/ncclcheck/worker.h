@@ -32,7 +32,7 @@ struct worker {
 	uint64_t silence_ns;
 	/* connections of the case `connections` */
 	uint32_t connections;
-	/* channels of the cases `channels` and `steps` */
+	/* channels of the cases `channels`, `steps` and `operations` */
 	uint32_t channels;
 	/* step in progress, for messages */
 	const char *step;
