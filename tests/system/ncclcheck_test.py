@@ -25,6 +25,7 @@ BREAKS = [
     ("order", "order", "message"),
     ("overrun", "unaligned", "was written"),
     ("early", "reuse", "as soon as they are free"),  # the rank that reads, or its peer, which it then leaves
+    ("early", "close-send", "remote error"),
     ("fork", "fork", "after a fork"),
     ("idle", "idle", "of a processor"),
     ("sizes", "no-sizes", "may not access"),

@@ -10,11 +10,15 @@
 #include "case.h"
 #include "traffic.h"
 
-#define LARGE	      ((size_t)8 << 20)
-#define SMALL	      4096
-#define MARK	      0xa5
-#define CLOSE_ROUNDS  20
-#define STOP_SECONDS  15
+#define LARGE	     ((size_t)8 << 20)
+#define SMALL	     4096
+#define MARK	     0xa5
+#define CLOSE_ROUNDS 20
+#define STOP_SECONDS 15
+/* Bytes of a receive of `close-send`; how long its sends may end before there is one, and how long there is none then. */
+#define SLOT	      ((size_t)512 << 10)
+#define EARLY_NS      UINT64_C(300000000)
+#define LATE_MS	      200
 #define NS_PER_SECOND UINT64_C(1000000000)
 
 /* Closes without a look at results: after an abort they may be anything. */
@@ -151,6 +155,56 @@ static void run_close_recv(struct worker *w)
 	}
 }
 
+/*
+ * Closes the sender as soon as its sends have ended, and ends the process. A plugin may end a send when it has copied the message,
+ * before there is a receive; the message arrives all the same. The note says how many sends ended so.
+ */
+static void run_close_send(struct worker *w)
+{
+	static const size_t sizes[] = { 8, 3000, 0, 64u << 10, 1 };
+	enum { COUNT = sizeof(sizes) / sizeof(sizes[0]) };
+	void *request[COUNT];
+	struct pair pair;
+	struct area area;
+	unsigned early = 0;
+	uint64_t begin;
+	int done = 0;
+
+	worker_begin(w);
+	worker_connect(w, &pair);
+	area_open(w, &pair, COUNT * SLOT, &area);
+	worker_step(w, "closeSend right after the last send");
+	worker_meet(w);
+	if (w->rank == 1) {
+		for (unsigned i = 0; i < COUNT; i++) {
+			pattern_fill(500 + i, area.data + i * SLOT, sizes[i]);
+			request[i] = worker_send(w, pair.sender, area.data + i * SLOT, sizes[i],
+						 area.sender_handle);
+		}
+		begin = net_now_ns();
+		for (; early < COUNT && net_now_ns() - begin < EARLY_NS; early += done != 0)
+			worker_check(w, "test", net_test(&w->net, request[early], &done, NULL));
+		worker_tell(w, &early, sizeof(early));
+		for (unsigned i = early; i < COUNT; i++)
+			worker_wait(w, request[i]);
+	} else {
+		worker_hear(w, &early, sizeof(early));
+		worker_metric(w, "sends_before_receives", early);
+		worker_note(w, "%u of %u sends ended before there was a receive", early,
+			    (unsigned)COUNT);
+		worker_sleep_ms(LATE_MS);
+		for (unsigned i = 0; i < COUNT; i++) {
+			request[i] = worker_recv(w, pair.receiver, area.data + i * SLOT, SLOT,
+						 area.receiver_handle);
+			if (worker_wait(w, request[i]) != sizes[i] ||
+			    pattern_check(500 + i, area.data + i * SLOT, sizes[i]) < sizes[i])
+				worker_fail(w, "message %u arrived with other bytes", i);
+		}
+	}
+	area_close(w, &pair, &area);
+	worker_disconnect(w, &pair);
+}
+
 /* Both ranks close everything in the middle of transfers, memory first, as NCCL does on an abort. */
 static void run_abort(struct worker *w)
 {
@@ -270,6 +324,8 @@ const struct check_case cases_end[] = {
 	  0, run_dereg_send },
 	{ "close-recv", "closeRecv right after the last receive: the sends still end well", 2, 0, 0,
 	  run_close_recv },
+	{ "close-send", "closeSend right after the last send: what was sent still arrives", 2, 0, 0,
+	  run_close_send },
 	{ "abort", "connections closed with transfers in flight", 2, 0, 0, run_abort },
 	{ "peer-killed", "a dead peer becomes an error", 2, CASE_ONCE | CASE_SLOW | CASE_DEADLY,
 	  150, run_killed },
