@@ -4,14 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "sizes.h"
 #include "state.h"
-
-/* A channel's memory is about 1 MiB with these, and is touched as it is used. Sends up to a slice of NCCL's LL protocol are
- * small: they need no grant of a receive that is much larger. */
-#define OPERATIONS 128
-#define PACK_BYTES (SMALL_BYTES + 4096)
-#define PACKS	   8
-#define SLOTS	   64
 
 static void gone(struct gw_channel *channel, void *arg, int status, uint64_t now)
 {
@@ -53,11 +47,6 @@ int connection_create(struct endpoint *endpoint, bool sending, const struct gw_r
 					.rate_bps = settings->rate_bps,
 					.peer_timeout_ns = alive_ask_ns(),
 					.flags = GW_CHANNEL_LINES,
-					.operations = OPERATIONS,
-					.small_bytes = SMALL_BYTES,
-					.pack_bytes = PACK_BYTES,
-					.packs = PACKS,
-					.slots = SLOTS,
 					.handler = &handler,
 					.arg = c,
 					.peer_host = gw_rendezvous_remote(met),
@@ -66,6 +55,8 @@ int connection_create(struct endpoint *endpoint, bool sending, const struct gw_r
 
 	if (!c)
 		return -ENOMEM;
+	/* A NIC pins the memory of a connection, which is to be little. */
+	connection_sizes(settings->verbs ? 0 : gw_rendezvous_rtt_ns(met), &attr);
 	if (!settings->parity)
 		attr.flags |= GW_CHANNEL_NO_PARITY;
 	c->endpoint = endpoint;
@@ -162,9 +153,21 @@ void connection_free(struct connection *c)
 	free(c);
 }
 
+bool connection_is_answered(struct connection *c)
+{
+	struct gw_channel_stats stats = { .unanswered = 0 };
+
+	if (!gw_service_enter(c->endpoint->service, c->index)) {
+		if (c->channel)
+			gw_channel_stats(c->channel, &stats);
+		gw_service_leave(c->endpoint->service, c->index);
+	}
+	return !stats.unanswered;
+}
+
 /*
  * A receiver that has everything stays for a while: its peer's sends end with results that may have to be repeated. It goes when
- * the peer has closed. A sender has heard of all its results and can go at once.
+ * the peer has closed. A sender goes when all that it copied was delivered.
  */
 static int close_connection(struct connection *c)
 {
@@ -172,7 +175,8 @@ static int close_connection(struct connection *c)
 		return NCCL_SUCCESS;
 	pthread_mutex_lock(&process.lock);
 	unlist(&process.connections, c);
-	if (c->sending || requests_are_open(c) || atomic_load(&c->status)) {
+	if (requests_are_open(c) || atomic_load(&c->status) ||
+	    (c->sending && connection_is_answered(c))) {
 		connection_free(c);
 	} else {
 		c->closed_ns = now_ns();

@@ -42,7 +42,7 @@ void keeper_wake(void)
 	(void)!write(process.wake_fd, &one, sizeof(one));
 }
 
-/* Frees closed connections whose peers have closed, too, or whose time is over. */
+/* Frees closed connections whose peers have closed, too, or whose time is over; senders when all was delivered. */
 static void free_lingering(uint64_t now)
 {
 	struct connection **at = &process.lingering;
@@ -50,7 +50,8 @@ static void free_lingering(uint64_t now)
 	while (*at) {
 		struct connection *c = *at;
 
-		if (!atomic_load(&c->status) && now - c->closed_ns < LINGER_NS) {
+		if (!atomic_load(&c->status) && now - c->closed_ns < LINGER_NS &&
+		    !(c->sending && connection_is_answered(c))) {
 			at = &c->next;
 			continue;
 		}
@@ -156,7 +157,17 @@ int keeper_start(void)
 	return -error;
 }
 
-/* The process ends: peers may still need to hear that their sends arrived. */
+/* Whether a connection that NCCL did not close has sent what is not delivered yet. Holds process.lock. */
+static bool owes_data(void)
+{
+	for (struct connection *c = process.connections; c; c = c->next) {
+		if (c->sending && !atomic_load(&c->status) && !connection_is_answered(c))
+			return true;
+	}
+	return false;
+}
+
+/* The process ends: peers may still need to hear that their sends arrived, or to receive what was sent to them. */
 __attribute__((destructor)) static void at_exit(void)
 {
 	if (!process.begun || atomic_load(&process.forked))
@@ -166,7 +177,7 @@ __attribute__((destructor)) static void at_exit(void)
 
 		if (pthread_mutex_trylock(&process.lock))
 			return;
-		lingering = process.lingering != NULL;
+		lingering = process.lingering || owes_data();
 		if (!lingering && process.settings.statistics)
 			watch_statistics();
 		pthread_mutex_unlock(&process.lock);

@@ -5,6 +5,10 @@
  * A request goes QUEUED -> OPEN -> ENDED -> FREE. NCCL's thread queues it and then tries to own the context: if it can, it
  * posts the request itself and its packets leave at once; if another thread has the context, that one is handed the queue.
  * Either way requests reach the channel in the order of the calls.
+ *
+ * A small send ends when it was copied, and its connection is kept until it was delivered. NCCL begins with an operation on a
+ * connection when all requests of the one before have ended: a send that ended when it was delivered would hold that up for half a
+ * round trip.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -49,7 +53,8 @@ static int post(struct connection *c, struct request *r)
 				   .length = atomic_load_explicit(&r->size, memory_order_relaxed),
 				   .mr = r->memory ? r->memory->mr : NULL,
 				   .done = op_done,
-				   .arg = r };
+				   .arg = r,
+				   .flags = c->sending ? GW_OP_BUFFERED : 0 };
 	int error;
 
 	error = c->sending ? gw_channel_send(c->channel, &attr, &r->op)
@@ -277,9 +282,20 @@ int core_irecv(void *receiver, void *data, size_t size, void *handle, void **req
 	return start(receiver, data, size, handle, request);
 }
 
+/* Ends a connection whose peer sent more than a receive takes: the peer's send may have ended well already. */
+static void refuse(struct connection *c)
+{
+	if (gw_service_enter(c->endpoint->service, c->index))
+		return;
+	connection_shut(c);
+	gw_service_leave(c->endpoint->service, c->index);
+}
+
 /* Says once for a connection why its requests fail. */
 static int fail(struct connection *c, const struct request *r)
 {
+	if (r->status == -EMSGSIZE && !c->sending)
+		refuse(c);
 	if (!c->complained) {
 		c->complained = true;
 		say_warn("%s %s at %s failed: %s", c->sending ? "a send to" : "a receive from",

@@ -32,7 +32,7 @@
 #define TOKEN_BYTES   16
 #define ADDRESS_CHARS 46
 #define WHO_CHARS     64
-/* Bytes of a small message: sent without a grant, and moved by NCCL's own thread. */
+/* Bytes of a message that NCCL's own thread moves. */
 #define SMALL_BYTES   (64u << 10)
 #define NS_PER_SECOND UINT64_C(1000000000)
 /* Silence after which the peer's host is asked whether the process exists. */
@@ -200,6 +200,8 @@ int connection_join(struct connection *c, const struct gw_channel_info *peer);
 void connection_describe(const struct connection *c, struct gw_channel_info *out);
 /* Closes the channel: nothing reads or writes the caller's memory any more. The caller owns the context. */
 void connection_shut(struct connection *c);
+/* Whether all that was sent has been delivered, as far as the peer's answers say. Owns the context for a moment. */
+bool connection_is_answered(struct connection *c);
 /* Closes the channel and frees the connection. Holds process.lock. */
 void connection_free(struct connection *c);
 /* Adds it to the process's list. Holds process.lock. */

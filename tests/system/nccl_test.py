@@ -53,9 +53,17 @@ def versions():
 
 
 def faults():
-    passes("losses", "--version-only", 12, "--case", "bulk,order,ll,ll128,close-recv,dereg-recv,dereg-send,abort,no-test", env=FAULTY)
+    passes("losses", "--version-only", 12, "--case", "bulk,order,ll,ll128,close-recv,close-send,dereg-recv,dereg-send,abort,no-test", env=FAULTY)
     # All copies of what a receiver says at its end are lost now and then.
     passes("heavy losses", "--version-only", 12, "--case", "close-recv", env={"GODWIT_DROP": "0.4"})
+
+
+def early():
+    """Small sends end before there is a receive, and arrive after closeSend and the end of the process."""
+    command = ncclcheck("--version-only", 12, "--case", "close-send", "--json")
+    check(command.status == 0, f"close-send: {command}")
+    metrics = json.loads(command.stdout)["cases"][0]["metrics"]
+    check(metrics["sends_before_receives"] == 5, f"sends that ended before there was a receive: {metrics}")
 
 
 def settings():
@@ -193,7 +201,7 @@ def lab():
         check(command.status == 0 and "0 failed" in command.stdout, f"lab {path}: {command}")
 
 
-PARTS = [exported, carried, one_line_of_information, wrong_settings, no_rdma_device, engine_processors, versions, faults, settings, statistics, killed, asked]
+PARTS = [exported, carried, one_line_of_information, wrong_settings, no_rdma_device, engine_processors, versions, faults, early, settings, statistics, killed, asked]
 if sys.argv[1:] == ["lab"]:
     probe()
     PARTS = [lab]
