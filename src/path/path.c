@@ -136,15 +136,21 @@ static enum path_news retire(struct path *path, struct path_lane *lane, enum pat
 	return why;
 }
 
-static enum path_news restore(struct path *path, struct path_lane *lane)
+/* Leaves out all that was sent so far. */
+static void begin_span(struct path_lane *lane)
 {
-	lane->state = PATH_USED;
 	lane->span_sent = lane->sent;
 	lane->span_lost = (int32_t)(lane->sent - lane->landed);
 	lane->loss = 0;
 	lane->seen = lane->seen_lost = 0;
 	lane->samples = 0;
 	lane->suspect = 0;
+}
+
+static enum path_news restore(struct path *path, struct path_lane *lane)
+{
+	lane->state = PATH_USED;
+	begin_span(lane);
 	path->restored++;
 	return PATH_BACK;
 }
@@ -240,12 +246,32 @@ uint32_t path_excused(struct path *path, uint32_t lost, uint64_t trip_ns, uint64
 	return lost;
 }
 
+/* If nothing was reported of any lane for as long as a dead one is given, the whole path was down. That says nothing about single
+ * lanes: what they lost meanwhile is left out, and they are waited for from now on. */
+static void forgive_outage(struct path *path, uint64_t now)
+{
+	for (uint32_t i = 0; i < path->count; i++)
+		if (path->lane[i].state == PATH_USED &&
+		    !is_silent(&path->lane[i], path->dead_ns, now))
+			return;
+	for (uint32_t i = 0; i < path->count; i++) {
+		struct path_lane *lane = &path->lane[i];
+
+		if (lane->state != PATH_USED)
+			continue;
+		lane->told_at = lane->sent;
+		lane->waits_ns = now;
+		begin_span(lane);
+	}
+}
+
 enum path_news path_told(struct path *path, uint32_t lane, uint32_t landed, uint32_t marked,
 			 uint64_t trip_ns, uint64_t now)
 {
 	struct path_lane *l = &path->lane[lane];
 
 	if ((int32_t)(landed - l->landed) > 0) {
+		forgive_outage(path, now);
 		l->landed = landed;
 		l->marked = marked;
 		l->told_at = l->sent;

@@ -332,9 +332,33 @@ static void what_left_before_proves_nothing(void **state)
 	}
 }
 
+/* All lanes were down for a while: which of them is heard first afterwards says nothing about the others. */
+static void outage_retires_no_lane(void **state)
+{
+	(void)state;
+	assert_int_equal(turns(10, 4, 0), PATH_NO_NEWS);
+	for (uint32_t lane = 0; lane < 4; lane++)
+		path_sent(path, lane, lane * 2 * PATH_TURN + PATH_TURN, now);
+	now += 10 * TRIP_NS;
+	path_sent(path, 0, 2, now);
+	path->landed_sent_ns = now;
+	now += TRIP_NS;
+	assert_int_equal(path_told(path, 0, path->lane[0].landed + 2, 0, TRIP_NS, now),
+			 PATH_NO_NEWS);
+	for (uint32_t lane = 1; lane < 4; lane++)
+		assert_int_equal(path_told(path, lane, path->lane[lane].landed, 0, TRIP_NS, now),
+				 PATH_NO_NEWS);
+	/* Nor does what they lost meanwhile, of which one had more than another. */
+	assert_int_equal(turns(40, 4, 0), PATH_NO_NEWS);
+	assert_int_equal(path->retired, 0);
+	/* One that stays dead is found as ever. */
+	assert_int_equal(turns(10, 2, PATH_TURN), PATH_DEAD);
+}
+
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(outage_retires_no_lane, open_path, close_path),
 		cmocka_unit_test(past_is_forgotten),
 		cmocka_unit_test_setup_teardown(suspicion_is_forgotten, open_path, close_path),
 		cmocka_unit_test_setup_teardown(pauses, open_path, close_path),
