@@ -129,6 +129,8 @@ struct gw_estimate {
 	uint32_t packets_most;
 	/* Sends that were posted and whose results are not known. */
 	uint32_t sends;
+	/* Time by which packets overtake each other, in ns, about; 0: they arrive in order. */
+	uint64_t overtaken_ns;
 };
 GW_API int gw_qp_estimate(const struct gw_qp *qp, struct gw_estimate *out);
 

@@ -38,6 +38,8 @@
 #define RUN_PACKETS_MAX (1 << 20) /* in one report: no more is believed */
 #define FLOW_LEAST	64.0	  /* packets: from fewer no rate is told */
 #define FLOW_KEPT	8192.0
+/* Each echo in order takes 1 / OVERTAKEN_KEPT from the time by which packets overtake each other. */
+#define OVERTAKEN_KEPT 64
 /* Fastest drift of two clocks: that at which ntpd slews one. As 1 / DRIFT. */
 #define DRIFT 2000
 
@@ -145,6 +147,19 @@ void estimate_overrun(struct feedback *f, uint32_t overrun)
 void estimate_restart(struct feedback *f)
 {
 	f->path.meter.sequence = f->sequence;
+}
+
+/* A queue delays packets, but only random delays change their order: so this tells jitter from a queue. */
+void estimate_order(struct feedback *f, uint64_t sent_ns)
+{
+	struct path_estimate *path = &f->path;
+
+	if (sent_ns >= path->arrived_sent_ns) {
+		path->arrived_sent_ns = sent_ns;
+		path->overtaken_ns -= path->overtaken_ns / OVERTAKEN_KEPT;
+	} else if (path->arrived_sent_ns - sent_ns > path->overtaken_ns) {
+		path->overtaken_ns = path->arrived_sent_ns - sent_ns;
+	}
 }
 
 /* From one packet to another, both sent once, if data flowed in between: they are of the same message, or the sender always had
@@ -274,6 +289,7 @@ int gw_qp_estimate(const struct gw_qp *qp, struct gw_estimate *out)
 		.payload_settled = qp->size.peer_settled,
 		.packets_most = UINT32_C(1) << qp->split.packet_bits,
 		.sends = qp->tx.posted - qp->tx.results_seen,
+		.overtaken_ns = f->path.overtaken_ns,
 	};
 	return 0;
 }

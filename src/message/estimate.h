@@ -59,6 +59,10 @@ struct path_estimate {
 	/* least time of a report on its way back, by two clocks that differ, in ns; when it was seen, or 0 */
 	int64_t return_least_ns;
 	uint64_t return_at;
+	/* when the latest packet left that is known to have arrived, in ns */
+	uint64_t arrived_sent_ns;
+	/* longest time by which a packet left before another that arrived before it, in ns; it fades */
+	uint64_t overtaken_ns;
 };
 
 /* At the receiver: runs of packets that did not come in their turn. */
@@ -76,6 +80,8 @@ void estimate_loss(struct gw_qp *qp, uint32_t sequence);
 void estimate_overrun(struct feedback *f, uint32_t overrun);
 /* Leaves the packets in flight out of the loss. */
 void estimate_restart(struct feedback *f);
+/* A packet that was sent once, at `sent_ns`, has arrived. */
+void estimate_order(struct feedback *f, uint64_t sent_ns);
 /* `landed_at`: when the packet echoed landed there, by our clock and but for the way back. */
 void estimate_rate(struct feedback *f, uint32_t msn, uint32_t sequence, uint64_t landed_at);
 void estimate_holes(struct feedback *f, const struct control_report *report);

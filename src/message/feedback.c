@@ -487,6 +487,7 @@ void feedback_reported(struct gw_qp *qp, const struct control_message *message)
 		if (qp->path && r->lane != NO_LANE)
 			lanes_echoed(qp, r->lane, r->number, rtt_ns);
 		estimate_loss(qp, r->sequence);
+		estimate_order(f, at);
 	}
 	if (newer) {
 		account(f, echoed_by(f, r));

@@ -71,6 +71,8 @@ struct plan_path {
 	uint64_t early_ns;
 	/* time a result waits for others that share its datagram */
 	uint64_t result_wait_ns;
+	/* time by which every repair is later where packets are late by a random time: holes are named later, and repeats are late, too */
+	uint64_t jitter_ns;
 	/* share of announcements, requests, tail probes and results that are lost */
 	double control_loss;
 	/* retransmission timeout of PLAN_SR_RTO, in round-trip times */

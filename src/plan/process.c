@@ -61,6 +61,11 @@ static void set_times(const struct plan_params *params, const struct plan_path *
 		out->unheard_ns = (double)path->answer_ns;
 		out->later_ns = rtt_ns + (double)path->answer_ns;
 	}
+	out->first_ns += (double)path->jitter_ns;
+	out->again_ns += (double)path->jitter_ns;
+	out->unheard_ns += (double)path->jitter_ns;
+	out->later_ns += (double)path->jitter_ns;
+	out->tail_ns += (double)path->jitter_ns;
 	/* Without slack (SDR-RDMA's best case) the end of the message is like the rest. */
 	out->tail = path->slack ? (path->slack + path->chunk - 1) / path->chunk : 0;
 }

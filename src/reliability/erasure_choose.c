@@ -23,7 +23,9 @@
 #define LOSS_MARGIN                                                                                \
 	1.15 /* some dozens of losses say no more; too little parity costs a round trip, too much some per cent */
 #define BURSTS_BY_CHANCE 1.25
-#define OPEN_SHARE	 12
+/* A request and its repeat may both be late, and what is late is waited for. */
+#define JITTER_TIMES 2
+#define OPEN_SHARE   12
 
 /* Rows that a group can have in all: twice what it is sent with, as far as the parity message can hold them. */
 static uint32_t rows_for(const struct gw_erasure *e, uint64_t length, uint32_t k, uint32_t m)
@@ -65,7 +67,7 @@ static bool stale(const struct erasure_choice *choice, const struct gw_estimate 
 	       moved(choice->rtt_ns, (double)now->rtt_min_ns) ||
 	       moved(choice->rate_bps, (double)now->rate_bps) ||
 	       moved(choice->loss, now->loss_mean) || moved(choice->burst, now->burst) ||
-	       moved(choice->open, open);
+	       moved(choice->overtaken_ns, (double)now->overtaken_ns) || moved(choice->open, open);
 }
 
 static void describe(struct gw_erasure *e, const struct gw_estimate *now, struct plan_path *path)
@@ -81,6 +83,7 @@ static void describe(struct gw_erasure *e, const struct gw_estimate *now, struct
 	plan_path_init(path, now->rtt_min_ns, rate_bps, loss);
 	path->payload = payload;
 	path->report_share = 0;
+	path->jitter_ns = JITTER_TIMES * now->overtaken_ns;
 	/* Independent losses are next to each other now and then. */
 	if (now->burst * (1 - loss) > BURSTS_BY_CHANCE)
 		path->burst = now->burst;
@@ -120,6 +123,7 @@ static void ask(struct gw_erasure *e, struct gw_qp *qp, uint64_t length,
 	choice->rate_bps = (double)now->rate_bps;
 	choice->loss = now->loss_mean;
 	choice->burst = now->burst;
+	choice->overtaken_ns = (double)now->overtaken_ns;
 	choice->open = e->shared->open;
 }
 

@@ -102,6 +102,7 @@ struct erasure_choice {
 	double rate_bps;
 	double loss;
 	double burst;
+	double overtaken_ns;
 	double open;
 	/* Time up to which the questions that may be asked are used up, in ns. */
 	uint64_t spent;

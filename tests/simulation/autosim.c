@@ -8,10 +8,11 @@
  * time from the end of the ninth message to the end of the last: from the tenth on the automatic choice may take 1 / 0.8 of
  * what the better of the other two took.
  *
- * Usage: autosim [-v] [--least SHARE] [--congestion NAME] [--runs N] [--path NUMBERS] FIRST[-LAST]
+ * Usage: autosim [-v] [--least SHARE] [--congestion NAME] [--runs N] [--open N] [--path NUMBERS] FIRST[-LAST]
  *
  * --congestion none: a fixed rate of 0.9 of the link's, so that schemes are compared and not what a controller makes of
- * them. --runs: each path is run that many times, with other losses, and the times are added up. --path: this one, and not
+ * them. --runs: each path is run that many times, with other losses, and the times are added up. --open: so many messages are open,
+ * whatever is drawn; 1: lone messages. --path: this one, and not
  * one that is drawn: rate in Mbit/s, round trip, jitter and the delay of a tenth of the packets in ms, loss, KiB in a
  * message, messages open, and their number; separated by commas.
  *
@@ -104,7 +105,8 @@ static void draw_loss(struct rng *rng, struct link_attr *link)
 	link->burst_max_ns = 200 * MS;
 }
 
-static void draw(uint64_t seed, struct path *path)
+/* `open` is how many messages are open; 0: that is drawn, too. */
+static void draw(uint64_t seed, uint32_t open, struct path *path)
 {
 	static const uint32_t payloads[] = { 1408, 4096, 8936 };
 	static const uint32_t opens[] = { 1, 2, 4, 16 };
@@ -130,6 +132,8 @@ static void draw(uint64_t seed, struct path *path)
 	}
 	path->length = (uint64_t)spread(&rng, 65536, 8388608);
 	path->open = opens[rng_below(&rng, 4)];
+	if (open)
+		path->open = open;
 	/* Few enough are open that those under way when the ninth ends weigh little. */
 	while (path->open > 1 && path->open * path->length > TOTAL / 8)
 		path->open /= 2;
@@ -271,7 +275,6 @@ static uint64_t took(uint64_t seed, const struct path *path, int which, char *wh
 		;
 	if (run.end[0].ended == path->messages)
 		took_ns = run.end[0].at[path->messages - 1] - run.end[0].at[SKIPPED - 1];
-	why[0] = '\0';
 	if (which == AUTO)
 		gw_auto_explain(run.end[0].erasure, why, why_size);
 	for (int i = 0; i < 2; i++) {
@@ -308,6 +311,7 @@ int main(int argc, char **argv)
 	unsigned long long first = 1, last = 0;
 	unsigned paths = 0, missed = 0, behind = 0;
 	const char *given = NULL;
+	uint32_t open = 0;
 	bool all = false;
 	double least = LEAST, worst = 1e9;
 
@@ -318,6 +322,8 @@ int main(int argc, char **argv)
 			least = strtod(argv[++i], NULL);
 		else if (!strcmp(argv[i], "--path") && i + 1 < argc)
 			given = argv[++i];
+		else if (!strcmp(argv[i], "--open") && i + 1 < argc)
+			open = (uint32_t)strtoul(argv[++i], NULL, 10);
 		else if (!strcmp(argv[i], "--runs") && i + 1 < argc)
 			runs = strtoull(argv[++i], NULL, 10);
 		else if (!strcmp(argv[i], "--congestion") && i + 1 < argc)
@@ -325,19 +331,19 @@ int main(int argc, char **argv)
 		else if (sscanf(argv[i], "%llu-%llu", &first, &last) == 1)
 			last = first;
 	}
-	if (last < first) {
+	if (last < first || open > OPEN_MAX) {
 		fprintf(stderr,
-			"usage: autosim [-v] [--least SHARE] [--congestion NAME] [--runs N] [--path NUMBERS] FIRST[-LAST]\n");
+			"usage: autosim [-v] [--least SHARE] [--congestion NAME] [--runs N] [--open N] [--path NUMBERS] FIRST[-LAST]\n");
 		return 2;
 	}
 	for (uint64_t seed = first; seed <= last; seed++) {
 		uint64_t ns[SCHEMES], better, slower;
 		struct path path;
 		double share = 0;
-		char why[512];
+		char why[512] = "";
 
 		if (!given || !parse(given, &path))
-			draw(seed, &path);
+			draw(seed, open, &path);
 		for (int i = 0; i < SCHEMES; i++) {
 			ns[i] = 0;
 			for (uint64_t run = 0; run < runs; run++) {

@@ -14,6 +14,7 @@
 
 struct use {
 	double loss;
+	uint64_t jitter_ns;
 	uint64_t length;
 	unsigned messages;
 	/* Operations posted ahead, at each end. */
@@ -25,6 +26,7 @@ struct use {
 };
 
 struct outcome {
+	uint64_t overtaken_ns;
 	uint64_t sent_packets, control, rebuilt, parts;
 	/* Fewest members that were left at either end. */
 	uint32_t coders_left;
@@ -44,6 +46,7 @@ static struct outcome move(const struct use *use)
 {
 	struct two_attr attr = { .link = { .rate_bps = UINT64_C(200000000),
 					   .delay_ns = DELAY_NS,
+					   .jitter_ns = use->jitter_ns,
 					   .loss = use->loss },
 				 .host = { .queue = 1 << 14 },
 				 .channel = { { .flags = use->flags[0] },
@@ -53,6 +56,7 @@ static struct outcome move(const struct use *use)
 	struct act *recvs = calloc(use->messages, sizeof(*recvs));
 	struct outcome out = { .coders_left = UINT32_MAX };
 	struct gw_channel_stats stats;
+	struct gw_estimate estimate;
 	struct two two;
 
 	two_open(&two, &attr);
@@ -72,6 +76,8 @@ static struct outcome move(const struct use *use)
 		act_check_bytes(&recvs[i - use->open], use->length, i - use->open);
 	}
 	assert_int_equal(gw_channel_stats(two.channel[0], &stats), 0);
+	assert_int_equal(gw_qp_estimate(two.channel[0]->qp[BULK], &estimate), 0);
+	out.overtaken_ns = estimate.overtaken_ns;
 	out.parts = stats.parts;
 	out.sent_packets = two_counter(&two, 0, "sent_packets");
 	out.control = two_counter(&two, 0, "control_sent") + two_counter(&two, 1, "control_sent");
@@ -116,13 +122,25 @@ static void repeated_where_none_are(void **state)
 static void long_messages(void **state)
 {
 	const struct use use = {
-		.loss = 0.08, .length = 5 * CODED_PART / 2, .messages = 32, .open = 1
+		.loss = 0.15, .length = 5 * CODED_PART / 2, .messages = 32, .open = 1
 	};
 	struct outcome out = move(&use);
 
 	(void)state;
 	assert_true(out.rebuilt > 0);
 	assert_true(out.parts > use.messages);
+}
+
+/* A queue delays packets and keeps their order; random delays do not. */
+static void jitter_is_told_from_a_queue(void **state)
+{
+	struct use use = { .length = LENGTH, .messages = 20, .open = 4 };
+
+	(void)state;
+	assert_int_equal(move(&use).overtaken_ns, 0);
+	use.jitter_ns = DELAY_NS / 2;
+	/* More than the jitter where a queue drains between the two. */
+	assert_in_range(move(&use).overtaken_ns, DELAY_NS / 8, DELAY_NS);
 }
 
 /* An end that names Selective Repeat, or keeps no memory, meets one that names nothing. */
@@ -184,6 +202,7 @@ static void members_run_out(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(jitter_is_told_from_a_queue),
 		cmocka_unit_test(coded_where_packets_are_lost),
 		cmocka_unit_test(repeated_where_none_are),
 		cmocka_unit_test(long_messages),

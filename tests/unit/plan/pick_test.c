@@ -100,11 +100,30 @@ static void test_it_takes_little_time(void **state)
 		    4 * 20 * MS);
 }
 
+/* Where packets are late at random, a repeat is late, too, and the hole was named late: parity is worth more. */
+static void test_repeats_are_dear_where_packets_are_late(void **state)
+{
+	struct plan_params coded = code(PLAN_MDS, 32, 4, 4);
+	struct plan_result repeat, late, parity, parity_late;
+	struct plan_path path;
+
+	(void)state;
+	plan_path_init(&path, 60 * MS, GBIT / 100, 0.01);
+	repeat = predict(&nack, &path, MIB / 4, 0);
+	parity = predict(&coded, &path, MIB / 4, 0);
+	path.jitter_ns = 100 * MS;
+	late = predict(&nack, &path, MIB / 4, 0);
+	parity_late = predict(&coded, &path, MIB / 4, 0);
+	assert_true(late.mean.ns > repeat.mean.ns + 30 * MS);
+	assert_true(parity_late.mean.ns < parity.mean.ns + 10 * MS);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_little_parity_is_never_enough_where_much_is_lost),
 		cmocka_unit_test(test_parity_covers_the_loss),
+		cmocka_unit_test(test_repeats_are_dear_where_packets_are_late),
 		cmocka_unit_test(test_repeats_are_cheap_on_a_short_path),
 		cmocka_unit_test(test_messages_that_fill_the_path_are_repeated),
 		cmocka_unit_test(test_it_takes_little_time),
