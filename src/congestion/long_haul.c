@@ -173,10 +173,11 @@ static double growth(struct long_haul *l, double excess)
 		CALM_AHEAD * m->delivered / l->used * (model_trip(m) + target_ns(l)) / l->window -
 		1;
 
-	/* Less was sent than the window allows, so that an empty queue says nothing. */
+	/* Less was sent than the window allows, so that an empty queue says nothing. The window does not grow, and shrinks only
+	 * where that of a flow that uses it would: messages that are sent one at a time would lose all of it otherwise. */
 	if (m->idle || m->probing) {
 		l->calm = 0;
-		return 0;
+		return fmin(up, UP * excess);
 	}
 	l->calm = UP * excess < up / 2 ? l->calm + 1 : 0;
 	/* A short buffer overflows before its queue can be measured; fast growth then shows as loss. */
