@@ -91,6 +91,22 @@ static const struct kept kept[] = {
 	  0.88 },
 	/* packets that become seven times as large: those that left before do not count as large */
 	{ { 10 * MS, 300 * MB, 0, 0, 0, 1024 * KIB, 16, .messages = 60, .payload = 8936 }, 0.97 },
+	/* a rate that falls: paths 118, 57 and 50 of docs/anywhere.md */
+	{ { 994 * US, 78 * MB, 0.00026, 0.00026, 0, 572 * KIB, 16, .messages = 40,
+	    .reorder = 0.0035, .reorder_ns = 1300 * US, .automatic = true, .step_ns = 1207 * MS,
+	    .step_bps = 25 * MB },
+	  0.95 },
+	{ { 6700 * US, 34 * MB, 0, 0, 0, 248 * KIB, 16, .messages = 40, .payload = 8536,
+	    .automatic = true, .duplicate = 0.008, .step_ns = 1711 * MS, .step_bps = 20 * MB },
+	  0.95 },
+	{ { 770 * US, 25 * MB, 0.105, 0.0003, 0, 162 * KIB, 16, .messages = 40, .payload = 8936,
+	    .automatic = true, .back_bps = 5 * MB, .step_ns = 1766 * MS, .step_bps = 10 * MB },
+	  0.9 },
+	/* one that rises in an outage, with jitter and four lanes: sixteen messages that wait for repairs do not fill it */
+	{ { 90500 * US, 78 * MB, 0.138, 0.138, 0, 495 * KIB, 16, .messages = 120, .payload = 8936,
+	    .jitter_ns = 80 * MS, .automatic = true, .step_ns = 1790 * MS, .step_bps = 160 * MB,
+	    .outage_ns = 873 * MS, .outage_length_ns = 1753 * MS, .lanes = 4 },
+	  0.36 },
 	/* one message at a time, each of which waits for the last: 8 ms on the link and 25 ms until the answer */
 	{ { 25 * MS, 1000 * MB, 0, 0, 0, 1024 * KIB, 1, .messages = 30 }, 0.24 },
 	{ { 25 * MS, 1000 * MB, 0, 0, 0, 1024 * KIB, 1, .messages = 30, .payload = 8936 }, 0.24 },
@@ -150,7 +166,7 @@ static void print_row(const struct lossy_path *path, const struct lossy_result *
 /* True if packets arrive as evenly as the link sends them. */
 static bool is_steady(const struct lossy_path *path)
 {
-	return path->loss == 0 && !path->jitter_ns && !path->stall_ns;
+	return path->loss == 0 && !path->jitter_ns && !path->stall_ns && path->duplicate == 0;
 }
 
 /* Returns how many of the kept paths have too little. */
