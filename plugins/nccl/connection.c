@@ -129,6 +129,8 @@ static void keep_statistics(const struct connection *c)
 	communicator->closed.sent_bytes += stats.sent_bytes;
 	communicator->closed.received_bytes += stats.received_bytes;
 	communicator->closed.failed += stats.failed;
+	communicator->caller_turns += atomic_load(&c->caller_turns);
+	communicator->hand_overs += atomic_load(&c->hand_overs);
 }
 
 void connection_shut(struct connection *c)

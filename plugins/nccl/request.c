@@ -107,8 +107,10 @@ bool requests_are_queued(struct connection *c)
 
 void requests_flush_later(struct connection *c)
 {
-	if (!atomic_exchange(&c->work_posted, true))
-		gw_service_post(c->endpoint->service, c->index, &c->work);
+	if (atomic_exchange(&c->work_posted, true))
+		return;
+	atomic_fetch_add_explicit(&c->hand_overs, 1, memory_order_relaxed);
+	gw_service_post(c->endpoint->service, c->index, &c->work);
 }
 
 void requests_cancel(struct connection *c)
@@ -211,6 +213,21 @@ int core_deregister(void *connection, void *handle)
 
 /* ---- requests --------------------------------------------------------------------------------------------------- */
 
+/* A turn by the calling thread, if messages are small and nobody else owns the context; false: neither. */
+static bool progress(struct connection *c)
+{
+	struct gw_service *service = c->endpoint->service;
+
+	if (atomic_load_explicit(&c->bulk, memory_order_relaxed) ||
+	    gw_service_try_enter(service, c->index))
+		return false;
+	flush(c);
+	gw_progress(gw_service_context(service, c->index));
+	gw_service_leave(service, c->index);
+	atomic_fetch_add_explicit(&c->caller_turns, 1, memory_order_relaxed);
+	return true;
+}
+
 /*
  * Has the queue emptied: here, if messages are small and nobody else owns the context. Large ones are left to the context's
  * thread where processors are many: NCCL has one thread for all connections, and what that copies itself is copied by one
@@ -218,16 +235,8 @@ int core_deregister(void *connection, void *handle)
  */
 static void kick(struct connection *c)
 {
-	struct gw_service *service = c->endpoint->service;
-
-	if (!atomic_load_explicit(&c->bulk, memory_order_relaxed) &&
-	    !gw_service_try_enter(service, c->index)) {
-		flush(c);
-		gw_progress(gw_service_context(service, c->index));
-		gw_service_leave(service, c->index);
-	} else {
+	if (!progress(c))
 		requests_flush_later(c);
-	}
 }
 
 static struct request *find_free(struct connection *c)
@@ -323,8 +332,8 @@ int core_test(void *request, int *done, int *size)
 	if (atomic_load_explicit(&r->state, memory_order_acquire) != REQUEST_ENDED) {
 		if (requests_are_queued(c))
 			kick(c);
-		else if (!atomic_load_explicit(&c->bulk, memory_order_relaxed))
-			gw_service_progress(c->endpoint->service, c->index);
+		else
+			progress(c);
 	}
 	if (atomic_load_explicit(&r->state, memory_order_acquire) != REQUEST_ENDED)
 		return NCCL_SUCCESS;

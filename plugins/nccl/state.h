@@ -71,6 +71,8 @@ struct communicator {
 	/* sums over its connections that were closed */
 	struct gw_channel_stats closed;
 	uint64_t connections;
+	/* as in its connections that were closed */
+	uint64_t caller_turns, hand_overs;
 	bool finalized;
 };
 
@@ -121,6 +123,8 @@ struct connection {
 	struct request request[NCCL_REQUESTS];
 	/* messages are larger than SMALL_BYTES, and the context's thread moves them, not NCCL's */
 	_Atomic bool bulk;
+	/* turns of progress by NCCL's thread, and times that the queue was left to the context's thread */
+	_Atomic uint64_t caller_turns, hand_overs;
 	/* next place to look for a free request */
 	unsigned next_request;
 	/* hands the queue over when the context is busy */

@@ -158,11 +158,15 @@ static void sum(struct gw_channel_stats *total, const struct gw_channel_stats *o
 		total->loss = one->loss;
 }
 
-/* Of all connections of a communicator, those that were closed included. */
-static void collect(const struct communicator *communicator, struct gw_channel_stats *total)
+/* Who moved messages: NCCL's thread by turns of progress, or the engine threads, to which requests were handed over. */
+struct movers {
+	uint64_t caller_turns, hand_overs;
+};
+
+static void collect_from(struct connection *list, const struct communicator *communicator,
+			 struct gw_channel_stats *total, struct movers *movers)
 {
-	*total = communicator->closed;
-	for (struct connection *c = process.connections; c; c = c->next) {
+	for (struct connection *c = list; c; c = c->next) {
 		struct gw_channel_stats one;
 
 		if (c->communicator != communicator ||
@@ -170,8 +174,20 @@ static void collect(const struct communicator *communicator, struct gw_channel_s
 			continue;
 		if (c->channel && !gw_channel_stats(c->channel, &one))
 			sum(total, &one);
+		movers->caller_turns += atomic_load(&c->caller_turns);
+		movers->hand_overs += atomic_load(&c->hand_overs);
 		gw_service_leave(c->endpoint->service, c->index);
 	}
+}
+
+/* Of all connections of a communicator, those that were closed included. */
+static void collect(const struct communicator *communicator, struct gw_channel_stats *total,
+		    struct movers *movers)
+{
+	*total = communicator->closed;
+	*movers = (struct movers){ communicator->caller_turns, communicator->hand_overs };
+	collect_from(process.connections, communicator, total, movers);
+	collect_from(process.lingering, communicator, total, movers);
 }
 
 static void add_json(struct text *text)
@@ -181,17 +197,20 @@ static void add_json(struct text *text)
 	add(text, "{\"process\": \"%s\", \"communicators\": [", process.who);
 	for (struct communicator *k = process.communicators; k; k = k->next) {
 		struct gw_channel_stats s;
+		struct movers movers;
 
-		collect(k, &s);
+		collect(k, &s, &movers);
 		add(text,
 		    "%s\n {\"id\": \"%016llx\", \"connections\": %llu, \"sends\": %llu, \"sent_bytes\": %llu, "
 		    "\"receives\": %llu, \"received_bytes\": %llu, \"failed\": %llu, \"sends_open\": %llu, "
-		    "\"receives_open\": %llu, \"rtt_ns\": %llu, \"loss\": %.6g}",
+		    "\"receives_open\": %llu, \"rtt_ns\": %llu, \"loss\": %.6g, \"caller_turns\": %llu, "
+		    "\"hand_overs\": %llu}",
 		    between, (unsigned long long)k->id, (unsigned long long)k->connections,
 		    (unsigned long long)s.sends, (unsigned long long)s.sent_bytes,
 		    (unsigned long long)s.receives, (unsigned long long)s.received_bytes,
 		    (unsigned long long)s.failed, (unsigned long long)s.sends_open,
-		    (unsigned long long)s.receives_open, (unsigned long long)s.rtt_ns, s.loss);
+		    (unsigned long long)s.receives_open, (unsigned long long)s.rtt_ns, s.loss,
+		    (unsigned long long)movers.caller_turns, (unsigned long long)movers.hand_overs);
 		between = ",";
 	}
 	add(text, "]}\n");
@@ -201,9 +220,10 @@ static void add_prometheus(struct text *text)
 {
 	for (struct communicator *k = process.communicators; k; k = k->next) {
 		struct gw_channel_stats s;
+		struct movers movers;
 		char label[64];
 
-		collect(k, &s);
+		collect(k, &s, &movers);
 		snprintf(label, sizeof(label), "{communicator=\"%016llx\",pid=\"%d\"}",
 			 (unsigned long long)k->id, (int)getpid());
 		add(text, "godwit_nccl_sends_total%s %llu\n", label, (unsigned long long)s.sends);
@@ -216,6 +236,10 @@ static void add_prometheus(struct text *text)
 		add(text, "godwit_nccl_failed_total%s %llu\n", label, (unsigned long long)s.failed);
 		add(text, "godwit_nccl_connections_total%s %llu\n", label,
 		    (unsigned long long)k->connections);
+		add(text, "godwit_nccl_caller_turns_total%s %llu\n", label,
+		    (unsigned long long)movers.caller_turns);
+		add(text, "godwit_nccl_hand_overs_total%s %llu\n", label,
+		    (unsigned long long)movers.hand_overs);
 		add(text, "godwit_nccl_loss%s %.6g\n", label, s.loss);
 	}
 }

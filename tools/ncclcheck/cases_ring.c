@@ -192,6 +192,7 @@ static void ring_close(struct ring *ring)
 		worker_disconnect(ring->w, &ring->channel[i].pair);
 	}
 	free(ring->channel);
+	worker_check(ring->w, "finalize", net_finalize(&ring->w->net));
 }
 
 static void run_channels(struct worker *w)
