@@ -66,6 +66,9 @@ struct lab_config {
 	uint64_t seed;
 	/* round-trip time between two hosts */
 	uint64_t rtt_ns;
+	/* time that packets may leave late, so that more of them leave at a time and the switch need not poll; 0: as little as
+	 * it can */
+	uint64_t slack_ns;
 	/* options that hold for all links; config_links() computes delays from rtt_ns */
 	struct lab_link_config every;
 	struct lab_link_config links[LAB_HOSTS_MAX][LAB_DIRECTIONS];

@@ -11,7 +11,7 @@
 #include "base/list.h"
 #include "switch_state.h"
 
-/* Segments of one super-packet that are due within this time leave together, when the last one is due. */
+/* Segments of one super-packet that are due within this time, or the lab's slack, leave together, when the last one is due. */
 #define BATCH_NS 50000
 
 /* Packets read from one host before other hosts and due packets have their turn. */
@@ -102,8 +102,11 @@ static void cross(struct lab_switch *sw, struct lab_link *up, struct piece *piec
 }
 
 /* Returns how many packets from the head on can leave as one super-packet, and sets *last to the last of them. */
-static unsigned run_length(const struct lab_link *link, const struct piece **last)
+static unsigned run_length(const struct lab_switch *sw, const struct lab_link *link,
+			   const struct piece **last)
 {
+	uint64_t slack_ns = sw->config->slack_ns;
+	uint64_t batch_ns = slack_ns > BATCH_NS ? slack_ns : BATCH_NS;
 	const struct piece *head = delay_peek(&link->delay), *piece = head;
 	unsigned count = 1;
 
@@ -112,7 +115,7 @@ static unsigned run_length(const struct lab_link *link, const struct piece **las
 		for (const struct piece *next = piece->next; next; next = piece->next) {
 			if (next->buffer != head->buffer || next->index != piece->index + 1 ||
 			    next->congested != head->congested ||
-			    next->at_ns > head->at_ns + BATCH_NS)
+			    next->at_ns > head->at_ns + batch_ns)
 				break;
 			piece = next;
 			count++;
@@ -159,7 +162,7 @@ void forward_due(struct lab_switch *sw, uint64_t now_ns)
 			arm(sw, link);
 			continue;
 		}
-		count = run_length(link, &last);
+		count = run_length(sw, link, &last);
 		if (last->at_ns > now_ns) {
 			heap_update(&sw->due, &link->due, last->at_ns);
 			continue;

@@ -18,7 +18,7 @@
 
 #define NS_A_SECOND UINT64_C(1000000000)
 
-/* A sleep may end this much too late, so it ends this much early, and the rest is spent polling. */
+/* A sleep may end this much too late, so it ends this much early, and the rest is spent polling. With slack it ends late. */
 #define SPIN_NS 60000
 
 static uint64_t wall_ns(void)
@@ -211,13 +211,16 @@ static uint64_t next_due_ns(const struct lab_switch *sw, uint64_t latest_ns)
 bool switch_turn(struct lab_switch *sw, const int control[2], uint64_t latest_ns)
 {
 	unsigned hosts = sw->config->hosts;
-	uint64_t now_ns = clock_now_ns(), next, wait_ns;
+	uint64_t now_ns = clock_now_ns(), slack_ns = sw->config->slack_ns, next, wait_ns;
 	struct timespec timeout;
 
 	do_what_is_due(sw, now_ns);
 	next = next_due_ns(sw, latest_ns);
 	now_ns = clock_now_ns();
-	wait_ns = next > now_ns + SPIN_NS ? next - now_ns - SPIN_NS : 0;
+	if (slack_ns)
+		wait_ns = next > now_ns ? next - now_ns + slack_ns : 0;
+	else
+		wait_ns = next > now_ns + SPIN_NS ? next - now_ns - SPIN_NS : 0;
 	timeout.tv_sec = (time_t)(wait_ns / NS_A_SECOND);
 	timeout.tv_nsec = (long)(wait_ns % NS_A_SECOND);
 	for (unsigned i = 0; i < SWITCH_CONTROLS; i++)

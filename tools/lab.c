@@ -29,6 +29,7 @@ enum option_id {
 	OPTION_SAMPLES,
 	OPTION_SEED,
 	OPTION_SHELL,
+	OPTION_SLACK,
 	OPTION_SUMMARY,
 	OPTION_COUNT = 'n',
 };
@@ -57,6 +58,7 @@ static const struct option long_options[] = {
 	{ "samples", required_argument, NULL, OPTION_SAMPLES },
 	{ "seed", required_argument, NULL, OPTION_SEED },
 	{ "shell", optional_argument, NULL, OPTION_SHELL },
+	{ "slack", required_argument, NULL, OPTION_SLACK },
 	{ "summary", no_argument, NULL, OPTION_SUMMARY },
 	{ NULL, 0, NULL, 0 },
 };
@@ -126,8 +128,9 @@ static int read_option(int id, const char *name, char **argv, struct lab_config 
 	case OPTION_SEED:
 		return read_number(name, 0, UINT64_MAX, &config->seed);
 	case OPTION_RTT:
-		if (units_time_ns(optarg, &config->rtt_ns))
-			return complain("--rtt \"%s\" %s", optarg,
+	case OPTION_SLACK:
+		if (units_time_ns(optarg, id == OPTION_RTT ? &config->rtt_ns : &config->slack_ns))
+			return complain("--%s \"%s\" %s", name, optarg,
 					units_problem(UNITS_TIME, optarg, why));
 		return 0;
 	case OPTION_JSON:
@@ -306,6 +309,7 @@ const struct command command_lab = {
 		"  --shell[=HOST]      run a shell on this host (default 0); the commands run on the others and\n"
 		"                      end with it\n"
 		"  --no-offload        no segmentation offload: hosts send single packets\n"
+		"  --slack T           packets may leave this much late; the switch takes less of the processors\n"
 		"  --kill-on-failure   end the other commands when one fails\n"
 		"  --json              print counts of every link; the commands' output goes to stderr\n"
 		"  --summary           print a table of what each link forwarded and dropped, as on a terminal\n"
