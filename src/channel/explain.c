@@ -91,11 +91,13 @@ static void say_open(struct text *text, const struct gw_channel *ch)
 	uint32_t sends = open_in(ch->sends, ch->mask, ch->send_oldest, ch->send_next);
 	uint32_t recvs = open_in(ch->recvs, ch->mask, ch->recv_oldest, ch->recv_next);
 
-	if (!sends && !recvs) {
+	if (sends || recvs)
+		say(text, "open: %" PRIu32 " sends, %" PRIu32 " receives", sends, recvs);
+	else
 		say(text, "nothing is open");
-		return;
-	}
-	say(text, "open: %" PRIu32 " sends, %" PRIu32 " receives", sends, recvs);
+	if (ch->unanswered)
+		say(text, "; %" PRIu32 " sends that ended when they were copied not confirmed",
+		    ch->unanswered);
 	if (sends > 1)
 		say(text, "; %" PRIu64 " bytes of all sends not confirmed", unconfirmed(ch));
 	say_op(text, "send", oldest(ch->sends, ch->mask, ch->send_oldest, ch->send_next));

@@ -297,6 +297,7 @@ static void buffered_sends_end_at_once(void **state)
 	};
 	struct act send = { 0 }, recv = { 0 };
 	struct gw_channel_stats stats;
+	char text[512], told[64];
 	struct gw_op *op;
 	struct two two;
 
@@ -312,6 +313,9 @@ static void buffered_sends_end_at_once(void **state)
 		two_until(&two, MS, sends[i].ended);
 		assert_int_equal(gw_channel_stats(two.channel[0], &stats), 0);
 		assert_int_equal(stats.unanswered, i + 1);
+		assert_true(gw_channel_explain(two.channel[0], text, sizeof(text)) > 0);
+		snprintf(told, sizeof(told), "nothing is open; %d sends that ended", i + 1);
+		assert_non_null(strstr(text, told));
 		/* The memory may be used again, and the handle closed. */
 		act_check(&sends[i], 0);
 	}
