@@ -4,11 +4,14 @@
 
 #include "collective/algorithm.h"
 
-/* Most and least bytes of a segment unless told. Shorter ones overlap rounds, and reducing with sending, better, and cost more
- * messages. A ring halves its chunks where they are not less than that. */
-#define SEGMENT_BYTES	  (UINT32_C(256) << 10)
-#define SEGMENT_BYTES_MIN (UINT32_C(64) << 10)
-#define SEGMENTS_MAX	  64
+/* Bytes of a segment unless told. Short ones overlap rounds, and reducing with sending, better, and cost more messages. The messages of
+ * a ring go to one rank, and must be longer to fill its link where ranks are far apart; a ring halves its chunks where they are not
+ * shorter than SEGMENT_BYTES then. */
+#define SEGMENT_BYTES	   (UINT32_C(64) << 10)
+#define RING_SEGMENT_BYTES (UINT32_C(128) << 10)
+#define SEGMENTS_MAX	   64
+/* The last rank of a chain waits for a segment on each link before its own. */
+#define CHAIN_SEGMENTS_MAX 128
 /* Bytes of a chunk from which on a ring is best while no round-trip time is known or ranks are far apart, and below which rounds matter
  * more than bytes. */
 #define RING_CHUNK     (UINT64_C(256) << 10)
@@ -67,11 +70,16 @@ const char *operation_name(enum operation operation)
 	return operation_names[operation];
 }
 
+bool algorithm_is_near(uint64_t rtt_ns)
+{
+	return rtt_ns && rtt_ns < FAR_NS;
+}
+
 static bool ring_is_best(uint64_t bytes, uint32_t size, uint64_t rtt_ns)
 {
 	uint64_t chunk = bytes / size, carried = rtt_ns / 8 * FAR_GBPS;
 
-	if (rtt_ns && rtt_ns < FAR_NS)
+	if (algorithm_is_near(rtt_ns))
 		return bytes >= INCAST_BYTES && chunk >= RING_CHUNK_MIN;
 	/* What the link carries in a round trip. */
 	return chunk >= (carried > RING_CHUNK ? carried : RING_CHUNK);
@@ -115,14 +123,17 @@ static uint32_t segments_for(const struct task *task, uint32_t chunks)
 {
 	uint64_t bytes = task->elements / chunks * task->unit, target = task->segment_bytes,
 		 segments;
+	bool ring = task->algorithm == GW_ALGORITHM_RING;
+	bool chain = ring && task->operation == OPERATION_BROADCAST;
+	uint32_t most = chain ? CHAIN_SEGMENTS_MAX : SEGMENTS_MAX;
 
 	if (!target)
-		target = SEGMENT_BYTES;
-	if (!task->segment_bytes && task->algorithm == GW_ALGORITHM_RING && bytes < 2 * target)
-		target = bytes / 2 > SEGMENT_BYTES_MIN ? bytes / 2 : SEGMENT_BYTES_MIN;
+		target = ring && !(chain && task->near) ? RING_SEGMENT_BYTES : SEGMENT_BYTES;
+	if (!task->segment_bytes && ring && bytes < 2 * target)
+		target = bytes / 2 > SEGMENT_BYTES ? bytes / 2 : SEGMENT_BYTES;
 	segments = (bytes + target - 1) / target;
 
-	return segments < 1 ? 1 : segments > SEGMENTS_MAX ? SEGMENTS_MAX : (uint32_t)segments;
+	return segments < 1 ? 1 : segments > most ? most : (uint32_t)segments;
 }
 
 static struct layout layout_for(const struct task *task)
@@ -148,6 +159,9 @@ static struct layout layout_for(const struct task *task)
 		layout.segments = segments_for(task, 1);
 		break;
 	default:
+		/* The root of a broadcast has no chunk of its own. */
+		if (task->operation == OPERATION_BROADCAST && task->size > 1)
+			layout.chunks = task->size - 1;
 		layout.segments = segments_for(task, layout.chunks);
 		break;
 	}

@@ -43,6 +43,8 @@ struct task {
 	uint64_t elements;
 	/* bytes that a segment should have; 0: by size and ranks */
 	uint32_t segment_bytes;
+	/* all ranks are in one place: algorithm_is_near() */
+	bool near;
 	/* the result is divided by the number of ranks */
 	bool mean;
 	/* `send` and `recv` share memory */
@@ -51,6 +53,9 @@ struct task {
 
 /* Whether an operation can be done by an algorithm that is a list of steps. */
 bool algorithm_fits(enum operation operation, enum gw_algorithm algorithm);
+
+/* Whether ranks with this round-trip time (0: not known) are in one place. */
+bool algorithm_is_near(uint64_t rtt_ns);
 
 /* What is best for so many bytes and ranks on a network with this round-trip time (0: not known). `fixed_order`: reductions in the
  * order of ranks only. */

@@ -69,24 +69,29 @@ void direct_allgather(struct program *program, const struct task *task, enum pla
 		     whole(program, own, task->rank, 1));
 }
 
-/* The root gives each rank a chunk, which hands it to all others. */
+/*
+ * The root gives each other rank a chunk, which hands it to all but the root. There is none for the root itself: it sends the data
+ * once. The rank that follows the root has chunk 0.
+ */
 void direct_broadcast(struct program *program, const struct task *task)
 {
 	uint32_t size = task->size, root = task->root;
-	enum place own = task->rank == root ? PLACE_SEND : PLACE_RECV;
+	uint32_t own = (task->rank + size - root - 1) % size;
 
 	for (uint32_t k = 0; k < program->layout.segments; k++) {
 		for (uint32_t i = 1; task->rank == root && i < size; i++)
-			program_send(program, ahead(task, i), at(program, own, ahead(task, i), k));
-		if (task->rank != root)
-			program_recv(program, root, at(program, own, task->rank, k));
+			program_send(program, ahead(task, i), at(program, PLACE_SEND, i - 1, k));
+		if (task->rank == root)
+			continue;
+		program_recv(program, root, at(program, PLACE_RECV, own, k));
 		for (uint32_t i = 1; i < size; i++) {
 			uint32_t to = ahead(task, i), from = ahead(task, size - i);
+			uint32_t theirs = (from + size - root - 1) % size;
 
 			if (to != root)
-				program_send(program, to, at(program, own, task->rank, k));
-			if (task->rank != root)
-				program_recv(program, from, at(program, PLACE_RECV, from, k));
+				program_send(program, to, at(program, PLACE_RECV, own, k));
+			if (from != root)
+				program_recv(program, from, at(program, PLACE_RECV, theirs, k));
 		}
 	}
 }

@@ -128,6 +128,7 @@ static int make(struct gw_comm *comm, enum operation operation, const struct gw_
 			       .rank = comm->rank,
 			       .size = comm->size,
 			       .root = attr->root,
+			       .near = algorithm_is_near(comm->rtt_ns),
 			       .unit = unit,
 			       .elements = blocks ? attr->count * comm->size : attr->count,
 			       .segment_bytes = comm->segment_bytes,
