@@ -50,7 +50,7 @@ class OpenMpi(collectives.OpenMpi):
         super().__init__(control)
         self.delays = None
 
-    def arguments(self):
+    def arguments(self, network):
         return f'{BYTES} {COMPUTE_MS} "{self.delays}"'
 
     def command(self, build, network, directory):

@@ -2,14 +2,17 @@
 """Collectives of Godwit, Open MPI and Gloo on the same links of the lab: bench/run's collectives.
 
 A point is a contender on a network: hosts around a switch, a round trip, a rate and a loss. It runs all operations and sizes in
-turn, and keeps the mean time of each. Every contender times alike: operations one after another, and the mean of the slowest rank.
+turn, and keeps the mean time of each. Every contender times alike (ranks.h): operations one after another, and the mean of the slowest rank.
 Points are kept one by one in a file of JSON lines, so that a run goes on where an earlier one was stopped (--points, --budget), and on a
-machine with many processors several are measured at a time (--jobs). A point is void where the lab was late.
+machine with many processors several are measured at a time (--jobs).
+
+A point is void, after TRIES, where the lab was late, or where the processors were busy for more than BUSY_MOST of the time (not counted
+for Open MPI, whose ranks poll). Void points are kept and marked: no ratio is taken of them. Links have rates that leave the processors
+idle, and the switch may be late by a hundredth of the round trip (or 20 us), which lets it handle several packets at a time.
 
 Open MPI is started in the hosts by agent.py. Its TCP transport has buffers as large as the kernel lets them grow, one connection
 between two ranks without loss and four with it, and its ranks yield the processor when idle; Gloo has the same buffers. Both run over
-cubic and over bbr. On a machine with few processors there are fewer hosts on slower links, since a rank that waits for a processor
-measures nothing else.
+cubic and over bbr.
 """
 import concurrent.futures
 import json
@@ -28,19 +31,27 @@ from links import haul
 HERE = os.path.dirname(os.path.abspath(__file__))
 KIB, MIB = 1 << 10, 1 << 20
 OPERATIONS = ("allreduce", "allgather", "broadcast")
-# Hosts, and the rate of their links, that leave the processors idle for most of the time.
-HOSTS, MBPS = ((4, 8), 1000) if os.cpu_count() >= 12 else ((4,), 60)
-# bytes -> operations that are timed, after WARMUP others
-SIZES = {4 * KIB: 40, 64 * KIB: 20, MIB: 8, 4 * MIB: 4, **({16 * MIB: 3, 64 * MIB: 2} if MBPS >= 1000 else {})}
-WARMUP = 2
+MANY = os.cpu_count() >= 12
+# (hosts, round trip in ms) -> Mbit/s that leave the processors idle for much of the time
+RATES = {(4, 10): 1000, (4, 0.2): 1000, (8, 10): 1000, (8, 0.2): 1000} if MANY else {(4, 10): 200, (4, 0.2): 100, (8, 10): 100, (8, 0.2): 50}
+# hosts -> bytes -> (operations before, operations that are timed); the largest ones follow others that have warmed the connections
+SMALL = {4 * KIB: (4, 20), 64 * KIB: (4, 10), MIB: (4, 6)}
+SIZES = {4: {**SMALL, 16 * MIB: (1, 2), 64 * MIB: (0, 1)}, 8: {**SMALL, 16 * MIB: (0, 2), **({64 * MIB: (0, 1)} if MANY else {})}}
 TRIES = 2
-LIMIT_S = 240
+LIMIT_S = 200
+BUSY_MOST = 0.8
+SLACK_US_MIN = 20
 BUFFERS = ("echo 4096 1000000 33554432 > /proc/sys/net/ipv4/tcp_rmem; echo 4096 1000000 33554432 > /proc/sys/net/ipv4/tcp_wmem; ")
-NETWORKS = [{"hosts": hosts, "rtt_ms": rtt, "mbps": MBPS, "loss": loss} for hosts in HOSTS for rtt in (0.2, 10) for loss in (0, 1e-3)]
+NETWORKS = [{"hosts": hosts, "rtt_ms": rtt, "mbps": rate, "loss": loss} for (hosts, rtt), rate in RATES.items() for loss in (0, 1e-3)]
 
 
-def cells():
-    return [f"{name}:{size}:{count}" for name in OPERATIONS for size, count in SIZES.items()]
+def sizes(network):
+    return SIZES[network["hosts"]]
+
+
+def cells(network):
+    """What ranks.h takes."""
+    return " ".join(f"{name}:{size}:{before}:{timed}" for name in OPERATIONS for size, (before, timed) in sizes(network).items())
 
 
 def floor_us(network, operation, size):
@@ -55,30 +66,16 @@ def with_congestion(control):
 
 
 class Godwit:
-    name, what = "godwit", "`godwit coll`, defaults"
+    name, what = "godwit", "Godwit, defaults"
 
     def missing(self, build):
-        return None
+        return None if os.access(self.program(build), os.X_OK) else "godwit_ranks is not built"
+
+    def program(self, build):
+        return os.path.join(build, "bench", "godwit_ranks")
 
     def command(self, build, network, directory):
-        runs = [f'MASTER_PORT=$((MASTER_PORT + {i})) "{build}/godwit" coll {name} --size 4K..{max(SIZES) // MIB}M --factor 4 --warmup {WARMUP} --json'
-                for i, name in enumerate(OPERATIONS)]
-        return " && ".join(runs)
-
-    def result(self, text):
-        found = {}
-        for line in text.splitlines():
-            if line.startswith("{"):
-                told = json.loads(line)
-                for one in told["sizes"]:
-                    found[told["operation"], one["bytes"]] = (one["time_us"], one["wrong"] == 0)
-        return found
-
-
-def objects(text):
-    """(operation, bytes) -> (us, whether the result was right), from lines of JSON objects."""
-    told = [json.loads(line) for line in text.splitlines() if line.startswith("{")]
-    return {(one["operation"], one["bytes"]): (one["mean_us"], one["right"]) for one in told}
+        return f'exec "{self.program(build)}" {cells(network)}'
 
 
 class Gloo:
@@ -95,14 +92,12 @@ class Gloo:
         return "no Python here can import torch"
 
     def command(self, build, network, directory):
-        return f'{with_congestion(self.control)}exec "{self.python}" "{HERE}/gloo_ranks.py" {WARMUP} {" ".join(cells())}'
-
-    def result(self, text):
-        return objects(text)
+        return f'{with_congestion(self.control)}exec "{self.python}" "{HERE}/gloo_ranks.py" {cells(network)}'
 
 
 class OpenMpi:
     source = os.path.join(HERE, "mpi_ranks.c")
+    polls = True
 
     def __init__(self, control):
         self.control = control
@@ -117,8 +112,8 @@ class OpenMpi:
     def program(self, build):
         return os.path.join(build, "bench", os.path.basename(self.source)[:-2])
 
-    def arguments(self):
-        return f"{WARMUP} {' '.join(cells())}"
+    def arguments(self, network):
+        return cells(network)
 
     def prepare(self, build):
         if shutil.which("mpicc"):
@@ -133,14 +128,11 @@ class OpenMpi:
                     "mpi_yield_when_idle": 1}
         mca = " ".join(f"--mca {name} {value}" for name, value in settings.items())
         run = (f"mpirun --allow-run-as-root --bind-to none -np {network['hosts']} --host {hosts} {mca} "
-               f"\"{self.program(build)}\" {self.arguments()}")
+               f"\"{self.program(build)}\" {self.arguments(network)}")
         meet = f'while [ $(ls "{directory}" | wc -l) -lt {network["hosts"] - 1} ]; do sleep 0.1; done'
         return (f"{with_congestion(self.control)}export LAB_AGENT={directory}; "
                 f"if [ $RANK = 0 ]; then {meet}; {run}; status=$?; rm -r {directory}; exit $status; "
                 f"else exec {sys.executable} {agent} serve {directory} 10.200.0.$((RANK + 1)); fi")
-
-    def result(self, text):
-        return objects(text)
 
 
 CONTENDERS = [Godwit(), OpenMpi("cubic"), OpenMpi("bbr"), Gloo("cubic"), Gloo("bbr")]
@@ -150,82 +142,123 @@ def described(network):
     return f"{network['hosts']} hosts, {network['rtt_ms']:g} ms, {network['mbps']} Mbit/s, loss {network['loss']:g}"
 
 
+def processor_time():
+    """(idle, all) time of all processors, in ticks."""
+    with open("/proc/stat", encoding="ascii") as file:
+        ticks = [int(word) for word in file.readline().split()[1:9]]
+    return ticks[3] + ticks[4], sum(ticks)
+
+
+def result(text):
+    """(operation, bytes) -> (us, whether the result was right), from lines of JSON objects."""
+    told = [json.loads(line) for line in text.splitlines() if line.startswith("{")]
+    return {(one["operation"], one["bytes"]): (one["mean_us"], one["right"]) for one in told}
+
+
 def point(build, network, contender, number):
     """Times of one contender on one network."""
+    slack_us = max(SLACK_US_MIN, network["rtt_ms"] * 10)
     with tempfile.TemporaryDirectory() as above:
         directory = os.path.join(above, "hosts")
         os.mkdir(directory)
         settings = ["--hosts", str(network["hosts"]), "--rtt", f"{network['rtt_ms']}ms", "--rate", f"{network['mbps']}M", "--loss",
-                    str(network["loss"]), "--seed", str(number)]
-        begin = time.monotonic()
+                    str(network["loss"]), "--slack", f"{slack_us:g}us", "--seed", str(number)]
+        begin, before = time.monotonic(), processor_time()
         texts, report = haul.run_lab(build, settings, ["sh", "-c", contender.command(build, network, directory)], LIMIT_S)
-    found = contender.result(texts.get(0, ""))
-    lacking = [f"{name} {size}" for name in OPERATIONS for size in SIZES if (name, size) not in found]
+        seconds, after = time.monotonic() - begin, processor_time()
+    found = result(texts.get(0, ""))
+    lacking = [f"{name} {size}" for name in OPERATIONS for size in sizes(network) if (name, size) not in found]
     wrong = [f"{name} {size}" for (name, size), (_, right) in found.items() if not right]
     if lacking or wrong:
         raise haul.Failure(f"lacks {lacking}, wrong are {wrong}")
-    times = {name: {str(size): round(found[name, size][0], 1) for size in SIZES} for name in OPERATIONS}
-    return {"network": network, "contender": contender.name, "us": times, "seconds": round(time.monotonic() - begin, 1),
-            **haul.lateness(report)}
+    times = {name: {str(size): round(found[name, size][0], 1) for size in sizes(network)} for name in OPERATIONS}
+    busy = 1 - (after[0] - before[0]) / max(1, after[1] - before[1])
+    late = haul.lateness(report)
+    return {"network": network, "contender": contender.name, "us": times, "seconds": round(seconds, 1), "slack_us": slack_us,
+            "busy": round(busy, 3), **late, "void": late["was_late"] or (busy > BUSY_MOST and not getattr(contender, "polls", False))}
 
 
 def sentence(one):
-    parts = [f"{name} " + " ".join(f"{one['us'][name][str(size)] / floor_us(one['network'], name, size):.2f}" for size in SIZES)
-             for name in OPERATIONS]
-    return f"{described(one['network'])}: {one['contender']}{' (late)' if one['was_late'] else ''}: times over the floor: {'; '.join(parts)}"
+    parts = [f"{name} " + " ".join(f"{us / floor_us(one['network'], name, int(size)):.2f}" for size, us in times.items())
+             for name, times in one["us"].items()]
+    state = f"{'void: ' if one['void'] else ''}{one['busy']:.0%} busy, late by {one['late_p99_us']:.0f} us, {one['seconds']:.0f} s"
+    return f"{described(one['network'])}: {one['contender']} ({state}): times over the floor: {'; '.join(parts)}"
 
 
 def quickly():
     """Two networks and two sizes, to see whether everything works."""
-    SIZES.clear()
-    SIZES.update({4 * KIB: 10, MIB: 4})
+    for each in SIZES.values():
+        each.clear()
+        each.update({4 * KIB: (2, 10), MIB: (1, 2)})
     del NETWORKS[2:]
 
 
+def key_of(one):
+    return json.dumps(one["network"]), one["contender"]
+
+
+def better(one, other):
+    """The point that counts of two, of which either may be None: one that is not void before one that is, or that failed."""
+    def rank(each):
+        return 0 if each is None else 1 if "failed" in each else 2 if each["void"] else 3
+    return one if rank(one) > rank(other) else other
+
+
+def present(build):
+    """name -> why a contender is missing, or None; and those that can be measured."""
+    missing = {each.name: each.missing(build) for each in CONTENDERS}
+    with open("/proc/sys/net/ipv4/tcp_available_congestion_control", encoding="ascii") as file:
+        controls = file.read().split()
+    for each in CONTENDERS:
+        if getattr(each, "control", controls[0]) not in controls:
+            missing[each.name] = f"this kernel has no {each.control}"
+    there = [each for each in CONTENDERS if not missing[each.name]]
+    for each in there:
+        if hasattr(each, "prepare"):
+            each.prepare(build)
+    return missing, there
+
+
 def run_collectives(options):
-    """Measures the points that the file lacks; None while it still lacks some."""
+    """Measures the points that the file lacks, or has as void, and returns all; what is lacking is named."""
     if options.quick:
         quickly()
     path = options.points or os.path.join(options.build, "collectives.points")
+    missing, there = present(options.build)
     kept = {}
     for one in measure.lines(path):
-        if "point" in one and not one["point"]["was_late"]:
-            kept[json.dumps(one["point"]["network"]), one["point"]["contender"]] = one["point"]
-    missing = {each.name: each.missing(options.build) for each in CONTENDERS}
-    there = [each for each in CONTENDERS if not missing[each.name]]
-    with open("/proc/sys/net/ipv4/tcp_available_congestion_control", encoding="ascii") as file:
-        controls = file.read().split()
-    there = [each for each in there if getattr(each, "control", controls[0]) in controls]
-    for each in there:
-        if hasattr(each, "prepare"):
-            each.prepare(options.build)
-    wanted = [(network, each) for network in NETWORKS for each in there if (json.dumps(network), each.name) not in kept]
+        if "point" in one:
+            kept[key_of(one["point"])] = better(one["point"], kept.get(key_of(one["point"])))
+    wanted = [(network, each) for network in NETWORKS for each in there]
     writer, lock, begin = measure.Writer(path), threading.Lock(), time.monotonic()
 
-    def take(network, each):
-        for number in range(TRIES):
-            if options.budget and time.monotonic() - begin > options.budget:
-                return
-            one = haul.attempt(f"{described(network)}: {each.name}", point, options.build, network, each, number)
-            if "failed" in one:
-                continue
-            with lock:
-                writer.write(point=one)
-                print("  " + sentence(one), flush=True)
-            if not one["was_late"]:
-                kept[json.dumps(network), each.name] = one
-                return
+    def lacks(network, each):
+        one = kept.get((json.dumps(network), each.name))
+        return one is None or "failed" in one or one["void"]
 
-    with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
-        for done in [pool.submit(take, network, each) for network, each in wanted]:
-            done.result()
-    left = [1 for network in NETWORKS for each in there if (json.dumps(network), each.name) not in kept]
-    if left:
-        print(f"{len(left)} points are to be measured yet: {path} has the others")
-        return None
+    def take(network, each, number):
+        if not lacks(network, each) or (options.budget and time.monotonic() - begin > options.budget):
+            return
+        one = haul.attempt(f"{described(network)}: {each.name}", point, options.build, network, each, number)
+        if "failed" in one:
+            one = {"network": network, "contender": each.name, "failed": one["failed"]}
+        with lock:
+            writer.write(point=one)
+            kept[key_of(one)] = better(one, kept.get(key_of(one)))
+            if "failed" not in one:
+                print("  " + sentence(one), flush=True)
+
+    # All once before any is repeated, so that a budget is spent on what is lacking.
+    for number in range(TRIES):
+        with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
+            for done in [pool.submit(take, network, each, number) for network, each in wanted]:
+                done.result()
+    left = [f"{described(network)}: {each.name}" for network, each in wanted if lacks(network, each)]
+    for one in left:
+        print(f"  not measured, or void: {one}")
     known = {each.name: {"what": each.what, "missing": missing[each.name]} for each in CONTENDERS}
-    wanted = [json.dumps(network) for network in NETWORKS]
-    return haul.base(options, 1, contenders=known, points=[one for one in kept.values() if json.dumps(one["network"]) in wanted], compiler=compiler(options.build), **measure.machine())
+    points = [kept[json.dumps(network), each.name] for network, each in wanted if (json.dumps(network), each.name) in kept]
+    return haul.base(options, 1, contenders=known, points=points, lacking=left, compiler=compiler(options.build), **measure.machine())
 
 
 RUNS = {"collectives": run_collectives}

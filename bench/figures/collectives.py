@@ -14,24 +14,42 @@ def network_text(network):
     return f"{network['hosts']} hosts, {network['rtt_ms']:g} ms, {network['mbps']} Mbit/s"
 
 
+def state_of(point):
+    """Why a point's times do not count, or None."""
+    return "failed" if "failed" in point else "void" if point["void"] else None
+
+
+def sizes_of(kept, network):
+    """(operation, bytes) of a network, from any point that has them."""
+    return [(operation, int(size)) for one in kept["result"]["points"] if one["network"] == network and "us" in one
+            for operation, sizes in one["us"].items() for size in sizes]
+
+
 def cells(kept, lossy):
-    """(network, operation, size) -> contender -> us"""
+    """(network, operation, size) -> contender -> us, or a word that says why there is none"""
     found = {}
     for one in kept["result"]["points"]:
         network = one["network"]
         if bool(network["loss"]) != lossy:
             continue
-        for operation, sizes in one["us"].items():
-            for size, us in sizes.items():
-                found.setdefault((network_text(network), operation, int(size)), {})[one["contender"]] = us
-    return {key: found[key] for key in sorted(found) if "godwit" in found[key]}
+        for operation, size in sizes_of(kept, network):
+            found.setdefault((network_text(network), operation, size), {})[one["contender"]] = (
+                state_of(one) or one["us"][operation][str(size)])
+    return {key: found[key] for key in sorted(found)}
+
+
+def ratio(us, peer):
+    """A peer's time over Godwit's, or None where either is lacking."""
+    both = us.get(peer), us.get("godwit")
+    return both[0] / both[1] if all(isinstance(each, float) for each in both) else None
 
 
 def times(kept, lossy):
     rows = [["network", "operation", "size", "Godwit, ms", *(f"{name}: times that" for name in PEERS.values())]]
     for (network, operation, size), us in cells(kept, lossy).items():
-        rows.append([network, operation, size_text(size), f"{us['godwit'] / 1000:.1f}",
-                     *(f"{us[peer] / us['godwit']:.2f}" if peer in us else "-" for peer in PEERS)])
+        own = us.get("godwit", "-")
+        others = [f"{ratio(us, peer):.2f}" if ratio(us, peer) else us[peer] if isinstance(us.get(peer), str) else "-" for peer in PEERS]
+        rows.append([network, operation, size_text(size), f"{own / 1000:.1f}" if isinstance(own, float) else own, *others])
     return table(rows)
 
 
@@ -39,13 +57,13 @@ def judged(kept, lossy, peers, least_bytes, goal):
     """How many cells meet a goal, of how many, and the worst one: the best of some peers, over Godwit."""
     met, all_of_them, worst = 0, 0, None
     for (network, operation, size), us in cells(kept, lossy).items():
-        there = [us[peer] for peer in peers if peer in us]
+        there = [ratio(us, peer) for peer in peers if ratio(us, peer)]
         if size < least_bytes or not there:
             continue
-        ratio = min(there) / us["godwit"]
-        met, all_of_them = met + (ratio >= goal), all_of_them + 1
-        if worst is None or ratio < worst[0]:
-            worst = ratio, f"{ratio:.2f}: {operation}, {size_text(size)}, {network}"
+        least = min(there)
+        met, all_of_them = met + (least >= goal), all_of_them + 1
+        if worst is None or least < worst[0]:
+            worst = least, f"{least:.2f}: {operation}, {size_text(size)}, {network}"
     return met, all_of_them, worst[1] if worst else "-"
 
 
