@@ -6,7 +6,9 @@
 #include "collective/hub.h"
 #include "collective/spoke.h"
 
-#define HUB_SERVICE "godwit communicator"
+/* What the ends of a connection call themselves; people read it where nobody answers. */
+#define HUB_SERVICE	 "godwit rank"
+#define HUB_ROOT_SERVICE "godwit rank 0"
 /* How long close() blocks, at most. */
 #define HUB_CLOSE_NS UINT64_C(1000000000)
 /* Bytes of "rank N (process N on ADDRESS)". */

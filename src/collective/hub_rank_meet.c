@@ -112,7 +112,8 @@ static int join(struct hub *hub, const struct hub_attr *attr, uint64_t deadline_
 					.size = hub->size,
 					.process = (uint32_t)getpid() };
 	uint64_t now = clock_now_ns(), left = deadline_ns > now ? deadline_ns - now : 1;
-	struct gw_rendezvous_attr connecting = { .host = attr->root,
+	struct gw_rendezvous_attr connecting = { .peer_service = HUB_ROOT_SERVICE,
+						 .host = attr->root,
 						 .bind = attr->bind,
 						 .port = attr->port,
 						 .service = HUB_SERVICE,

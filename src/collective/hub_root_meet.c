@@ -315,7 +315,8 @@ int hub_root_meet(struct hub *hub, const struct hub_attr *attr)
 			     .missing = hub->size - 1 };
 	struct gw_rendezvous_attr listening = { .bind = attr->bind,
 						.port = attr->port,
-						.service = HUB_SERVICE,
+						.service = HUB_ROOT_SERVICE,
+						.peer_service = HUB_SERVICE,
 						.secret_file = attr->secret_file,
 						.silence_ns = attr->peer_timeout_ns,
 						.ignored = note_refused,

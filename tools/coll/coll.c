@@ -4,7 +4,6 @@
  * bandwidth, and results that are checked.
  */
 #include <errno.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -222,6 +221,7 @@ static void show(struct bench *bench, uint64_t bytes, uint64_t iterations, doubl
 	const struct coll_job *job = &bench->job;
 	double algorithm = (double)bytes / mean,
 	       bus = algorithm * bus_factor(job->operation, bench->size);
+	char p99_text[32] = "-";
 	double p50, p99;
 	json_t *row;
 
@@ -230,11 +230,12 @@ static void show(struct bench *bench, uint64_t bytes, uint64_t iterations, doubl
 	qsort(bench->times, iterations, sizeof(*bench->times), by_time);
 	p50 = bench->times[iterations / 2];
 	p99 = bench->times[(iterations * 99) / 100];
+	if (iterations >= PERCENTILE_LEAST)
+		snprintf(p99_text, sizeof(p99_text), "%.1f", p99 / 1e3);
 	bench->wrong_in_all += (uint64_t)wrong;
 	if (!job->report.json) {
-		printf("%12llu %12llu %12.1f %12.1f %9.3f %9.3f %7s", (unsigned long long)bytes,
-		       (unsigned long long)bench->count, mean / 1e3,
-		       iterations >= PERCENTILE_LEAST ? p99 / 1e3 : NAN, algorithm, bus,
+		printf("%12llu %12llu %12.1f %12s %9.3f %9.3f %7s", (unsigned long long)bytes,
+		       (unsigned long long)bench->count, mean / 1e3, p99_text, algorithm, bus,
 		       job->no_check ? "-"
 		       : wrong > 0   ? "WRONG"
 				     : "0");

@@ -127,7 +127,8 @@ static void call(const struct crew *crew, const void *data, size_t length)
 {
 	struct gw_rendezvous_attr attr = { .host = "127.0.0.1",
 					   .port = crew->port,
-					   .service = "godwit communicator",
+					   .service = "godwit rank",
+					   .peer_service = "godwit rank 0",
 					   .retry_ns = 10000 * MS };
 	struct gw_rendezvous_message message;
 	struct gw_rendezvous *r;
@@ -298,6 +299,7 @@ static void test_rank_0_does_not_come(void **state)
 	crew_start(&crew, 1, NULL);
 	crew_join(&crew, 1, 0);
 	expect(&crew, 1, -ETIMEDOUT, "rank 0 did not come within 0.3 s: ");
+	expect(&crew, 1, -ETIMEDOUT, "connection refused; is `godwit rank 0` running there?");
 	crew_free(&crew);
 }
 
