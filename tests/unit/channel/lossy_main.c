@@ -102,11 +102,12 @@ static const struct kept kept[] = {
 	{ { 770 * US, 25 * MB, 0.105, 0.0003, 0, 162 * KIB, 16, .messages = 40, .payload = 8936,
 	    .automatic = true, .back_bps = 5 * MB, .step_ns = 1766 * MS, .step_bps = 10 * MB },
 	  0.9 },
-	/* one that rises in an outage, with jitter and four lanes: sixteen messages that wait for repairs do not fill it */
+	/* one that rises in an outage, with jitter and four lanes: sixteen messages that wait for repairs do not fill it, and one
+	 * run in ten has less than a third */
 	{ { 90500 * US, 78 * MB, 0.138, 0.138, 0, 495 * KIB, 16, .messages = 120, .payload = 8936,
 	    .jitter_ns = 80 * MS, .automatic = true, .step_ns = 1790 * MS, .step_bps = 160 * MB,
 	    .outage_ns = 873 * MS, .outage_length_ns = 1753 * MS, .lanes = 4 },
-	  0.36 },
+	  0.3 },
 	/* one message at a time, each of which waits for the last: 8 ms on the link and 25 ms until the answer */
 	{ { 25 * MS, 1000 * MB, 0, 0, 0, 1024 * KIB, 1, .messages = 30 }, 0.24 },
 	{ { 25 * MS, 1000 * MB, 0, 0, 0, 1024 * KIB, 1, .messages = 30, .payload = 8936 }, 0.24 },
