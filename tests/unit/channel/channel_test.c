@@ -3,6 +3,7 @@
 #include "two.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/rng.h"
