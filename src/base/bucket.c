@@ -11,7 +11,7 @@
 #define BYTES_LIMIT (UINT64_C(1) << 29)
 /* Time in which the largest debt is paid off. */
 #define DEBT_NS UINT64_C(100000000)
-/* A late sender catches up at rate / CATCH_UP above its rate. */
+/* A late sender catches up at rate / CATCH_UP above its rate, and what goes first takes no more. */
 #define CATCH_UP 4
 /* From this rate on the sender is not paced. */
 #define RATE_LIMIT_BPS UINT64_C(10000000000000)
@@ -57,6 +57,9 @@ static void settle(struct bucket *bucket, uint64_t now_ns)
 	uint64_t missing = (uint64_t)(bucket->depth - bucket->tokens);
 	int64_t extra;
 
+	/* Tokens up to a time in the future were added already. */
+	if (!passed && bucket->at_ns - now_ns <= BUCKET_AHEAD_NS)
+		return;
 	/* If the clock went back, nothing is earned, and time counts from the new value. */
 	bucket->at_ns = now_ns;
 	if (!bucket->rate_bps || bucket->rate_bps == BUCKET_UNPACED)
@@ -72,6 +75,23 @@ static void settle(struct bucket *bucket, uint64_t now_ns)
 		      bucket->depth - bucket->tokens);
 	bucket->tokens += extra;
 	bucket->arrears -= extra;
+}
+
+/* Tokens that are there now: those of the latest time, without what is earned until then. */
+static int64_t tokens_now(struct bucket *bucket, uint64_t now_ns)
+{
+	uint64_t ahead_ns;
+
+	settle(bucket, now_ns);
+	ahead_ns = bucket->at_ns - now_ns;
+	if (ahead_ns && bucket->rate_bps > (uint64_t)tokens_for(BYTES_LIMIT) / ahead_ns)
+		return bucket->tokens - tokens_for(BYTES_LIMIT);
+	return bucket->tokens - (int64_t)(ahead_ns * bucket->rate_bps);
+}
+
+static uint64_t whole_bytes(int64_t tokens)
+{
+	return tokens > 0 ? (uint64_t)(tokens / TOKENS_A_BYTE) : 0;
 }
 
 /* Forgives what the rate does not pay off in DEBT_NS. A debt that was made at a high rate would otherwise stop a sender for
@@ -108,8 +128,18 @@ uint64_t bucket_allow(struct bucket *bucket, uint64_t now_ns)
 {
 	if (bucket->rate_bps == BUCKET_UNPACED)
 		return UINT64_MAX;
+	return whole_bytes(tokens_now(bucket, now_ns));
+}
+
+uint64_t bucket_allow_first(struct bucket *bucket, uint64_t now_ns)
+{
+	int64_t earned;
+
+	if (bucket->rate_bps == BUCKET_UNPACED)
+		return UINT64_MAX;
 	settle(bucket, now_ns);
-	return bucket->tokens > 0 ? (uint64_t)(bucket->tokens / TOKENS_A_BYTE) : 0;
+	earned = bucket->tokens - tokens_now(bucket, now_ns);
+	return whole_bytes(bucket->tokens + earned / CATCH_UP);
 }
 
 void bucket_take(struct bucket *bucket, uint64_t bytes, uint64_t now_ns)
@@ -124,20 +154,20 @@ void bucket_take(struct bucket *bucket, uint64_t bytes, uint64_t now_ns)
 
 uint64_t bucket_next_ns(struct bucket *bucket, uint64_t bytes, uint64_t now_ns)
 {
-	int64_t wanted;
+	int64_t wanted, tokens;
 
 	if (bucket->rate_bps == BUCKET_UNPACED)
 		return now_ns;
-	settle(bucket, now_ns);
+	tokens = tokens_now(bucket, now_ns);
 	wanted = bytes > bucket_depth_bytes(bucket) ? bucket->depth : tokens_for(bytes);
-	if (bucket->tokens >= wanted)
+	if (tokens >= wanted)
 		return now_ns;
 	if (!bucket->rate_bps)
 		return UINT64_MAX;
 	bucket->awaited = true;
 	/* Rounded up, so that the tokens are there at that time. */
 	return now_ns +
-	       ((uint64_t)(wanted - bucket->tokens) + bucket->rate_bps - 1) / bucket->rate_bps;
+	       ((uint64_t)wanted - (uint64_t)tokens + bucket->rate_bps - 1) / bucket->rate_bps;
 }
 
 void bucket_make_up(struct bucket *bucket, uint64_t late_ns)

@@ -6,7 +6,8 @@
  * and one that was idle cannot send more than one depth at once. A sender that asks before the bucket is full gets
  * its rate exactly: tokens are counted in whole bit-nanoseconds, and nothing is rounded.
  *
- * The bucket reads no clock: the caller passes the time.
+ * The bucket reads no clock: the caller passes the time. It may pass times up to BUCKET_AHEAD_NS in the future, for bytes that
+ * are handed over now and leave then, and the present in between: nothing is earned twice.
  */
 #ifndef GODWIT_BASE_BUCKET_H
 #define GODWIT_BASE_BUCKET_H
@@ -17,6 +18,9 @@
 /* As a rate: no limit. */
 #define BUCKET_UNPACED UINT64_MAX
 
+/* A time that is earlier than the last by at most this follows one in the future; by more, the clock went back. */
+#define BUCKET_AHEAD_NS UINT64_C(10000000)
+
 struct bucket {
 	/* tokens earned, in bits per second */
 	uint64_t rate_bps;
@@ -24,7 +28,7 @@ struct bucket {
 	int64_t tokens;
 	/* most tokens that the bucket holds */
 	int64_t depth;
-	/* time up to which tokens were added */
+	/* time up to which tokens were added, the latest that was passed */
 	uint64_t at_ns;
 	/* tokens that a late sender missed and may still catch up on */
 	int64_t arrears;
@@ -47,6 +51,10 @@ void bucket_make_up(struct bucket *bucket, uint64_t late_ns);
 
 /* Returns how many bytes may leave now; UINT64_MAX if unpaced. */
 uint64_t bucket_allow(struct bucket *bucket, uint64_t now_ns);
+
+/* As bucket_allow(), for bytes that are not to wait behind those that leave later: what is allowed at the latest time passed,
+ * and a quarter of what is earned until then. Bytes that come after pay for it. */
+uint64_t bucket_allow_first(struct bucket *bucket, uint64_t now_ns);
 
 /* Takes the tokens of bytes that left. More than was allowed becomes a debt, so that what must leave at once (a probe,
  * a retransmission) is paid for later; but no more than the rate pays in 100 ms. */

@@ -79,6 +79,47 @@ static void what_was_spilled_does_not_come_back(void **state)
 	assert_int_equal(bucket_allow(&bucket, 1000), 1000);
 }
 
+/* Bytes are taken at a time in the future: until then nothing more may leave, and nothing is earned twice. */
+static void the_future_is_earned_once(void **state)
+{
+	struct bucket bucket;
+
+	(void)state;
+	bucket_init(&bucket, 4000, 0);
+	bucket_set(&bucket, 8 * GBIT, 4000, 0); /* a byte a nanosecond */
+	bucket_take(&bucket, 4000, 0);
+	assert_int_equal(bucket_next_ns(&bucket, 1500, 0), 1500);
+	assert_int_equal(bucket_allow(&bucket, 2500), 2500);
+	bucket_take(&bucket, 1500, 2500);
+	/* 1000 are left then, and none before 1500. */
+	assert_int_equal(bucket_allow(&bucket, 1000), 0);
+	assert_int_equal(bucket_allow(&bucket, 1500), 0);
+	assert_int_equal(bucket_allow(&bucket, 1600), 100);
+	assert_int_equal(bucket_next_ns(&bucket, 300, 1000), 1800);
+	assert_int_equal(bucket_next_ns(&bucket, 1000, 1000), 2500);
+	assert_int_equal(bucket_next_ns(&bucket, 1500, 1000), 3000);
+	/* But what is urgent may have them at once. */
+	assert_int_equal(bucket_allow_first(&bucket, 1000), 1000 + 1500 / 4);
+	bucket_take(&bucket, 400, 1000);
+	assert_int_equal(bucket_allow(&bucket, 2500), 600);
+	assert_int_equal(bucket_allow(&bucket, 3000), 1100);
+	/* The present sets a rate, and what was taken in the future stays taken. */
+	bucket_set(&bucket, GBIT * 4, 4000, 2000);
+	assert_int_equal(bucket_allow(&bucket, 3000), 1100);
+	assert_int_equal(bucket_allow(&bucket, 4000), 1600);
+	/* A clock that went back, and not just from the future: time counts from there. */
+	bucket_allow(&bucket, S);
+	bucket_take(&bucket, 4000, S);
+	assert_int_equal(bucket_allow(&bucket, 1000), 0);
+	assert_int_equal(bucket_allow(&bucket, 2000), 500);
+	/* No overflow at the largest numbers. */
+	bucket_set(&bucket, 10000 * GBIT, 1 << 29, 2 * S);
+	bucket_take(&bucket, 1 << 29, 2 * S + BUCKET_AHEAD_NS);
+	assert_int_equal(bucket_allow(&bucket, 2 * S), 0);
+	assert_true(bucket_next_ns(&bucket, 1 << 29, 2 * S) > 2 * S);
+	assert_true(bucket_next_ns(&bucket, 1 << 29, 2 * S) < 3 * S);
+}
+
 /* What left beyond the allowance is paid off within 100 ms, at whatever rate. */
 static void a_debt_is_forgiven(void **state)
 {
@@ -113,6 +154,7 @@ int main(void)
 		cmocka_unit_test(earns_its_rate_up_to_its_depth),
 		cmocka_unit_test(a_smaller_bucket_spills),
 		cmocka_unit_test(what_was_spilled_does_not_come_back),
+		cmocka_unit_test(the_future_is_earned_once),
 		cmocka_unit_test(a_debt_is_forgiven),
 		cmocka_unit_test(bytes_in_a_time),
 	};

@@ -288,9 +288,9 @@ static void rates_change_at_any_time(void **state)
 	assert_int_equal(pacer_allow(&pacer, MS), 6250 + 62500);
 	pacer_take(&pacer, 6250 + 62500, MS);
 	/* What was saved at a high rate is too much of a burst at a low one. */
-	pacer_set_rate(&pacer, GBIT / 10, 2 * MS);
-	assert_int_equal(pacer_allow(&pacer, 2 * MS), 12500);
-	pacer_take(&pacer, 12500, 2 * MS);
+	pacer_set_rate(&pacer, GBIT / 10, 20 * MS);
+	assert_int_equal(pacer_allow(&pacer, 20 * MS), 12500);
+	pacer_take(&pacer, 12500, 20 * MS);
 	pacer_set_rate(&pacer, GBIT / 10, MS);
 	pacer_set_rate(&pacer, 8 * GBIT, MS);
 	assert_int_equal(pacer_allow(&pacer, MS + 1000), 1000);
