@@ -196,7 +196,13 @@ struct gw_gate {
 	void (*credit)(void *arg, uint32_t packets, uint64_t now);
 	/* The last timeout was wrong: what was in flight then has arrived. Comes before the report about it. */
 	void (*undo_timeout)(void *arg, uint64_t now);
+	/* GW_GATE_AHEAD or 0. */
+	uint32_t flags;
 };
+
+/* allow() and sent() may be passed a time some milliseconds in the future, when *again_ns names it: that of packets which
+ * are handed over now, and which the host holds until then. Times of later calls may be earlier. */
+#define GW_GATE_AHEAD 1u
 
 /* Several queue pairs may share a gate. Null takes it away: the receiver's buffer is then the only limit. */
 GW_API int gw_qp_set_gate(struct gw_qp *qp, const struct gw_gate *gate, void *arg);

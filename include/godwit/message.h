@@ -137,7 +137,8 @@ struct gw_result {
 struct gw_send_handler {
 	/* The receiver's buffer for this message is known; `capacity` is its size. Puts may start. */
 	void (*granted)(struct gw_send *send, void *arg, uint64_t capacity, uint64_t now);
-	/* Everything put so far was handed to the fabric; there is room for further puts. */
+	/* Everything put so far was handed to the fabric; there is room for further puts. `now` is when the last of it leaves,
+	 * which may be some milliseconds in the future. */
 	void (*drained)(struct gw_send *send, void *arg, uint64_t now);
 	/* The receiver's scheme acknowledges and names holes. */
 	void (*nack)(struct gw_send *send, void *arg, const struct gw_nack *nack, uint64_t now);

@@ -140,7 +140,8 @@ static uint32_t allow(void *arg, uint32_t in_flight, uint32_t payload, uint64_t 
 		return 0;
 	if (side->express || wanted < payload)
 		wanted = payload;
-	bytes = pacer_allow(pacer, now);
+	/* A short message does not wait behind bulk data that leaves later. */
+	bytes = side->express ? pacer_allow_first(pacer, now) : pacer_allow(pacer, now);
 	if (bytes < wanted) {
 		*again_ns = pacer_next_ns(pacer, wanted, now);
 		return 0;
@@ -233,6 +234,7 @@ static const struct gw_gate governor_gate = {
 	.timeout = timeout,
 	.credit = credit,
 	.undo_timeout = undo_timeout,
+	.flags = GW_GATE_AHEAD,
 };
 
 void governor_open(struct governor *g, const struct cc_ops *ops, uint64_t cap_bps,

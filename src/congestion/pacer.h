@@ -57,6 +57,11 @@ static inline uint64_t pacer_allow(struct pacer *pacer, uint64_t now_ns)
 	return bucket_allow(&pacer->bucket, now_ns);
 }
 
+static inline uint64_t pacer_allow_first(struct pacer *pacer, uint64_t now_ns)
+{
+	return bucket_allow_first(&pacer->bucket, now_ns);
+}
+
 static inline void pacer_take(struct pacer *pacer, uint64_t bytes, uint64_t now_ns)
 {
 	bucket_take(&pacer->bucket, bytes, now_ns);

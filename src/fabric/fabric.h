@@ -160,11 +160,13 @@ struct fabric_write {
 	uint64_t va;
 };
 
-/* The peer's window that writes go into, as its owner described it. */
+/* The peer's window that writes go into, as its owner described it, and the time at which they leave. */
 struct fabric_target {
 	uint32_t slot;
 	uint32_t generation;
 	uint32_t rkey;
+	/* Time of departure; 0: at once. Later than now only as ahead_ns() allows. */
+	uint64_t depart_ns;
 };
 
 enum fabric_event_type {
@@ -281,6 +283,8 @@ enum fabric_counter {
 	/* Congestion notifications received, and sent. */
 	FABRIC_RX_CNP,
 	FABRIC_TX_CNP,
+	/* Data handed to the host before its departure. */
+	FABRIC_TX_AHEAD,
 	/* Packets handed on to the process that they were for, which shares the port. */
 	FABRIC_RX_FORWARDED,
 	/* Times that the steering of a shared port was repaired. */
@@ -406,6 +410,10 @@ struct fabric_ops {
 	/* How many packets with this many bytes of data the fabric sends at the price of one: write() is best called with a
 	 * multiple of that. Null where it makes no difference. */
 	unsigned (*batch)(const struct fabric_qp *qp, uint32_t payload);
+	/* Returns how long before its departure write() takes a packet at most: the host holds it until then, so that it leaves
+	 * in time although this process may sleep; 0: not before. *room: whether the host should be given more now. Null:
+	 * packets leave at once. */
+	uint64_t (*ahead_ns)(struct fabric_qp *qp, uint64_t now_ns, bool *room);
 	/* Sends one datagram, at most caps.max_control bytes; they are copied. It leaves at once, or with the next flush().
 	 * -EAGAIN: there is no room; nobody is woken when there is, so that the caller repeats by a timer what matters. */
 	int (*control)(struct fabric_qp *qp, const void *data, size_t length);

@@ -23,6 +23,7 @@ static const char *const names[FABRIC_COUNTERS] = {
 	[FABRIC_RX_CE] = "rx_ce_packets",
 	[FABRIC_RX_CNP] = "rx_cnp_packets",
 	[FABRIC_TX_CNP] = "tx_cnp_packets",
+	[FABRIC_TX_AHEAD] = "tx_ahead_packets",
 	[FABRIC_RX_FORWARDED] = "rx_forwarded_packets",
 	[FABRIC_RX_STEERED] = "rx_steered",
 	[FABRIC_UNGUARDED] = "qps_without_icrc",

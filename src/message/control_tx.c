@@ -72,7 +72,7 @@ static void put_data(struct gw_qp *qp, struct control_datagram *datagram, struct
 	struct control_data data = { .msn = send->msn };
 
 	if (!put || send->packets != 1 || send->length > DATA_TOLD_MAX || send->high_water ||
-	    put->mr->unreachable || !feedback_allow(qp, send->payload, 1))
+	    put->mr->unreachable || !feedback_allow(qp, send->payload, 1, false))
 		return;
 	data.length = (uint16_t)send->length;
 	data.bytes = put->addr;

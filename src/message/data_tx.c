@@ -61,7 +61,7 @@ void data_sent(struct gw_qp *qp, struct gw_send *send, uint32_t n, uint32_t lane
 	gate_left(qp, n,
 		  n == put->packets ? (uint64_t)(n - 1) * send->payload + put->tail
 				    : (uint64_t)n * send->payload);
-	qp->feedback.sent_ns = qp->ctx->now;
+	qp->feedback.sent_ns = qp->feedback.leave_ns;
 	if (!copied)
 		size_sent(qp);
 	if (qp->path && lane < qp->path->count)
@@ -151,9 +151,10 @@ static uint32_t serve(struct gw_qp *qp, bool *blocked)
 
 	/* Sending takes time, and a round trip starts when its packet leaves, not when the turn began. */
 	qp->ctx->now = gw_now_ns(qp->ctx);
-	allowed = feedback_allow(qp, send->payload, most);
+	allowed = feedback_allow(qp, send->payload, most, true);
 	if (!allowed)
 		return 0;
+	send->target.depart_ns = qp->feedback.leave_ns > qp->ctx->now ? qp->feedback.leave_ns : 0;
 	lane = choose_lane(qp, send, &most);
 	n = fill(qp, send, writes, allowed < most ? allowed : most);
 	taken = qp->ctx->fabric->ops->write(qp->fabric_qp, lane, &send->target, writes, n);

@@ -176,7 +176,8 @@ static void wait_for_echo(struct gw_qp *qp)
 	uint64_t wait_ns = pto_ns << (f->timeouts < PTO_SHIFT ? f->timeouts : PTO_SHIFT);
 
 	if (f->timeout_at == NEVER)
-		f->timeout_at = qp->ctx->now + (wait_ns < limit_ns ? wait_ns : limit_ns);
+		f->timeout_at = (f->sent_ns > qp->ctx->now ? f->sent_ns : qp->ctx->now) +
+				(wait_ns < limit_ns ? wait_ns : limit_ns);
 }
 
 /* Returns how long to wait after a request for a report before the next. Where much is lost several are under way. After
@@ -209,18 +210,19 @@ static void ask_for_report(struct gw_qp *qp)
 	f->gate_at = f->asked_ns + ask_wait_ns(qp);
 }
 
-uint32_t feedback_allow(struct gw_qp *qp, uint32_t payload, uint32_t want)
+uint32_t feedback_allow(struct gw_qp *qp, uint32_t payload, uint32_t want, bool early)
 {
 	struct feedback *f = &qp->feedback;
 	uint32_t in_flight = f->sequence - f->echoed;
 	uint32_t room = f->window > in_flight ? f->window - in_flight : 0;
 
+	f->leave_ns = qp->ctx->now;
 	if (in_flight >= f->window)
 		f->idle = true; /* for the controller: it is not the path that holds data back */
 	if (!qp->reach.proven)
 		return 0; /* reach.c asks again */
 	if (room && qp->gate) {
-		uint32_t allowed = gate_allow(qp, in_flight, payload);
+		uint32_t allowed = gate_allow(qp, in_flight, payload, early);
 
 		if (room > allowed)
 			room = allowed;
@@ -326,10 +328,12 @@ void feedback_ended(struct gw_qp *qp, const struct gw_send *send)
 	reopen(qp);
 }
 
-/* Returns when the packet of a record was sent. */
+/* Returns when the packet of a record was sent; later than now if the host still holds it. */
 static uint64_t sent_at(const struct gw_qp *qp, const struct sent_record *r)
 {
-	return qp->ctx->now - ((qp->ctx->now - r->at) & AT_MASK);
+	uint64_t age = (qp->ctx->now - r->at) & AT_MASK;
+
+	return age > AT_MASK / 2 ? qp->ctx->now + (AT_MASK + 1 - age) : qp->ctx->now - age;
 }
 
 uint32_t feedback_lane(const struct gw_qp *qp, uint32_t msn, uint32_t packet)
@@ -362,7 +366,7 @@ void feedback_sent(struct gw_qp *qp, uint32_t msn, uint32_t packet, uint32_t byt
 	r->times = again ? 2 : 1;
 	r->lane = lane < FABRIC_LANES_MAX ? lane & 7u : NO_LANE;
 	r->number = number & ((1u << 26) - 1);
-	r->at = qp->ctx->now & AT_MASK;
+	r->at = f->leave_ns & AT_MASK;
 	r->bytes = (bytes < BYTES_MOST ? bytes : BYTES_MOST) & BYTES_MOST;
 }
 

@@ -36,7 +36,9 @@ struct feedback {
 	uint64_t asked_ns;
 	/* when the next probe timeout is due */
 	uint64_t timeout_at;
-	/* when data last left */
+	/* when the packets leave that may leave by the latest answer of the gate; later than now: the host holds them until then */
+	uint64_t leave_ns;
+	/* when data last left, or leaves */
 	uint64_t sent_ns;
 	/* packets sent in all, and how many of them again */
 	uint64_t sent;
@@ -130,8 +132,8 @@ struct feedback {
 
 int feedback_start(struct gw_qp *qp);
 void feedback_stop(struct gw_qp *qp);
-/* How many of `want` packets with `payload` bytes may leave now. */
-uint32_t feedback_allow(struct gw_qp *qp, uint32_t payload, uint32_t want);
+/* Returns how many of `want` packets with `payload` bytes may leave now, or, if `early`, at leave_ns. */
+uint32_t feedback_allow(struct gw_qp *qp, uint32_t payload, uint32_t want, bool early);
 void feedback_reopen(struct gw_qp *qp);
 /* A packet with `bytes` of data left, the `number`-th on its lane. */
 void feedback_sent(struct gw_qp *qp, uint32_t msn, uint32_t packet, uint32_t bytes, bool again,

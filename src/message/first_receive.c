@@ -29,8 +29,9 @@ void first_receive_take(struct gw_qp *qp, const struct peer_info *info)
 
 	if (!grant)
 		return;
-	grant->target = (struct fabric_target){ info->first_msn & qp->tx.mask, GENERATION,
-						info->first_key };
+	grant->target = (struct fabric_target){ .slot = info->first_msn & qp->tx.mask,
+						.generation = GENERATION,
+						.rkey = info->first_key };
 	grant->va = 0;
 	grant->capacity = info->first_bytes;
 	grant->tag = 0;

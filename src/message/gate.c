@@ -9,14 +9,56 @@
 #include "base/serial.h"
 #include "message/state.h"
 
-uint32_t gate_allow(struct gw_qp *qp, uint32_t in_flight, uint32_t payload)
+/* Packets are handed over at most 1 / AHEAD_SHARE of a round trip before they leave: a gate that changes its mind cannot call
+ * them back, and they count as in flight. */
+#define AHEAD_SHARE 8
+
+/* Returns how long before they leave packets may be handed over; 0: not before. */
+static uint64_t ahead_ns(const struct gw_qp *qp, bool *room)
 {
-	uint64_t again_ns = NEVER;
+	const struct fabric_ops *ops = qp->ctx->fabric->ops;
+	uint64_t most = qp->feedback.rtt_min_ns / AHEAD_SHARE, ahead;
+
+	if (!ops->ahead_ns || !most || !(qp->gate->flags & GW_GATE_AHEAD))
+		return 0;
+	ahead = ops->ahead_ns(qp->fabric_qp, qp->ctx->now, room);
+	return ahead < most ? ahead : most;
+}
+
+/* Returns when to ask again for packets that may leave at this time: early enough for the host to have some left until this
+ * process wakes, but not for each of them. */
+static uint64_t ask_early(uint64_t leave_ns, uint64_t ahead, uint64_t now)
+{
+	uint64_t soonest = now + ahead / 4;
+
+	if (leave_ns - ahead / 2 > soonest)
+		return leave_ns - ahead / 2;
+	return leave_ns < soonest ? leave_ns : soonest;
+}
+
+static uint32_t ask(struct gw_qp *qp, uint32_t in_flight, uint32_t payload, uint64_t leave_ns,
+		    uint64_t *again_ns)
+{
+	*again_ns = NEVER;
+	qp->feedback.leave_ns = leave_ns;
+	return qp->gate->allow(qp->gate_arg, in_flight, payload, leave_ns, again_ns);
+}
+
+uint32_t gate_allow(struct gw_qp *qp, uint32_t in_flight, uint32_t payload, bool early)
+{
+	uint64_t now = qp->ctx->now, again_ns, ahead;
+	bool room = false;
 	uint32_t allowed;
 
 	if (!qp->gate->allow)
 		return UINT32_MAX;
-	allowed = qp->gate->allow(qp->gate_arg, in_flight, payload, qp->ctx->now, &again_ns);
+	allowed = ask(qp, in_flight, payload, now, &again_ns);
+	if (!allowed && early && again_ns != NEVER && (ahead = ahead_ns(qp, &room))) {
+		if (!room || again_ns > now + ahead)
+			again_ns = ask_early(again_ns, ahead, now);
+		else
+			allowed = ask(qp, in_flight, payload, again_ns, &again_ns);
+	}
 	qp->feedback.gate_at = allowed ? NEVER : again_ns;
 	return allowed;
 }
@@ -24,7 +66,7 @@ uint32_t gate_allow(struct gw_qp *qp, uint32_t in_flight, uint32_t payload)
 void gate_left(struct gw_qp *qp, uint32_t packets, uint64_t bytes)
 {
 	if (qp->gate && qp->gate->sent)
-		qp->gate->sent(qp->gate_arg, packets, bytes, qp->ctx->now);
+		qp->gate->sent(qp->gate_arg, packets, bytes, qp->feedback.leave_ns);
 }
 
 void gate_report(struct gw_qp *qp, uint64_t rtt_ns, uint64_t return_queue_ns, uint32_t rtt_bytes)

@@ -45,13 +45,21 @@ void send_end(struct gw_send *send, int status)
 	list_add_tail(&send->ctx->ended_sends, &send->ended_link);
 }
 
+/* When the last of what was sent has left: later than now where the host holds it. */
+static uint64_t left_at(const struct gw_send *send)
+{
+	uint64_t now = send->ctx->now;
+
+	return send->qp && send->qp->feedback.sent_ns > now ? send->qp->feedback.sent_ns : now;
+}
+
 void send_check(struct gw_send *send)
 {
 	if (send->head || send_is_ended(send) || !send_is_matched(send))
 		return;
 	if (!send_is_closing(send)) {
 		if (send->handler && send->handler->drained && !send_is_answered(send))
-			send->handler->drained(send, send->arg, send->ctx->now);
+			send->handler->drained(send, send->arg, left_at(send));
 		return;
 	}
 	if (!send->qp || send->qp->tx.flushed >= send->mark) {

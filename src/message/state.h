@@ -397,8 +397,8 @@ uint32_t credit_packets(const struct gw_qp *qp);
 void credit_update(struct gw_context *ctx);
 
 /* gate.c */
-/* Returns how many packets the gate lets leave now. */
-uint32_t gate_allow(struct gw_qp *qp, uint32_t in_flight, uint32_t payload);
+/* Returns how many packets the gate lets leave now, or, if `early`, at feedback.leave_ns, which it sets. */
+uint32_t gate_allow(struct gw_qp *qp, uint32_t in_flight, uint32_t payload, bool early);
 void gate_left(struct gw_qp *qp, uint32_t packets, uint64_t bytes);
 void gate_report(struct gw_qp *qp, uint64_t rtt_ns, uint64_t return_queue_ns, uint32_t rtt_bytes);
 void gate_timeout(struct gw_qp *qp);

@@ -7,6 +7,8 @@
 
 #include <godwit/flow.h>
 
+#include "congestion/governor.h"
+
 #define LENGTH	 UINT64_C(1000000)
 #define LINK_BPS UINT64_C(1000000000)
 
@@ -120,6 +122,45 @@ static void fills_a_path(void **state)
 	duo_close(&duo);
 }
 
+/* Bulk data that leaves later, since the host holds it until then, does not hold up the packets of a short message. */
+static void short_messages_go_first(void **state)
+{
+	struct duo_attr attr = { .link = wire };
+	struct gw_send_attr message = { .length = DUO_PAYLOAD };
+	struct gw_recv_attr room = { .length = DUO_PAYLOAD };
+	struct gw_estimate path;
+	struct gw_qp *qps[2], *far;
+	struct governor governor;
+	struct gw_send *send;
+	struct gw_recv *recv;
+	struct duo duo;
+
+	(void)state;
+	duo_open(&duo, &attr);
+	qps[0] = duo.qp[0];
+	assert_int_equal(world_connect(&duo.world, 0, 1, &(struct gw_qp_attr){ 0 },
+				       &(struct gw_qp_attr){ 0 }, &qps[1], &far),
+			 0);
+	room.addr = duo.memory[1];
+	room.mr = duo.mr[1];
+	assert_int_equal(gw_recv_post(far, &room, &recv), 0);
+	world_touch(&duo.world, 1);
+	duo_run(&duo, 20 * MS);
+	governor_open(&governor, cc_find("none"), LINK_BPS, qps, 2, duo_now(&duo));
+	pacer_take(&governor.pacer, pacer_allow(&governor.pacer, duo_now(&duo) + 4 * MS),
+		   duo_now(&duo) + 4 * MS);
+	assert_int_equal(pacer_allow(&governor.pacer, duo_now(&duo) + 3 * MS), 0);
+	message.addr = duo.memory[0];
+	message.mr = duo.mr[0];
+	assert_int_equal(gw_send_post(qps[1], &message, &send), 0);
+	world_touch(&duo.world, 0);
+	duo_run(&duo, MS / 10);
+	assert_int_equal(gw_qp_estimate(qps[1], &path), 0);
+	assert_int_equal(path.sent, 1);
+	governor_close(&governor);
+	duo_close(&duo);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -127,6 +168,7 @@ int main(void)
 		cmocka_unit_test(names),
 		cmocka_unit_test(holds_a_rate_and_stops),
 		cmocka_unit_test(fills_a_path),
+		cmocka_unit_test(short_messages_go_first),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

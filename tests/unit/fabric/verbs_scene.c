@@ -56,10 +56,11 @@ unsigned scene_await(struct scene *scene, int end, enum fabric_event_type type,
 
 		for (int i = 0; i < n; i++) {
 			if (scene_events[i].type == FABRIC_EXPOSED) {
-				scene->target =
-					(struct fabric_target){ scene_events[i].slot,
-								scene_events[i].generation,
-								scene_events[i].exposed.rkey };
+				scene->target = (struct fabric_target){
+					.slot = scene_events[i].slot,
+					.generation = scene_events[i].generation,
+					.rkey = scene_events[i].exposed.rkey
+				};
 				scene->va = scene_events[i].exposed.va;
 			}
 			if (scene_events[i].type == type)
