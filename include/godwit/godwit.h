@@ -76,6 +76,9 @@ struct gw_context_attr {
 /* Between two user-space ends that both say so, packets go without their ICRC: faster, and only the UDP checksum
  * guards them. Towards a NIC there always is one. */
 #define GW_CONTEXT_SKIP_ICRC 1u
+/* Data that is paced leaves when this process hands it over, also where the kernel could be given it early, with its time of
+ * departure: user space, where packets leave through the fq queueing discipline. */
+#define GW_CONTEXT_NO_DEPARTURES 2u
 
 /*
  * Opens a context.

@@ -28,6 +28,8 @@ struct fabric_options {
 	uint8_t traffic_class;
 	/* Whether to leave out the ICRC where the peer does too. */
 	bool skip_icrc;
+	/* Whether data is never handed to the kernel before it leaves. */
+	bool no_departures;
 	/* Rate that UD datagrams and multicast are held to, bits a second; 0: the port's own. */
 	uint64_t rate_bps;
 };

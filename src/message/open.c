@@ -37,7 +37,7 @@ int gw_context_open(const struct gw_context_attr *attr, struct gw_context **out)
 
 	if (!attr || !out || !attr->fabric)
 		return open_refuse(LOG_LEVEL_INFO, -EINVAL, "the attributes name no fabric");
-	if (attr->flags & ~(uint32_t)GW_CONTEXT_SKIP_ICRC)
+	if (attr->flags & ~(uint32_t)(GW_CONTEXT_SKIP_ICRC | GW_CONTEXT_NO_DEPARTURES))
 		return open_refuse(LOG_LEVEL_INFO, -EINVAL, "flags 0x%x: an unknown one is set",
 				   attr->flags);
 	if (attr->faults)
@@ -47,6 +47,7 @@ int gw_context_open(const struct gw_context_attr *attr, struct gw_context **out)
 	options.lanes = attr->lanes;
 	options.traffic_class = attr->traffic_class;
 	options.skip_icrc = attr->flags & GW_CONTEXT_SKIP_ICRC;
+	options.no_departures = attr->flags & GW_CONTEXT_NO_DEPARTURES;
 	error = fabric_open(attr->fabric, &options, &fabric);
 	if (error)
 		return error;

@@ -122,6 +122,7 @@ static const struct fabric_ops roce_ops = {
 	.fence = roce_fence,
 	.write = roce_write,
 	.batch = roce_batch,
+	.ahead_ns = roce_ahead_ns,
 	.control = roce_control,
 	.control_by = roce_control_by,
 	.flush = roce_flush,

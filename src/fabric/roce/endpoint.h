@@ -102,6 +102,9 @@ struct roce_qp {
 	uint64_t cnp_ns;
 	/* No batches before this time: a device on the way to the peer refused one (segments.c). */
 	uint64_t segments_again_ns;
+	/* Whether the kernel holds packets to the peer until their departure, and when to ask that again (departures.c). */
+	bool held;
+	uint64_t held_again_ns;
 	/* Whether the peer is a NIC: it gets one packet a datagram, since it checks the identification more strictly. */
 	bool peer_nic;
 	/* Whether it takes data as UD datagrams (datagram.c). */
@@ -180,6 +183,33 @@ struct outbox {
 	uint8_t bytes[OUTBOX_BYTES];
 };
 
+/* A datagram or batch that the kernel holds. */
+struct departure {
+	uint64_t at_ns;
+	uint32_t bytes;
+};
+
+#define DEPARTURES 128
+
+/* What the kernel holds until its departure (departures.c). */
+struct departures {
+	/* Whether the sockets take times of departure (SO_TXTIME). */
+	bool usable;
+	/* Whether it was said that the kernel holds packets. */
+	bool said;
+	/* The latest answer about a peer, and until when it is good. */
+	bool holds;
+	union socket_address peer;
+	uint64_t again_ns;
+	/* Those not known to have left, in the order of handing over: a ring. */
+	uint32_t first;
+	uint32_t count;
+	struct departure held[DEPARTURES];
+	/* Bytes of them all, and above which no more are handed over. */
+	uint64_t bytes;
+	uint64_t most_bytes;
+};
+
 struct share; /* share.c */
 struct faults;
 struct roce_groups; /* group.c */
@@ -232,6 +262,7 @@ struct roce_endpoint {
 	/* Sealed payloads on their way out, used in turn: null until a queue pair seals. */
 	uint8_t *sealed;
 	uint32_t sealed_turn;
+	struct departures departures;
 	struct inbox inbox;
 	struct outbox outbox;
 	/* RX_BATCH datagrams from the socket, then RX_FORWARDED packets from processes that share the port. */
@@ -282,6 +313,11 @@ int roce_control(struct fabric_qp *qp, const void *data, size_t length);
 void roce_control_by(struct fabric_qp *qp, unsigned lane);
 /* Sends a congestion notification: the peer's packets arrive marked. */
 void send_cnp(struct roce_qp *qp);
+
+/* departures.c */
+/* Turns times of departure on, for sockets whose send buffer has this size. */
+void departures_open(struct roce_endpoint *endpoint, uint64_t buffer_bytes);
+uint64_t roce_ahead_ns(struct fabric_qp *qp, uint64_t now_ns, bool *room);
 
 /* outbox.c */
 void roce_flush(struct fabric *fabric);

@@ -60,7 +60,7 @@ static void send_batch(struct roce_endpoint *endpoint, uint32_t first)
 		parts[i] = members[i]->part;
 	}
 	error = segments_push(endpoint, datagram->fd, &datagram->to, parts, count,
-			      (uint16_t)datagram->part.iov_len);
+			      (uint16_t)datagram->part.iov_len, 0);
 	if (error && segments_doubted(-error)) {
 		outbox->batches_again_ns = endpoint->now_ns + OUTBOX_RETRY_NS;
 		return;

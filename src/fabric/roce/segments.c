@@ -99,24 +99,28 @@ static bool passes(const struct tx_batch *batch, unsigned i)
 }
 
 int segments_push(struct roce_endpoint *endpoint, int fd, union socket_address *to,
-		  struct iovec *parts, size_t count, uint16_t size)
+		  struct iovec *parts, size_t count, uint16_t size, uint64_t depart_ns)
 {
-	_Alignas(struct cmsghdr) uint8_t control[CMSG_SPACE(sizeof(size))] = { 0 };
+	_Alignas(struct cmsghdr)
+		uint8_t control[CMSG_SPACE(sizeof(size)) + CMSG_SPACE(sizeof(depart_ns))] = { 0 };
 	struct msghdr message = { .msg_name = to,
 				  .msg_namelen = address_length(to),
 				  .msg_iov = parts,
 				  .msg_iovlen = count,
 				  .msg_control = control,
-				  .msg_controllen = sizeof(control) };
+				  .msg_controllen = CMSG_SPACE(sizeof(size)) };
 	struct cmsghdr *c = CMSG_FIRSTHDR(&message);
 
 	c->cmsg_level = SOL_UDP;
 	c->cmsg_type = UDP_SEGMENT;
 	c->cmsg_len = CMSG_LEN(sizeof(size));
 	memcpy(CMSG_DATA(c), &size, sizeof(size));
+	departure_put(&message, control, sizeof(control), depart_ns);
 	if (sendmsg(fd, &message, MSG_DONTWAIT) < 0)
 		return -errno;
 	endpoint->fabric.counters[FABRIC_TX_BYTES] += message_length(&message);
+	if (depart_ns)
+		departures_add(endpoint, depart_ns, message_length(&message));
 	return 0;
 }
 
@@ -136,7 +140,8 @@ static int send_together(const struct tx_batch *batch)
 	}
 	return segments_push(lane->qp->endpoint, lane->fd, &lane->qp->peer, parts,
 			     FRAME_PARTS * (size_t)batch->count,
-			     (uint16_t)packet_bytes(lane->qp, batch->writes[0].length));
+			     (uint16_t)packet_bytes(lane->qp, batch->writes[0].length),
+			     batch->target->depart_ns);
 }
 
 /* Sends the packets of a batch one by one; returns how many are gone. The first one tells whether it was the batch that the

@@ -48,7 +48,6 @@ static void size_up(struct roce_endpoint *endpoint)
 		mtu > headers + ROCE_DATA_OVERHEAD + 64 ? mtu - headers - ROCE_DATA_OVERHEAD : 64;
 	int receive = set_buffer(endpoint->fd, SO_RCVBUFFORCE, SO_RCVBUF, RECEIVE_BUFFER);
 
-	set_buffer(endpoint->fd, SO_SNDBUFFORCE, SO_SNDBUF, SEND_BUFFER);
 	caps->max_payload = (room < ROCE_MAX_PAYLOAD ? room : ROCE_MAX_PAYLOAD) & ~3u;
 	caps->max_control = room < ROCE_MAX_CONTROL ? room & ~3u : ROCE_MAX_CONTROL;
 	caps->buffer_packet = SKB_OVERHEAD;
@@ -199,13 +198,16 @@ static void offload(struct roce_endpoint *endpoint)
 int sockets_open(struct roce_endpoint *endpoint, const char *where,
 		 const struct fabric_options *options)
 {
-	int error = open_socket(endpoint, where);
+	int error = open_socket(endpoint, where), send_bytes;
 
 	if (error)
 		return error;
 	size_up(endpoint);
+	send_bytes = set_buffer(endpoint->fd, SO_SNDBUFFORCE, SO_SNDBUF, SEND_BUFFER);
 	offload(endpoint);
 	error = open_lanes(endpoint, where, options->lanes);
+	if (!options->no_departures)
+		departures_open(endpoint, (uint64_t)send_bytes);
 	for (uint32_t i = 0; i < endpoint->lanes; i++)
 		set_traffic_class(endpoint, endpoint->lane_fds[i], options->traffic_class);
 	return error;

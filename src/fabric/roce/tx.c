@@ -187,14 +187,21 @@ void build_data(struct frame *frame, const struct tx_lane *lane, const struct fa
 static unsigned send_singly(const struct tx_lane *lane, const struct fabric_target *target,
 			    const struct fabric_write *writes, unsigned count, uint32_t psn)
 {
+	_Alignas(struct cmsghdr) uint8_t control[CMSG_SPACE(sizeof(target->depart_ns))] = { 0 };
 	struct mmsghdr messages[TX_BATCH];
 	struct frame frames[TX_BATCH];
+	unsigned sent;
 
 	for (unsigned i = 0; i < count; i++) {
 		build_data(&frames[i], lane, target, &writes[i], psn + i, 0);
 		frame_address(&frames[i], &lane->qp->peer, &messages[i].msg_hdr);
+		departure_put(&messages[i].msg_hdr, control, sizeof(control), target->depart_ns);
 	}
-	return frames_push(lane->qp->endpoint, lane->fd, messages, count);
+	sent = frames_push(lane->qp->endpoint, lane->fd, messages, count);
+	for (unsigned i = 0; target->depart_ns && i < sent; i++)
+		departures_add(lane->qp->endpoint, target->depart_ns,
+			       message_length(&messages[i].msg_hdr));
+	return sent;
 }
 
 int roce_write(struct fabric_qp *fabric_qp, unsigned lane_number,
@@ -224,6 +231,7 @@ int roce_write(struct fabric_qp *fabric_qp, unsigned lane_number,
 	if (sent < asked)
 		endpoint->blocked_fd = lane.fd;
 	endpoint->fabric.counters[FABRIC_TX_DATA] += done;
+	endpoint->fabric.counters[FABRIC_TX_AHEAD] += target->depart_ns ? done : 0;
 	qp->psn += done;
 	return (int)done;
 }

@@ -60,6 +60,12 @@ bool tx_no_room(int error);
 /* Counts packets that the host refused to send, with this errno, and says so once. */
 void tx_refused(struct roce_endpoint *endpoint, int error, unsigned packets);
 
+/* departures.c */
+/* Adds a time of departure to a message's ancillary data, whose first msg_controllen bytes of `room` are used; 0: none. */
+void departure_put(struct msghdr *message, void *control, size_t room, uint64_t at_ns);
+/* Notes that the kernel holds a datagram or batch until then. */
+void departures_add(struct roce_endpoint *endpoint, uint64_t at_ns, size_t bytes);
+
 /* outbox.c */
 /* Copies a frame, whose ICRC is not made yet, into the outbox. */
 void outbox_add(const struct tx_lane *lane, const struct frame *frame);
@@ -73,9 +79,9 @@ unsigned segments_count(const struct roce_qp *qp, const struct fabric_write *wri
 /* How many datagrams with this many bytes a batch holds. */
 unsigned segments_most(uint32_t bytes);
 /* Sends datagrams of `size` bytes each, the last perhaps shorter, which the parts make up one behind the other, in one system
- * call. 0, or -errno. */
+ * call; they leave at this time, or, if it is 0, at once. 0, or -errno. */
 int segments_push(struct roce_endpoint *endpoint, int fd, union socket_address *to,
-		  struct iovec *parts, size_t count, uint16_t size);
+		  struct iovec *parts, size_t count, uint16_t size, uint64_t depart_ns);
 /* Whether this errno may mean that a device takes no batches. */
 bool segments_doubted(int error);
 /* Sends a batch of segments_count() packets; returns how many are gone. */

@@ -35,6 +35,19 @@ static enum spy_kind kind_of(const struct msghdr *message)
 	return *opcode == 0x2b ? SPY_DATA : SPY_CONTROL;
 }
 
+/* Notes the time of departure of a message that has one. */
+static void note_time(const struct msghdr *message)
+{
+	struct msghdr *m = (struct msghdr *)(uintptr_t)message;
+
+	for (struct cmsghdr *c = CMSG_FIRSTHDR(m); c; c = CMSG_NXTHDR(m, c)) {
+		if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_TXTIME)
+			continue;
+		spy.timed++;
+		memcpy(&spy.depart_ns, CMSG_DATA(c), sizeof(spy.depart_ns));
+	}
+}
+
 /* False, and errno set, where the call is to fail. */
 static bool allowed(const struct msghdr *message)
 {
@@ -46,6 +59,7 @@ static bool allowed(const struct msghdr *message)
 		return false;
 	}
 	spy.calls[kind]++;
+	note_time(message);
 	return true;
 }
 

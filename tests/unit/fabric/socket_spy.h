@@ -8,6 +8,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 /* What a call sends: a batch that the kernel cuts, one data packet, or control (all else). */
 enum spy_kind { SPY_BATCH, SPY_DATA, SPY_CONTROL, SPY_KINDS };
@@ -15,6 +16,9 @@ enum spy_kind { SPY_BATCH, SPY_DATA, SPY_CONTROL, SPY_KINDS };
 struct socket_spy {
 	/* Calls that sent something of each kind; one sendmmsg() counts once, as its first message. */
 	unsigned calls[SPY_KINDS];
+	/* Calls whose first message had a time of departure, and the latest one. */
+	unsigned timed;
+	uint64_t depart_ns;
 	/* Times that ppoll() was called. */
 	unsigned sleeps;
 	/* What calls fail with instead of sending, by kind, if not 0; and how many more do. */
