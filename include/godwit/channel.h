@@ -79,7 +79,9 @@ struct gw_channel_attr {
 	const char *peer_host;
 	/* as in struct gw_qp_attr */
 	const struct gw_seal *seal;
-	uint64_t reserved[1];
+	/* as in struct gw_qp_attr */
+	uint32_t rtt_hint_us;
+	uint32_t reserved[1];
 };
 
 /* The description that a peer needs to connect. The program carries it to the peer. */

@@ -83,7 +83,10 @@ struct gw_qp_attr {
 	const char *peer_host;
 	/* Keys to seal packets with; copied. The peer has to seal, too. Null: packets are clear. */
 	const struct gw_seal *seal;
-	uint64_t reserved[1];
+	/* Round-trip time in us as another protocol has measured it (gw_rendezvous_rtt_ns()). Until the first measurement, waits for
+	 * the peer follow from it with a margin; after that it is not used. 0: not known, and the first waits are long. */
+	uint32_t rtt_hint_us;
+	uint32_t reserved[1];
 };
 
 /* What a peer must know to connect, as bytes to be carried there by any means. */

@@ -50,6 +50,7 @@ int connection_create(struct endpoint *endpoint, bool sending, const struct gw_r
 					.handler = &handler,
 					.arg = c,
 					.peer_host = gw_rendezvous_remote(met),
+					.rtt_hint_us = (uint32_t)(gw_rendezvous_rtt_ns(met) / 1000),
 					.seal = seal };
 	int error;
 

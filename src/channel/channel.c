@@ -282,6 +282,7 @@ static int make_qps(struct gw_channel *ch, const struct gw_channel_attr *from)
 	struct gw_qp_attr attr = { .peer_timeout_ns = from->peer_timeout_ns,
 				   .peer_host = from->peer_host,
 				   .seal = from->seal,
+				   .rtt_hint_us = from->rtt_hint_us,
 				   .handler = &qp_handler,
 				   .arg = ch };
 	int error;

@@ -49,6 +49,9 @@ struct sent_record {
 /* Round-trip time and its deviation that are assumed before the first sample: as QUIC does, a third of a second. */
 #define RTT_UNKNOWN_NS	   UINT64_C(333000000)
 #define RTT_VAR_UNKNOWN_NS UINT64_C(167000000)
+/* Round trips, as the hint says, that the first ones may take: there may be queues now. */
+#define HINT_TRIPS     3u
+#define HINT_MARGIN_NS UINT64_C(5000000)
 /* Least allowance for deviation in the probe timeout. */
 #define PTO_VAR_MIN_NS UINT64_C(1000000)
 /* Longest back-off of the probe timeout, unless the timeout itself is longer. */
@@ -121,13 +124,24 @@ int feedback_start(struct gw_qp *qp)
 	return f->log ? 0 : -ENOBUFS;
 }
 
+/* How long to wait for the peer before a round trip was measured. */
+static uint64_t first_wait_ns(const struct gw_qp *qp)
+{
+	uint64_t wait_ns;
+
+	if (!qp || !qp->rtt_hint_ns)
+		return PATIENCE_UNKNOWN_NS;
+	wait_ns = HINT_TRIPS * qp->rtt_hint_ns + HINT_MARGIN_NS;
+	return wait_ns < RTT_UNKNOWN_NS ? wait_ns : RTT_UNKNOWN_NS;
+}
+
 uint64_t gw_qp_patience_ns(const struct gw_qp *qp)
 {
 	const struct feedback *f;
 	uint64_t patience;
 
 	if (!qp || !qp->feedback.rtt_ns)
-		return PATIENCE_UNKNOWN_NS;
+		return first_wait_ns(qp);
 	f = &qp->feedback;
 	patience = f->rtt_ns + f->hold_ns +
 		   (4 * f->rtt_var_ns > f->rtt_ns / PATIENCE_SHARE ? 4 * f->rtt_var_ns
@@ -141,7 +155,7 @@ uint64_t gw_qp_answer_ns(const struct gw_qp *qp)
 	uint64_t answer;
 
 	if (!qp || !qp->feedback.rtt_ns)
-		return PATIENCE_UNKNOWN_NS;
+		return first_wait_ns(qp);
 	f = &qp->feedback;
 	answer = f->rtt_ns + f->hold_ns +
 		 (2 * f->rtt_var_ns > f->rtt_ns / ANSWER_SHARE ? 2 * f->rtt_var_ns
@@ -161,9 +175,13 @@ uint64_t feedback_pto_ns(const struct gw_qp *qp)
 {
 	const struct feedback *f = &qp->feedback;
 	uint64_t var_ns = 4 * (f->rtt_ns ? f->rtt_var_ns : RTT_VAR_UNKNOWN_NS);
+	uint64_t rtt_ns = f->rtt_ns ? f->rtt_ns : RTT_UNKNOWN_NS;
 
-	return (f->rtt_ns ? f->rtt_ns : RTT_UNKNOWN_NS) + f->hold_ns +
-	       (var_ns > PTO_VAR_MIN_NS ? var_ns : PTO_VAR_MIN_NS) +
+	if (!f->rtt_ns && qp->rtt_hint_ns) {
+		rtt_ns = first_wait_ns(qp);
+		var_ns = 0;
+	}
+	return rtt_ns + f->hold_ns + (var_ns > PTO_VAR_MIN_NS ? var_ns : PTO_VAR_MIN_NS) +
 	       (pays_for_reports(qp) ? REPORT_DELAY_MAX_NS : REPORT_DELAY_POOR_NS);
 }
 

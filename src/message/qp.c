@@ -134,6 +134,7 @@ int gw_qp_create(struct gw_context *ctx, const struct gw_qp_attr *attr, struct g
 	qp->rx.mask = slots - 1;
 	qp->peer_timeout_ns =
 		attr->peer_timeout_ns ? attr->peer_timeout_ns : DEFAULT_PEER_TIMEOUT_NS;
+	qp->rtt_hint_ns = (uint64_t)attr->rtt_hint_us * 1000;
 	qp->lifetime_ns =
 		attr->packet_lifetime_ns ? attr->packet_lifetime_ns : ctx->fabric->caps.lifetime_ns;
 	qp->control.token = secrets[0];

@@ -302,6 +302,8 @@ struct gw_qp {
 	/* Silence after which the peer is taken for dead; time that a slot rests. */
 	uint64_t peer_timeout_ns;
 	uint64_t lifetime_ns;
+	/* Round-trip time that another protocol has measured; 0: none. */
+	uint64_t rtt_hint_ns;
 	/* What is known of each lane; null where there is one. */
 	struct path *path;
 	struct qp_tx tx;

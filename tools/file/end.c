@@ -103,7 +103,9 @@ static int make_channel(struct file_end *end, struct report *report, const struc
 					.operations = OPERATIONS,
 					.handler = &channel_handler,
 					.arg = end,
-					.peer_host = gw_rendezvous_remote(met) };
+					.peer_host = gw_rendezvous_remote(met),
+					.rtt_hint_us =
+						(uint32_t)(gw_rendezvous_rtt_ns(met) / 1000) };
 	struct gw_seal seal;
 	int rc = meet_seal(report, options, met, &seal, &attr.seal);
 
