@@ -3,7 +3,7 @@
  * boundedsim: bounded allreduces on a simulated network, in virtual time, beside exact ones.
  *
  *	boundedsim RANKS SIZE OPERATIONS RECOVERY [--loss P] [--burst N] [--late CHANCE:MEAN] [--compute T] [--deadline T] [--seed S]
- *		[--tracks N] [--rtt T] [--rate R] [--unbiased Z] [--tail T]
+ *		[--tracks N] [--rows N] [--rtt T] [--rate R] [--unbiased Z] [--tail T]
  *
  * RECOVERY is exact, count, zero, keep, hadamard or coded. Ranks compute, reduce, and compute again, as in training. Hosts hang on
  * one switch, at 10 Gbit/s and a round trip of 0.2 ms unless told. A packet is lost on its way with probability P, in bursts of N packets on the
@@ -11,7 +11,7 @@
  * time with that mean.
  *
  * Prints one JSON object: the time of the operations, from a rank's call to its end there, over all ranks; the same without
- * those of ranks that came late themselves; what arrived; the error of the means against the exact ones, squared, over the variance of
+ * those of ranks that came late themselves; the part of rank 0's until it has the plan, and its stage 1, on the mean; what arrived; the error of the means against the exact ones, squared, over the variance of
  * what a rank gives; and the mean error over all operations, of the sixteenth of the data where it is largest, in standard errors.
  * With --unbiased it fails if that is more than Z, with --tail if the 99th percentile of the times is more than T.
  */
@@ -35,7 +35,7 @@
 
 struct setting {
 	uint64_t ranks, bytes, operations, seed, late_ns, compute_ns, tracks, rtt_ns, rate_bps,
-		tail_ns;
+		tail_ns, rows;
 	double loss, burst, late, unbiased;
 	bool exact;
 	struct gw_bounded_attr bounded;
@@ -66,6 +66,8 @@ struct world_of {
 	double *times, *punctual;
 	uint64_t time_count, punctual_count;
 	uint64_t expected, arrived, late, cut, judged;
+	/* sums over operations of rank 0, in ns: until the plan, stage 1 */
+	double waited, gathered;
 	/* sum of squared errors, and of errors and their squares by part, over operations */
 	double squares, sums[PARTS], sum_squares[PARTS];
 };
@@ -130,6 +132,8 @@ static void done(struct gw_coll *coll, void *arg, const struct gw_coll_result *r
 		if (!gw_bounded_report(coll, &report)) {
 			all->expected += report.expected;
 			all->arrived += report.arrived;
+			all->waited += (double)report.waited_ns;
+			all->gathered += (double)report.gathered_ns;
 			all->late += report.end == GW_BOUNDED_END_LATE;
 			all->cut += report.end == GW_BOUNDED_END_DEADLINE;
 		}
@@ -284,11 +288,12 @@ static double show(struct world_of *all, const char *recovery)
 	double n = (double)all->judged, worst = 0;
 
 	printf("{\"ranks\": %llu, \"bytes\": %llu, \"operations\": %llu, \"recovery\": \"%s\", \"loss\": %g, \"burst\": %g, "
-	       "\"late\": %g, \"late_ms\": %g, \"compute_ms\": %g, \"tracks\": %llu, ",
+	       "\"late\": %g, \"late_ms\": %g, \"compute_ms\": %g, \"tracks\": %llu, \"rtt_ms\": %g, \"rate_mbps\": %g, ",
 	       (unsigned long long)setting->ranks, (unsigned long long)setting->bytes,
 	       (unsigned long long)setting->operations - WARMUP, recovery, setting->loss,
 	       setting->burst, setting->late, (double)setting->late_ns / 1e6,
-	       (double)setting->compute_ns / 1e6, (unsigned long long)setting->tracks);
+	       (double)setting->compute_ns / 1e6, (unsigned long long)setting->tracks,
+	       (double)setting->rtt_ns / 1e6, (double)setting->rate_bps / 1e6);
 	show_times("times_ms", all->times, all->time_count);
 	show_times("punctual_ms", all->punctual, all->punctual_count);
 	for (int p = 0; p < PARTS && n > 1; p++) {
@@ -298,6 +303,8 @@ static double show(struct world_of *all, const char *recovery)
 		if (variance > 1e-18)
 			worst = fmax(worst, fabs(mean) / sqrt(variance / n));
 	}
+	printf("\"waited_ms\": %.4f, \"gathered_ms\": %.4f, ", all->waited / n / 1e6,
+	       all->gathered / n / 1e6);
 	printf("\"arrived\": %.6f, \"late_operations\": %llu, \"cut_operations\": %llu, \"mse\": %.6g, \"bias_in_errors\": %.3f}\n",
 	       all->expected ? (double)all->arrived / (double)all->expected : 1,
 	       (unsigned long long)all->late, (unsigned long long)all->cut, all->squares / n,
@@ -377,6 +384,8 @@ static int read_setting(int argc, char **argv, struct setting *out)
 			out->unbiased = strtod(value, NULL);
 		else if (!strcmp(argv[i], "--tracks"))
 			bad = units_count(value, 1, 16, &out->tracks);
+		else if (!strcmp(argv[i], "--rows"))
+			bad = units_count(value, 0, 512, &out->rows);
 		else if (!strcmp(argv[i], "--tail"))
 			bad = units_time_ns(value, &out->tail_ns);
 		else if (!strcmp(argv[i], "--rtt"))
@@ -405,9 +414,10 @@ int main(int argc, char **argv)
 	if (read_setting(argc, argv, &setting)) {
 		fprintf(stderr,
 			"usage: boundedsim RANKS SIZE OPERATIONS RECOVERY [--loss P] [--burst N] [--late CHANCE:MEAN] [--compute T] "
-			"[--deadline T] [--tracks N] [--rtt T] [--rate R] [--seed S] [--unbiased Z] [--tail T]\n");
+			"[--deadline T] [--tracks N] [--rows N] [--rtt T] [--rate R] [--seed S] [--unbiased Z] [--tail T]\n");
 		return 2;
 	}
+	setting.bounded.rows = (uint32_t)setting.rows;
 	make(&all);
 	run(&all);
 	bias = show(&all, argv[4]);

@@ -11,6 +11,10 @@
  * which is exact: all ranks end with the same bits, a rank that came late too. A rank may be as many operations behind the others
  * as the communicator has tracks; then the others wait.
  *
+ * Many ranks form a grid, and stage 1 has two rounds: every rank reduces a shard for its row, and then a piece of it for its column,
+ * each round with a deadline of its own. A mean is the mean of the rows' means, and a row whose share of a piece is lost is left out.
+ * What a late rank's row has of the shard of that rank is left out too.
+ *
  * All ranks call the same operations in the same order with the same attributes, as with those of collective.h.
  */
 #ifndef GODWIT_BOUNDED_COLLECTIVE_H
@@ -60,7 +64,9 @@ struct gw_bounded_attr {
 	uint64_t deadline_ns;
 	/* Least part of the shares of each owner that must arrive, in millionths; below that the operation ends with -EIO. */
 	uint32_t floor_ppm;
-	uint32_t reserved32;
+	/* Rows of the grid of an allreduce, a divisor of the number of ranks; 1: there is none. 0: the library chooses, from 64 ranks on, a
+	 * grid with at most four times as many columns as rows, if there is one. */
+	uint32_t rows;
 	/* GW_RECOVER_PREVIOUS: an earlier result, the same on all ranks, with the layout of the result; of a reduce-scatter this rank's
 	 * block. Read until the operation has ended. */
 	const void *previous;
@@ -81,7 +87,8 @@ enum gw_bounded_end {
 
 /* What became of an operation. Of an allreduce it is the same on all ranks, but for the times. */
 struct gw_bounded_report {
-	/* bytes of shares that owners expected of other ranks, and that arrived; of a reduce-scatter, at this rank */
+	/* bytes of shares that owners expected of other ranks, and that arrived; of a reduce-scatter, at this rank. In a grid, bytes of
+	 * which the result is made, at least: what is missing in both rounds counts twice. */
 	uint64_t expected;
 	uint64_t arrived;
 	/* time limit of stage 1, in ns */

@@ -12,6 +12,13 @@
 /* Deadlines for which a share below its floor is repaired. */
 #define REPAIR_DEADLINES 10
 
+/* Whether there can be such a grid: an allreduce of rows that are full. */
+static bool grid_right(const struct task *task, uint32_t rows)
+{
+	return rows <= 1 || (task->operation == OPERATION_ALLREDUCE && rows < task->size &&
+			     !(task->size % rows));
+}
+
 static bool attr_right(const struct gw_coll *coll, const struct gw_bounded_attr *attr)
 {
 	bool sums = coll->reduction == GW_SUM || coll->reduction == GW_MEAN;
@@ -19,9 +26,11 @@ static bool attr_right(const struct gw_coll *coll, const struct gw_bounded_attr 
 
 	if ((unsigned)attr->recovery > GW_RECOVER_CODED ||
 	    attr->flags & ~(GW_BOUNDED_REPAIR | GW_BOUNDED_TRANSFORMED) || attr->floor_ppm > PPM ||
-	    attr->reserved32 || !array_is_zero(attr->reserved) ||
+	    !array_is_zero(attr->reserved) ||
 	    (attr->flags & GW_BOUNDED_REPAIR && !attr->floor_ppm) ||
 	    (attr->recovery == GW_RECOVER_PREVIOUS && !attr->previous))
+		return false;
+	if (!grid_right(&coll->task, attr->rows))
 		return false;
 	if (attr->flags & GW_BOUNDED_TRANSFORMED &&
 	    (attr->recovery != GW_RECOVER_HADAMARD ||
@@ -53,6 +62,10 @@ int bounded_make(struct gw_coll *coll, const struct gw_bounded_attr *attr)
 	}
 	coll->bounded = run;
 	*run = (struct bounded){ .coll = coll, .comm = comm, .attr = *attr };
+	run->rows = attr->rows ? attr->rows : 1;
+	if (!attr->rows && coll->task.operation == OPERATION_ALLREDUCE)
+		run->rows = grid_rows(comm->size);
+	run->columns = comm->size / run->rows;
 	run->peers = calloc(comm->size, sizeof(*run->peers));
 	run->hails = calloc(comm->size, sizeof(*run->hails));
 	run->owners = calloc(comm->size, sizeof(*run->owners));
@@ -136,31 +149,22 @@ static void choose_owners(struct bounded *run)
 	run->layout = (struct layout){ task->elements / granule, task->unit * granule, shards, 1 };
 }
 
-static uint64_t shard_bytes(const struct bounded *run, uint32_t shard)
-{
-	return layout_offset(&run->layout, shard + 1) - layout_offset(&run->layout, shard);
-}
-
-static uint64_t aligned(uint64_t bytes)
-{
-	return (bytes + MEMORY_ALIGN - 1) / MEMORY_ALIGN * MEMORY_ALIGN;
-}
-
 /* Cuts the track's memory into what the operation needs. */
 static int take_memory(struct bounded *run)
 {
 	struct track *track = &run->comm->tracks[coll_track(run->coll)];
 	const struct bounded_peer *self = &run->peers[run->comm->rank];
+	struct round *round = &run->rounds[0];
 	/* The first shard is as long as any. */
-	uint64_t shard = aligned(shard_bytes(run, 0)), bytes = shard;
-	uint64_t packed =
-		bounded_spreads(run) ? aligned(layout_offset(&run->layout, run->layout.chunks)) : 0;
+	uint64_t shard = bounded_aligned(layout_bytes(&run->layout, 0)), bytes = shard;
+	uint64_t packed = bounded_spreads(run)
+				  ? bounded_aligned(layout_offset(&run->layout, run->layout.chunks))
+				  : 0;
 	bool shares = !bounded_gathers(run) && self->present && self->shard != UINT32_MAX &&
-		      shard_bytes(run, self->shard);
+		      layout_bytes(&run->layout, self->shard);
 	uint8_t *at;
 	int error;
 
-	run->summary_bytes = aligned(sizeof(struct summary) + run->comm->size * sizeof(uint64_t));
 	bytes += packed + run->layout.chunks * run->summary_bytes;
 	for (uint32_t r = 0; shares && r < run->comm->size; r++)
 		bytes += run->peers[r].present && r != run->comm->rank ? shard : 0;
@@ -168,9 +172,9 @@ static int take_memory(struct bounded *run)
 	if (error)
 		return error;
 	run->mr = track->mr;
-	run->reduced = track->memory;
-	run->packed = run->reduced + shard;
-	run->summaries = run->packed + packed;
+	round->reduced = track->memory;
+	round->packed = round->reduced + shard;
+	run->summaries = round->packed + packed;
 	at = run->summaries + run->layout.chunks * run->summary_bytes;
 	for (uint32_t r = 0; shares && r < run->comm->size; r++) {
 		if (!run->peers[r].present || r == run->comm->rank)
@@ -181,11 +185,33 @@ static int take_memory(struct bounded *run)
 	return 0;
 }
 
+/* The one round of all ranks. */
+static void make_round(struct bounded *run)
+{
+	const struct gw_coll *coll = run->coll;
+	enum place place = coll->task.in_place ? PLACE_RECV : PLACE_SEND;
+	struct round *round = &run->rounds[0];
+
+	*round = (struct round){ .step = 1,
+				 .count = run->comm->size,
+				 .layout = run->layout,
+				 .part = run->peers[run->comm->rank].shard,
+				 .source = coll->base[place],
+				 .source_mr = coll->mr[place],
+				 .previous = run->attr.previous,
+				 .previous_parts = run->comm->size,
+				 .seed = run->plan.seed };
+	/* Of a reduce-scatter the caller has this rank's block only. */
+	if (round->previous && coll->task.operation == OPERATION_ALLREDUCE &&
+	    round->part != UINT32_MAX)
+		round->previous += layout_offset(&run->layout, round->part);
+}
+
 /* This rank sends an owner its share, and gets the result. */
 static void exchange(struct bounded *run, uint32_t peer)
 {
 	struct gw_coll *coll = run->coll;
-	enum place place = coll->task.in_place ? PLACE_RECV : PLACE_SEND;
+	struct round *round = &run->rounds[0];
 	uint32_t self = run->comm->rank, shard = run->peers[peer].shard;
 	bool takes_part =
 		!bounded_gathers(run) && run->peers[self].present && run->peers[peer].present;
@@ -193,21 +219,21 @@ static void exchange(struct bounded *run, uint32_t peer)
 
 	if (takes_part && run->peers[peer].share) {
 		share = message_add(run, peer, MESSAGE_SHARE, false, run->peers[peer].share,
-				    shard_bytes(run, run->peers[self].shard), run->mr);
+				    layout_bytes(&run->layout, run->peers[self].shard), run->mr);
 		if (share)
 			share->held = true;
-		run->shares_left += share != NULL;
+		round->shares_left += share != NULL;
 	}
 	if (shard == UINT32_MAX)
 		return;
 	if (takes_part && bounded_spreads(run))
 		message_add(run, peer, MESSAGE_SHARE, true,
-			    run->packed + layout_offset(&run->layout, shard),
-			    shard_bytes(run, shard), run->mr);
+			    round->packed + layout_offset(&run->layout, shard),
+			    layout_bytes(&run->layout, shard), run->mr);
 	else if (takes_part)
 		message_add(run, peer, MESSAGE_SHARE, true,
-			    coll_at(coll->base[place], layout_offset(&run->layout, shard)),
-			    shard_bytes(run, shard), coll->mr[place]);
+			    coll_at(round->source, layout_offset(&run->layout, shard)),
+			    layout_bytes(&run->layout, shard), round->source_mr);
 	if (bounded_scatters(run))
 		return;
 	if (!bounded_gathers(run))
@@ -215,60 +241,79 @@ static void exchange(struct bounded *run, uint32_t peer)
 			    run->summary_bytes, run->mr);
 	message_add(run, peer, MESSAGE_RESULT, false,
 		    coll_at(coll->base[PLACE_RECV], layout_offset(&run->layout, shard)),
-		    shard_bytes(run, shard), coll->mr[PLACE_RECV]);
+		    layout_bytes(&run->layout, shard), coll->mr[PLACE_RECV]);
 }
 
-static void fail(struct bounded *run, int error)
+void bounded_fail(struct bounded *run, int error)
 {
 	comm_fail(run->comm, true, error, "rank %u could not go on with bounded %s number %u: %s",
 		  run->comm->rank, operation_name(run->coll->task.operation), run->coll->number,
 		  strerror(-error));
 }
 
+void bounded_limit(struct bounded *run, struct round *round, uint32_t deadlines, uint32_t floor_ppm)
+{
+	uint64_t limit = deadlines * run->plan.deadline_ns;
+	bool repairs = run->attr.flags & GW_BOUNDED_REPAIR;
+
+	round->deadline_ns = run->planned_ns + (repairs ? REPAIR_DEADLINES * limit : limit);
+	round->options = (struct gw_bounded_options){ .deadline_ns = limit,
+						      .floor_ppm = repairs ? floor_ppm : 0,
+						      .ceiling_ppm = PPM,
+						      .flags = GW_BOUNDED_KEEP };
+}
+
+static int begin(struct bounded *run)
+{
+	uint32_t size = run->comm->size, self = run->comm->rank;
+	int error;
+
+	choose_owners(run);
+	make_round(run);
+	error = take_memory(run);
+	if (error)
+		return error;
+	if (bounded_spreads(run))
+		spread_encode(run, &run->rounds[0], run->rounds[0].reduced);
+	bounded_limit(run, &run->rounds[0], 1, run->attr.floor_ppm);
+	for (uint32_t i = 1; i < size; i++)
+		exchange(run, (self + i) % size);
+	return 0;
+}
+
 void bounded_follow(struct bounded *run)
 {
 	uint32_t size = run->comm->size, self = run->comm->rank;
-	uint64_t deadline = run->plan.deadline_ns;
-	bool repairs = run->attr.flags & GW_BOUNDED_REPAIR;
 	int error;
 
 	run->state = BOUNDED_SHARING;
 	run->planned_ns = gw_now_ns(run->comm->office->ctx);
+	run->summary_bytes =
+		bounded_aligned(sizeof(struct summary) + run->comm->size * sizeof(uint64_t));
 	plan_remember(run);
-	choose_owners(run);
-	error = take_memory(run);
+	error = bounded_in_grid(run) ? grid_begin(run) : begin(run);
 	if (error) {
-		fail(run, error);
+		bounded_fail(run, error);
 		return;
 	}
-	if (bounded_spreads(run))
-		spread_encode(run, run->reduced);
-	run->deadline_ns = run->planned_ns + (repairs ? REPAIR_DEADLINES * deadline : deadline);
-	run->options = (struct gw_bounded_options){ .deadline_ns = deadline,
-						    .floor_ppm = repairs ? run->attr.floor_ppm : 0,
-						    .ceiling_ppm = PPM,
-						    .flags = GW_BOUNDED_KEEP };
-	run->wake_ns = run->deadline_ns;
-	for (uint32_t i = 1; i < size; i++)
-		exchange(run, (self + i) % size);
+	run->wake_ns = run->rounds[0].deadline_ns;
 	message_let_share(run);
 	for (uint32_t i = 1; i < size; i++)
 		message_pump(run, (self + i) % size);
-	if (!run->shares_left)
-		bounded_shares_over(run);
+	if (!run->rounds[0].shares_left && !run->rounds[0].over)
+		bounded_shares_over(run, 0);
 }
 
 /* ---- stage 2 ---------------------------------------------------------------------------------------------------- */
 
-/* What came, and what did not, of the shares that this owner expected. */
-static void sum_up(struct bounded *run, struct summary *summary)
+void bounded_sum_up(struct bounded *run, const struct round *round, struct summary *summary)
 {
-	uint32_t self = run->comm->rank;
-	uint64_t bytes = shard_bytes(run, run->peers[self].shard), missing = 0;
+	uint64_t bytes = layout_bytes(&round->layout, round->part), missing = 0;
 
-	memset(summary, 0, run->summary_bytes);
-	for (uint32_t r = 0; r < run->comm->size; r++) {
-		if (r == self)
+	for (uint32_t m = 0; m < round->count; m++) {
+		uint32_t r = round->first + m * round->step;
+
+		if (r == run->comm->rank)
 			continue;
 		summary->missing[r] =
 			run->peers[r].share ? holes_bytes(&run->peers[r].holes) : bytes;
@@ -278,30 +323,37 @@ static void sum_up(struct bounded *run, struct summary *summary)
 	summary->arrived = summary->expected - missing;
 	if (missing)
 		summary->end = run->timed_out ? GW_BOUNDED_END_DEADLINE : GW_BOUNDED_END_LOST;
+}
+
+/* What came, and what did not, of the shares that this owner expected. */
+static void sum_up(struct bounded *run, struct summary *summary)
+{
+	memset(summary, 0, run->summary_bytes);
+	bounded_sum_up(run, &run->rounds[0], summary);
 	summary->poor = summary->arrived * PPM < summary->expected * run->attr.floor_ppm;
-	if (run->peers[self].present)
+	if (run->peers[run->comm->rank].present)
 		plan_measure(run, summary->arrived);
 }
 
-/* Makes this rank's result, in `reduced`. */
+/* Makes this rank's result. */
 static int make_result(struct bounded *run, uint32_t shard)
 {
-	struct gw_coll *coll = run->coll;
-	enum place place = coll->task.in_place ? PLACE_RECV : PLACE_SEND;
-	uint64_t bytes = shard_bytes(run, shard);
+	const struct round *round = &run->rounds[0];
+	uint64_t bytes = layout_bytes(&run->layout, shard);
 
 	if (!bounded_gathers(run)) {
 		sum_up(run, bounded_summary(run, shard));
-		return bounded_reduce(run);
+		return bounded_reduce(run, round);
 	}
 	if (bytes)
-		memcpy(run->reduced, coll_at(coll->base[place], layout_offset(&run->layout, shard)),
+		memcpy(round->reduced, coll_at(round->source, layout_offset(&run->layout, shard)),
 		       bytes);
 	return 0;
 }
 
-void bounded_shares_over(struct bounded *run)
+static void shares_over(struct bounded *run)
 {
+	uint8_t *reduced = run->rounds[0].reduced;
 	struct gw_coll *coll = run->coll;
 	uint32_t size = run->comm->size, self = run->comm->rank, shard = run->peers[self].shard;
 	uint64_t bytes;
@@ -311,31 +363,41 @@ void bounded_shares_over(struct bounded *run)
 	run->report.gathered_ns = gw_now_ns(run->comm->office->ctx) - run->planned_ns;
 	if (shard == UINT32_MAX)
 		return;
-	bytes = shard_bytes(run, shard);
+	bytes = layout_bytes(&run->layout, shard);
 	error = make_result(run, shard);
 	if (error) {
-		fail(run, error);
+		bounded_fail(run, error);
 		return;
 	}
 	if (bytes)
-		memcpy(coll_at(coll->base[PLACE_RECV], layout_offset(&run->layout, shard)),
-		       run->reduced, bytes);
+		memcpy(coll_at(coll->base[PLACE_RECV], layout_offset(&run->layout, shard)), reduced,
+		       bytes);
 	for (uint32_t i = 1; i < size && !bounded_scatters(run); i++) {
 		uint32_t peer = (self + i) % size;
 
 		if (!bounded_gathers(run))
 			message_add(run, peer, MESSAGE_SUMMARY, true, bounded_summary(run, shard),
 				    run->summary_bytes, run->mr);
-		message_add(run, peer, MESSAGE_RESULT, true, run->reduced, bytes, run->mr);
+		message_add(run, peer, MESSAGE_RESULT, true, reduced, bytes, run->mr);
 		message_pump(run, peer);
 	}
+}
+
+void bounded_shares_over(struct bounded *run, uint32_t round)
+{
+	run->rounds[round].over = true;
+	if (bounded_in_grid(run))
+		grid_shares_over(run, round);
+	else
+		shares_over(run);
 }
 
 /* The blocks of late ranks, which nobody sends. */
 static void fill_late(struct bounded *run)
 {
 	for (uint32_t r = 0; r < run->layout.chunks; r++) {
-		uint64_t from = layout_offset(&run->layout, r), bytes = shard_bytes(run, r);
+		uint64_t from = layout_offset(&run->layout, r),
+			 bytes = layout_bytes(&run->layout, r);
 		uint8_t *to = coll_at(run->coll->base[PLACE_RECV], from);
 
 		if (run->peers[r].present || !bytes)
@@ -400,6 +462,15 @@ uint64_t bounded_deadline_ns(const struct gw_comm *comm)
 	return first;
 }
 
+/* The deadline of a round has passed. */
+static void pass_deadline(struct bounded *run)
+{
+	uint32_t round = run->rounds_over++;
+
+	run->wake_ns = bounded_in_grid(run) && !round ? run->rounds[1].deadline_ns : UINT64_MAX;
+	message_abandon_shares(run, round);
+}
+
 int bounded_turn(struct gw_comm *comm)
 {
 	uint64_t now = gw_now_ns(comm->office->ctx);
@@ -410,10 +481,8 @@ int bounded_turn(struct gw_comm *comm)
 
 		if (!run || run->state > BOUNDED_SHARING || now < run->wake_ns)
 			continue;
-		if (run->state == BOUNDED_SHARING) {
-			run->wake_ns = UINT64_MAX;
-			message_abandon_shares(run);
-		}
+		if (run->state == BOUNDED_SHARING)
+			pass_deadline(run);
 		bounded_check(run);
 		count++;
 	}
@@ -425,6 +494,7 @@ int bounded_explain(const struct gw_coll *coll, char *text, size_t size)
 	static const char *const states[] = {
 		"waits for ranks to come, or for the coordinator's plan",
 		"waits for shares",
+		"waits for the pieces of its column's shard",
 		"waits for results of other owners",
 		"has its result, and ranks that are late have not",
 	};

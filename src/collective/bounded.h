@@ -10,6 +10,8 @@
  *	summary   from an owner to every rank: what arrived there                                      (stage 2)
  *	result    from an owner to every rank: its shard, reduced
  *
+ * Of many ranks an allreduce has two rounds of stage 1, in the rows and then in the columns of a grid (bounded_grid.c).
+ *
  * The coordinator waits for all ranks, and once half of them are there for a limited time only. A rank whose hail comes later
  * takes no part: it reads the plan when it comes, sends nothing, and gets the results. Results leave from memory of the library,
  * so that the operation ends for its caller while a late rank still has to fetch them; the track goes on after that.
@@ -46,6 +48,8 @@ struct message {
 	uint32_t peer;
 	enum message_kind kind;
 	bool sending;
+	/* of a share: the round that it belongs to */
+	uint32_t round;
 	/* a receive that waits until fewer ranks send to this one */
 	bool held;
 	/* a share that could not be received before the deadline, for want of a channel: nobody looks at it */
@@ -90,6 +94,8 @@ struct bounded_peer {
 	bool present;
 	/* the shard that it owns; UINT32_MAX: none */
 	uint32_t shard;
+	/* the piece of this rank's shard that it owns, in a grid; UINT32_MAX: none */
+	uint32_t piece;
 	/* its share here; null: this rank's own, or none */
 	uint8_t *share;
 	struct hole_list holes;
@@ -102,7 +108,8 @@ struct hail {
 	uint8_t what[4];
 	uint32_t root;
 	uint32_t floor_ppm;
-	uint32_t reserved;
+	/* of the grid */
+	uint32_t rows;
 	uint64_t digest;
 	/* how long this rank waited for the last plan on this track */
 	uint64_t waited_ns;
@@ -163,10 +170,40 @@ enum bounded_state {
 	BOUNDED_MEETING,
 	/* stage 1: shares come in */
 	BOUNDED_SHARING,
+	/* in a grid: this rank's piece is reduced, and others of its column are not here */
+	BOUNDED_PIECES,
 	/* the shard is reduced, or this rank owns none */
 	BOUNDED_REDUCED,
 	/* the caller has the result; other ranks may not */
 	BOUNDED_TOLD,
+};
+
+/* A part of stage 1: members send each other shares of what each has, and each member reduces its part. */
+struct round {
+	/* members: the ranks first, first + step, ... */
+	uint32_t first;
+	uint32_t step;
+	uint32_t count;
+	/* cut of the data into parts; the part of this rank */
+	struct layout layout;
+	uint32_t part;
+	/* this rank's numbers, and the same as packets of coefficients */
+	const uint8_t *source;
+	struct gw_mr *source_mr;
+	uint8_t *packed;
+	/* this rank's part, reduced */
+	uint8_t *reduced;
+	/* what stands for missing numbers with GW_RECOVER_PREVIOUS; of a sum, that times `previous_parts` */
+	const uint8_t *previous;
+	uint32_t previous_parts;
+	/* of the signs of a part's coefficients, plus its number */
+	uint64_t seed;
+	/* receives of shares that have not ended */
+	uint32_t shares_left;
+	/* they all have, and were reduced */
+	bool over;
+	uint64_t deadline_ns;
+	struct gw_bounded_options options;
 };
 
 struct bounded {
@@ -188,21 +225,26 @@ struct bounded {
 	uint64_t start_ns;
 	/* when the plan was known */
 	uint64_t planned_ns;
-	uint64_t deadline_ns;
-	struct gw_bounded_options options;
+	/* of the grid; one row: there is none */
+	uint32_t rows;
+	uint32_t columns;
+	/* all ranks; or those of this rank's row, and those of its column */
+	struct round rounds[2];
+	/* rounds whose deadline has passed */
+	uint32_t rounds_over;
+	/* in a grid: summaries and results of other ranks of the column that have not come; the shard for the ranks of the row */
+	uint32_t column_left;
+	uint8_t *shard;
 	/* cut of the data into shards; their owners */
 	struct layout layout;
 	uint32_t *owners;
 	/* messages that have not ended: those that the caller waits for, and all */
 	uint32_t waits;
 	uint32_t open;
-	/* shares under way; those that have not ended */
+	/* shares under way that incast limits */
 	uint32_t shares_open;
-	uint32_t shares_left;
 	bool timed_out;
-	/* in the track's memory: this rank's reduced shard; shares in packet order; summaries, one for each shard */
-	uint8_t *reduced;
-	uint8_t *packed;
+	/* in the track's memory, as what the rounds make: one for each shard; in a grid, then one for each row, of this rank's column */
 	uint8_t *summaries;
 	size_t summary_bytes;
 	struct gw_mr *mr;
@@ -228,8 +270,14 @@ int bounded_turn(struct gw_comm *comm);
 void bounded_check(struct bounded *run);
 /* The plan is known: stage 1 begins. */
 void bounded_follow(struct bounded *run);
-/* All shares have ended. */
-void bounded_shares_over(struct bounded *run);
+/* All shares of a round have ended. */
+void bounded_shares_over(struct bounded *run, uint32_t round);
+void bounded_fail(struct bounded *run, int error);
+/* Sets the time limits of a round, for so many deadlines from now. */
+void bounded_limit(struct bounded *run, struct round *round, uint32_t deadlines,
+		   uint32_t floor_ppm);
+/* Notes in a summary which bytes of a round's shares are missing, by rank. */
+void bounded_sum_up(struct bounded *run, const struct round *round, struct summary *summary);
 
 static inline bool bounded_scatters(const struct bounded *run)
 {
@@ -246,6 +294,35 @@ static inline bool bounded_gathers(const struct bounded *run)
 static inline struct summary *bounded_summary(const struct bounded *run, uint32_t shard)
 {
 	return (struct summary *)(run->summaries + shard * run->summary_bytes);
+}
+
+/* Bytes of a part. */
+static inline uint64_t layout_bytes(const struct layout *layout, uint32_t part)
+{
+	return layout_offset(layout, part + 1) - layout_offset(layout, part);
+}
+
+static inline uint64_t bounded_aligned(uint64_t bytes)
+{
+	return (bytes + MEMORY_ALIGN - 1) / MEMORY_ALIGN * MEMORY_ALIGN;
+}
+
+/* ---- bounded_grid.c ---- */
+
+/* Rows of the grid of so many ranks; 1: there is none. */
+uint32_t grid_rows(uint32_t ranks);
+/* Whether every column has a rank that is there. */
+bool grid_complete(const struct bounded *run);
+/* Begins an operation whose plan is known. */
+int grid_begin(struct bounded *run);
+/* All shares of a round have ended. */
+void grid_shares_over(struct bounded *run, uint32_t round);
+/* A summary or a result has come. */
+void grid_told(struct bounded *run, uint32_t peer);
+
+static inline bool bounded_in_grid(const struct bounded *run)
+{
+	return run->rows > 1;
 }
 
 /* ---- bounded_report.c ---- */
@@ -266,8 +343,8 @@ void message_pump(struct bounded *run, uint32_t peer);
 void message_forget_hails(struct bounded *run);
 /* Lets the next receive of a share begin. */
 void message_let_share(struct bounded *run);
-/* The deadline has passed: shares whose receive was not posted count as missing. Those that were posted end by themselves. */
-void message_abandon_shares(struct bounded *run);
+/* The deadline of a round has passed: shares whose receive was not posted count as missing. Those that were posted end by themselves. */
+void message_abandon_shares(struct bounded *run, uint32_t round);
 
 /* ---- bounded_plan.c ---- */
 
@@ -296,8 +373,8 @@ void holes_free(struct hole_list *holes);
 
 /* ---- bounded_reduce.c ---- */
 
-/* Reduces this rank's shard into `reduced`, by way of the shares that came. -ENOMEM */
-int bounded_reduce(struct bounded *run);
+/* Reduces this rank's part into `reduced`, by way of the shares that came. -ENOMEM */
+int bounded_reduce(struct bounded *run, const struct round *round);
 
 /* ---- bounded_spread.c ---- */
 
@@ -315,12 +392,12 @@ static inline uint32_t bounded_granule(const struct bounded *run)
 
 /* How the share of a shard with so many elements travels. */
 void spread_layout(const struct bounded *run, size_t count, struct stride *out);
-/* Turns the caller's numbers into packets: `packed`. `scratch` takes the largest shard. */
-void spread_encode(const struct bounded *run, uint8_t *scratch);
+/* Turns this rank's numbers into packets: `packed`. `scratch` takes the largest part. */
+void spread_encode(const struct bounded *run, const struct round *round, uint8_t *scratch);
 /* Puts a share, as it came, into the order of the tensor, and weighs each block by what arrived of it. Blocks of which nothing
  * arrived are added to lost[]. -ENOMEM */
 int spread_collect(const struct bounded *run, uint8_t *packets, const struct hole_list *holes,
 		   size_t count, uint8_t *out, uint32_t *lost);
-void spread_decode(const struct bounded *run, void *values, size_t count);
+void spread_decode(const struct bounded *run, const struct round *round, size_t count);
 
 #endif

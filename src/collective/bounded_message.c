@@ -57,11 +57,11 @@ static void share_over(struct message *message, bool failed)
 		return;
 	holes_settle(&run->peers[message->peer].holes, message->length, failed);
 	run->timed_out |= failed;
-	run->shares_open--;
-	run->shares_left--;
+	/* A column sends after its rows: its shares are not held. */
+	run->shares_open -= !message->round;
 	message_let_share(run);
-	if (!run->shares_left)
-		bounded_shares_over(run);
+	if (!--run->rounds[message->round].shares_left)
+		bounded_shares_over(run, message->round);
 }
 
 static void moved(struct gw_op *op, void *arg, const struct gw_op_result *result)
@@ -91,6 +91,8 @@ static void moved(struct gw_op *op, void *arg, const struct gw_op_result *result
 		bounded_follow(run);
 	else if (!message->sending && message->kind == MESSAGE_SHARE)
 		share_over(message, result->status);
+	else if (!message->sending && message->kind != MESSAGE_PLAN && bounded_in_grid(run))
+		grid_told(run, message->peer);
 	bounded_check(run);
 	if (comm->starved)
 		coll_feed(comm);
@@ -113,9 +115,9 @@ static int post(struct message *message)
 		if (run->attr.recovery != GW_RECOVER_CODED)
 			attr.scheme = &gw_bounded;
 		if (!message->sending) {
-			attr.options = attr.scheme ? &run->options : NULL;
+			attr.options = attr.scheme ? &run->rounds[message->round].options : NULL;
 			attr.part = part_over;
-			attr.deadline_ns = run->deadline_ns;
+			attr.deadline_ns = run->rounds[message->round].deadline_ns;
 		}
 	}
 	error = message->sending ? gw_channel_send(channel, &attr, &message->op)
@@ -179,7 +181,7 @@ void message_let_share(struct bounded *run)
 	}
 }
 
-void message_abandon_shares(struct bounded *run)
+void message_abandon_shares(struct bounded *run, uint32_t round)
 {
 	for (uint32_t r = 0; r < run->comm->size; r++) {
 		struct message_queue *queue = &run->peers[r].in;
@@ -187,17 +189,17 @@ void message_abandon_shares(struct bounded *run)
 		for (uint32_t m = queue->next; m < queue->count; m++) {
 			struct message *message = &queue->items[m];
 
-			if (message->kind != MESSAGE_SHARE)
+			if (message->kind != MESSAGE_SHARE || message->round != round)
 				continue;
 			message->abandoned = true;
-			run->shares_open -= !message->held;
+			run->shares_open -= !message->held && !round;
 			message->held = false;
 			run->peers[r].share = NULL;
 			run->timed_out = true;
-			run->shares_left--;
+			run->rounds[round].shares_left--;
 		}
 		message_pump(run, r);
 	}
-	if (!run->shares_left && run->state == BOUNDED_SHARING)
-		bounded_shares_over(run);
+	if (!run->rounds[round].shares_left && !run->rounds[round].over)
+		bounded_shares_over(run, round);
 }

@@ -63,6 +63,9 @@ uint64_t plan_expected(const struct bounded *run, uint32_t ranks)
 
 	if (bounded_gathers(run))
 		return task->elements * task->unit;
+	/* Of the first round of a grid, which takes longest. */
+	if (bounded_in_grid(run))
+		shards = ranks = run->columns;
 	return (task->elements / granule + shards - 1) / shards * granule * task->unit *
 	       (ranks - 1);
 }
@@ -165,6 +168,7 @@ void plan_hail(struct bounded *run)
 			  (uint8_t)((uint32_t)run->attr.recovery | run->attr.flags << 4) },
 		.root = task->root,
 		.floor_ppm = run->attr.floor_ppm,
+		.rows = run->rows,
 		.digest = track_of(run)->digest,
 		.waited_ns = track_of(run)->waited_ns,
 		.ns_per_byte = pace->ns_per_byte,
@@ -198,7 +202,8 @@ void plan_hailed(struct bounded *run, uint32_t peer, bool came)
 		return;
 	if (hail->number != run->hail.number || hail->elements != run->hail.elements ||
 	    memcmp(hail->what, run->hail.what, sizeof(hail->what)) != 0 ||
-	    hail->root != run->hail.root || hail->floor_ppm != run->hail.floor_ppm) {
+	    hail->root != run->hail.root || hail->floor_ppm != run->hail.floor_ppm ||
+	    hail->rows != run->hail.rows) {
 		comm_fail(run->comm, true, -EPROTO,
 			  "rank %u and rank %u disagree about bounded operation number %u: "
 			  "do all ranks call the same operations?",
@@ -221,6 +226,8 @@ static bool waited_enough(struct bounded *run)
 		return false;
 	if (run->coll->task.operation == OPERATION_BROADCAST &&
 	    !run->peers[run->coll->task.root].present)
+		return false;
+	if (bounded_in_grid(run) && !grid_complete(run))
 		return false;
 	if (run->wake_ns > now + wait)
 		run->wake_ns = now + wait;

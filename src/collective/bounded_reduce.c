@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * An owner reduces its shard: the shares in the order of ranks, as GW_ALGORITHM_DIRECT does, so that a result without loss has the
+ * An owner reduces its shard, or its piece of one: the shares in the order of ranks, as GW_ALGORITHM_DIRECT does, so that a result without loss has the
  * same bits. Numbers that are missing are first replaced by something that the recovery names, or, where it counts, by zeros; then the
  * sum is divided by the part of the ranks whose number arrived.
  */
@@ -15,6 +15,7 @@
 /* An owner's shard, while it is reduced. */
 struct shard {
 	struct bounded *run;
+	const struct round *round;
 	size_t count;
 	uint64_t bytes;
 	uint32_t unit;
@@ -45,7 +46,6 @@ static bool counts(const struct shard *shard)
 static int find_substitute(struct shard *shard)
 {
 	const struct bounded *run = shard->run;
-	const uint8_t *previous = run->attr.previous;
 
 	if (run->attr.recovery == GW_RECOVER_KEEP || !sums(shard)) {
 		shard->substitute = shard->own;
@@ -53,19 +53,24 @@ static int find_substitute(struct shard *shard)
 	}
 	if (run->attr.recovery != GW_RECOVER_PREVIOUS)
 		return 0;
-	if (run->coll->task.operation == OPERATION_ALLREDUCE)
-		previous += layout_offset(&run->layout, run->peers[run->comm->rank].shard);
-	shard->substitute = previous;
+	shard->substitute = shard->round->previous;
 	if (shard->reduction == GW_MEAN)
 		return 0;
-	/* A rank's part of an earlier sum. */
+	/* A member's part of an earlier sum. */
 	shard->computed = malloc(shard->bytes);
 	if (!shard->computed)
 		return -ENOMEM;
-	memcpy(shard->computed, previous, shard->bytes);
-	reduce_scale(shard->type, shard->computed, shard->count, run->comm->size);
+	memcpy(shard->computed, shard->substitute, shard->bytes);
+	reduce_scale(shard->type, shard->computed, shard->count, shard->round->previous_parts);
 	shard->substitute = shard->computed;
 	return 0;
+}
+
+/* The members of the round in order. */
+static struct bounded_peer *member(const struct shard *shard, uint32_t index, uint32_t *rank)
+{
+	*rank = shard->round->first + index * shard->round->step;
+	return &shard->run->peers[*rank];
 }
 
 static void fill_holes(const struct shard *shard, uint8_t *share, const struct hole_list *holes)
@@ -83,7 +88,7 @@ static void fill_holes(const struct shard *shard, uint8_t *share, const struct h
 
 static void add_share(struct shard *shard, const uint8_t *share, bool first)
 {
-	uint8_t *sum = shard->run->reduced;
+	uint8_t *sum = shard->round->reduced;
 
 	if (first)
 		memcpy(sum, share, shard->bytes);
@@ -93,12 +98,11 @@ static void add_share(struct shard *shard, const uint8_t *share, bool first)
 
 static void add_all(struct shard *shard)
 {
-	struct bounded *run = shard->run;
 	bool first = true;
 
-	for (uint32_t r = 0; r < run->comm->size; r++) {
-		struct bounded_peer *peer = &run->peers[r];
-		const uint8_t *share = r == run->comm->rank ? shard->own : peer->share;
+	for (uint32_t m = 0, r; m < shard->round->count; m++) {
+		const struct bounded_peer *peer = member(shard, m, &r);
+		const uint8_t *share = r == shard->run->comm->rank ? shard->own : peer->share;
 
 		if (peer->share)
 			fill_holes(shard, peer->share, &peer->holes);
@@ -115,8 +119,8 @@ static void add_all(struct shard *shard)
 /* Divides numbers of which so many shares are in the sum. */
 static void weigh(const struct shard *shard, size_t from, size_t to, uint32_t shares)
 {
-	uint8_t *values = shard->run->reduced + from * shard->unit;
-	uint32_t size = shard->run->comm->size;
+	uint8_t *values = shard->round->reduced + from * shard->unit;
+	uint32_t size = shard->round->count;
 
 	if (shard->reduction == GW_MEAN)
 		reduce_scale(shard->type, values, to - from, shares);
@@ -127,12 +131,11 @@ static void weigh(const struct shard *shard, size_t from, size_t to, uint32_t sh
 /* Counts for each number the shares that it is the sum of. */
 static int weigh_all(const struct shard *shard)
 {
-	const struct bounded *run = shard->run;
 	uint16_t *missing = NULL;
 	size_t from = 0;
 
-	for (uint32_t r = 0; r < run->comm->size; r++) {
-		const struct hole_list *holes = &run->peers[r].holes;
+	for (uint32_t m = 0, r; m < shard->round->count; m++) {
+		const struct hole_list *holes = &member(shard, m, &r)->holes;
 
 		if (holes->count && !missing)
 			missing = calloc(shard->count, sizeof(*missing));
@@ -165,8 +168,7 @@ static int reduce_numbers(struct shard *shard)
 	if (counts(shard))
 		return weigh_all(shard);
 	if (shard->reduction == GW_MEAN)
-		reduce_scale(shard->type, shard->run->reduced, shard->count,
-			     shard->run->comm->size);
+		reduce_scale(shard->type, shard->round->reduced, shard->count, shard->round->count);
 	return 0;
 }
 
@@ -178,11 +180,12 @@ static int reduce_coefficients(struct shard *shard)
 	struct bounded *run = shard->run;
 	size_t blocks = hadamard_parts(shard->count, BOUNDED_BLOCK), from = 0;
 	uint32_t *lost = calloc(blocks, sizeof(*lost));
-	int error = lost ? spread_collect(run, shard->own, &none, shard->count, run->reduced, lost)
+	int error = lost ? spread_collect(run, shard->own, &none, shard->count,
+					  shard->round->reduced, lost)
 			 : -ENOMEM;
 
-	for (uint32_t r = 0; r < run->comm->size && !error; r++) {
-		struct bounded_peer *peer = &run->peers[r];
+	for (uint32_t m = 0, r; m < shard->round->count && !error; m++) {
+		const struct bounded_peer *peer = member(shard, m, &r);
 
 		if (!peer->share)
 			continue;
@@ -199,18 +202,17 @@ static int reduce_coefficients(struct shard *shard)
 	}
 	free(lost);
 	if (!error)
-		spread_decode(run, run->reduced, shard->count);
+		spread_decode(run, shard->round, shard->count);
 	return error;
 }
 
-int bounded_reduce(struct bounded *run)
+int bounded_reduce(struct bounded *run, const struct round *round)
 {
 	struct gw_coll *coll = run->coll;
-	uint32_t index = run->peers[run->comm->rank].shard;
-	uint64_t from = layout_offset(&run->layout, index);
-	const uint8_t *send = coll->base[coll->task.in_place ? PLACE_RECV : PLACE_SEND];
+	uint64_t from = layout_offset(&round->layout, round->part);
 	struct shard shard = { .run = run,
-			       .bytes = layout_offset(&run->layout, index + 1) - from,
+			       .round = round,
+			       .bytes = layout_bytes(&round->layout, round->part),
 			       .unit = coll->task.unit,
 			       .type = coll->type,
 			       .reduction = coll->reduction,
@@ -219,8 +221,8 @@ int bounded_reduce(struct bounded *run)
 	if (!shard.bytes)
 		return 0;
 	shard.count = shard.bytes / shard.unit;
-	shard.own = bounded_spreads(run) ? run->packed + from : coll_at(send, from);
-	for (uint32_t r = 0; r < run->comm->size; r++)
-		shard.shares += run->peers[r].share != NULL;
+	shard.own = bounded_spreads(run) ? round->packed + from : coll_at(round->source, from);
+	for (uint32_t m = 0, r; m < round->count; m++)
+		shard.shares += member(&shard, m, &r)->share != NULL;
 	return bounded_spreads(run) ? reduce_coefficients(&shard) : reduce_numbers(&shard);
 }

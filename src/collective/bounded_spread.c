@@ -22,27 +22,26 @@ void spread_layout(const struct bounded *run, size_t count, struct stride *out)
 	stride_init(out, count, run->coll->task.unit, BOUNDED_BLOCK, INTERLEAVE, PACKET_BYTES);
 }
 
-void spread_encode(const struct bounded *run, uint8_t *scratch)
+void spread_encode(const struct bounded *run, const struct round *round, uint8_t *scratch)
 {
-	const struct task *task = &run->coll->task;
-	const uint8_t *send = run->coll->base[task->in_place ? PLACE_RECV : PLACE_SEND];
+	uint32_t unit = run->coll->task.unit;
 
-	for (uint32_t s = 0; s < run->layout.chunks; s++) {
-		uint64_t from = layout_offset(&run->layout, s);
-		size_t bytes = layout_offset(&run->layout, s + 1) - from;
+	for (uint32_t p = 0; p < round->layout.chunks; p++) {
+		uint64_t from = layout_offset(&round->layout, p);
+		size_t bytes = layout_bytes(&round->layout, p);
 		struct stride stride;
 
 		if (!bytes)
 			continue;
-		spread_layout(run, bytes / task->unit, &stride);
+		spread_layout(run, bytes / unit, &stride);
 		if (run->attr.flags & GW_BOUNDED_TRANSFORMED) {
-			stride_spread(&stride, coll_at(send, from), run->packed + from);
+			stride_spread(&stride, coll_at(round->source, from), round->packed + from);
 			continue;
 		}
-		memcpy(scratch, coll_at(send, from), bytes);
-		hadamard_encode(type_of(run), scratch, bytes / task->unit, BOUNDED_BLOCK,
-				run->plan.seed + s);
-		stride_spread(&stride, scratch, run->packed + from);
+		memcpy(scratch, coll_at(round->source, from), bytes);
+		hadamard_encode(type_of(run), scratch, bytes / unit, BOUNDED_BLOCK,
+				round->seed + p);
+		stride_spread(&stride, scratch, round->packed + from);
 	}
 }
 
@@ -96,9 +95,9 @@ int spread_collect(const struct bounded *run, uint8_t *packets, const struct hol
 	return holes->count ? weigh(run, &stride, holes, out, lost) : 0;
 }
 
-void spread_decode(const struct bounded *run, void *values, size_t count)
+void spread_decode(const struct bounded *run, const struct round *round, size_t count)
 {
 	if (!(run->attr.flags & GW_BOUNDED_TRANSFORMED))
-		hadamard_decode(type_of(run), values, count, BOUNDED_BLOCK,
-				run->plan.seed + run->peers[run->comm->rank].shard);
+		hadamard_decode(type_of(run), round->reduced, count, BOUNDED_BLOCK,
+				round->seed + round->part);
 }

@@ -20,24 +20,46 @@ int bounded_given(uint32_t rank, uint64_t index)
 	return 1 << rank;
 }
 
-/* The reduction of all shares in the order of ranks. */
+/* Rows of an operation's grid; 1: it has none. */
+static uint32_t rows_of(const struct coll_plan *plan)
+{
+	return plan->is_bounded && plan->bounded.rows ? plan->bounded.rows : 1;
+}
+
+/* Adds a share to a reduction; the first one begins it. */
+static void add_share(const struct coll_part *part, uint8_t *out, const uint8_t *share, bool first)
+{
+	const struct coll_plan *plan = part->plan;
+
+	if (first)
+		memcpy(out, share, part->recv_bytes);
+	else
+		reduce_apply(plan->attr.type, plan->attr.reduction, out, out, share,
+			     plan->attr.count);
+}
+
+/* The reduction of all shares in the order of ranks; in a grid, of the rows and then of these. */
 static void exact_result(const struct coll_part *part, uint8_t *out)
 {
 	const struct coll_plan *plan = part->plan;
 	size_t count = plan->attr.count;
-	uint8_t *share = malloc(part->recv_bytes + 1);
+	uint32_t rows = rows_of(plan), columns = part->run->ranks.size / rows;
+	uint8_t *share = malloc(part->recv_bytes + 1), *row = malloc(part->recv_bytes + 1);
 
-	for (uint32_t r = 0; r < part->run->ranks.size; r++) {
+	for (uint32_t r = 0; r < rows * columns; r++) {
 		for (size_t i = 0; i < count; i++)
 			value_put(plan->attr.type, share, i, bounded_given(r, i));
-		if (r)
-			reduce_apply(plan->attr.type, plan->attr.reduction, out, out, share, count);
-		else
-			memcpy(out, share, part->recv_bytes);
+		add_share(part, row, share, r % columns == 0);
+		if (r % columns != columns - 1)
+			continue;
+		if (plan->attr.reduction == GW_MEAN)
+			reduce_scale(plan->attr.type, row, count, columns);
+		add_share(part, out, row, r < columns);
 	}
 	if (plan->attr.reduction == GW_MEAN)
-		reduce_scale(plan->attr.type, out, count, part->run->ranks.size);
+		reduce_scale(plan->attr.type, out, count, rows);
 	free(share);
+	free(row);
 }
 
 static void check_whole(struct coll_run *run, const struct coll_part *part)
@@ -72,6 +94,7 @@ static void check_sum(struct coll_run *run, const struct coll_part *part)
 {
 	const struct coll_plan *plan = part->plan;
 	uint64_t missing[COLL_RANKS_MAX] = { 0 };
+	bool grid = rows_of(plan) > 1;
 	size_t unit = gw_type_size(plan->attr.type);
 
 	for (size_t i = 0; i < plan->attr.count; i++) {
@@ -87,12 +110,31 @@ static void check_sum(struct coll_run *run, const struct coll_part *part)
 			missing[r] += bits >> r & 1 ? 0 : unit;
 	}
 	for (uint32_t r = 0; r < run->ranks.size; r++)
-		if (missing[r] != part->missing[r])
+		/* What both rounds of a grid lost is counted twice. */
+		if (grid ? missing[r] > part->missing[r] || !missing[r] != !part->missing[r]
+			 : missing[r] != part->missing[r])
 			FAIL(run,
 			     "operation %u of rank %u: %llu bytes of rank %u are missing, and the report says %llu",
 			     part->number, part->rank, (unsigned long long)missing[r], r,
 			     (unsigned long long)part->missing[r]);
 	bounded_sights.holes++;
+}
+
+/* The mean that a set of shares has: in a grid that of the rows' means. */
+static double mean_of(const struct coll_plan *plan, uint32_t size, uint32_t set)
+{
+	uint32_t rows = rows_of(plan), columns = size / rows, some = 0;
+	double sum = 0;
+
+	for (uint32_t i = 0; i < rows; i++) {
+		uint32_t row = set & ((1u << columns) - 1) << i * columns;
+
+		if (!row)
+			continue;
+		sum += (double)row / __builtin_popcount(row);
+		some++;
+	}
+	return sum / some * (plan->attr.reduction == GW_SUM ? size : 1);
 }
 
 /* A mean over some of the shares, or that times the number of ranks: every such number is known. */
@@ -103,8 +145,7 @@ static void check_counted(struct coll_run *run, const struct coll_part *part)
 	double means[1u << COLL_RANKS_MAX], last = -1;
 
 	for (uint32_t set = 1; set < 1u << size; set++)
-		means[set] = (double)set / __builtin_popcount(set) *
-			     (plan->attr.reduction == GW_SUM ? size : 1);
+		means[set] = mean_of(plan, size, set);
 	for (size_t i = 0; i < plan->attr.count; i++) {
 		double value = value_get(plan->attr.type, part->result, i), near = INFINITY;
 
@@ -119,6 +160,25 @@ static void check_counted(struct coll_run *run, const struct coll_part *part)
 	}
 }
 
+/* A sum in which a part of an earlier one stands for each number that is missing. */
+static void check_previous(struct coll_run *run, const struct coll_part *part)
+{
+	for (size_t i = 0; i < part->plan->attr.count; i++) {
+		double value = value_get(part->plan->attr.type, part->result, i);
+		uint32_t whole = (uint32_t)value, given = whole % COLL_PREVIOUS;
+
+		if (value != (double)whole ||
+		    (uint32_t)__builtin_popcount(given) + whole / COLL_PREVIOUS !=
+			    run->ranks.size) {
+			FAIL(run,
+			     "operation %u of rank %u: element %zu is %g, no sum with earlier numbers",
+			     part->number, part->rank, i, value);
+			return;
+		}
+	}
+	bounded_sights.previous++;
+}
+
 /* Coefficients of the caller's, all equal: each block is scaled by what arrived of it, so that its mean over the block is that of the
  * shares of which something arrived. */
 static void check_transformed(struct coll_run *run, const struct coll_part *part)
@@ -126,14 +186,16 @@ static void check_transformed(struct coll_run *run, const struct coll_part *part
 	const struct coll_plan *plan = part->plan;
 	uint32_t size = run->ranks.size;
 
+	/* Sums of a row with holes are not equal. */
+	if (rows_of(plan) > 1)
+		return;
 	for (size_t block = 0; block < plan->attr.count; block += GW_BOUNDED_BLOCK) {
 		double sum = 0, near = INFINITY;
 
 		for (size_t i = block; i < block + GW_BOUNDED_BLOCK; i++)
 			sum += value_get(plan->attr.type, part->result, i) / GW_BOUNDED_BLOCK;
 		for (uint32_t set = 1; set < 1u << size; set++) {
-			double mean = (double)set / __builtin_popcount(set) *
-				      (plan->attr.reduction == GW_SUM ? size : 1);
+			double mean = mean_of(plan, size, set);
 
 			near = fmin(near, fabs(sum - mean) / mean);
 		}
@@ -198,7 +260,7 @@ static void check_report(struct coll_run *run, const struct coll_part *part)
 	if ((report->late > 0) != (report->end == GW_BOUNDED_END_LATE))
 		FAIL(run, "operation %u: %u ranks are late and the end is %u", part->number,
 		     report->late, report->end);
-	if (report->gathered_ns > report->deadline_ns + slack)
+	if (report->gathered_ns > (rows_of(plan) > 1 ? 2 : 1) * (report->deadline_ns + slack))
 		FAIL(run, "operation %u of rank %u: stage 1 took %llu ns of %llu", part->number,
 		     part->rank, (unsigned long long)report->gathered_ns,
 		     (unsigned long long)report->deadline_ns);
@@ -228,11 +290,14 @@ static void check_part(struct coll_run *run, struct coll_part *part)
 		return;
 	}
 	check_report(run, part);
+	bounded_sights.grids += rows_of(plan) > 1 && part->report.arrived < part->report.expected;
 	if (part->report.arrived == part->report.expected)
 		check_whole(run, part);
 	else if (plan->bounded.recovery == GW_RECOVER_ZERO && plan->attr.reduction == GW_SUM &&
 		 plan->attr.type == GW_FLOAT32)
 		check_sum(run, part);
+	else if (coll_previous_counts(plan))
+		check_previous(run, part);
 	else if (sums && plan->attr.type == GW_FLOAT32 &&
 		 (plan->bounded.recovery == GW_RECOVER_COUNT ||
 		  plan->bounded.recovery == GW_RECOVER_CODED))

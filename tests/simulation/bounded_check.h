@@ -8,7 +8,7 @@
 /* Operations of each kind, over all scenarios. */
 struct bounded_sights {
 	uint64_t operations, whole, lost, deadline, late, poor, diverged, holes, gathered,
-		transformed;
+		transformed, grids, previous;
 };
 extern struct bounded_sights bounded_sights;
 

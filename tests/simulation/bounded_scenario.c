@@ -68,6 +68,20 @@ static void transform_some(struct coll_plan *plan)
 	plan->attr.count -= plan->attr.count % GW_BOUNDED_BLOCK;
 }
 
+/* In half of the scenarios whose number of ranks can be that of a grid allreduces have one. */
+static void arrange_some(struct rng *rng, uint32_t size, struct coll_scenario *s)
+{
+	uint32_t rows = 2 + (uint32_t)rng_below(rng, 3);
+
+	while (size % rows)
+		rows = rows == 2 ? 3 : rows == 4 ? 2 : size;
+	if (rows == size || rng_below(rng, 2))
+		return;
+	for (unsigned i = 0; i < s->count; i++)
+		if (s->plans[i].is_bounded && s->plans[i].operation == OPERATION_ALLREDUCE)
+			s->plans[i].bounded.rows = rows;
+}
+
 bool bounded_plan_gathers(const struct coll_plan *plan)
 {
 	return plan->operation == OPERATION_ALLGATHER || plan->operation == OPERATION_BROADCAST;
@@ -107,6 +121,7 @@ void bounded_scenario_draw(uint64_t seed, struct coll_scenario *s)
 	}
 	for (unsigned i = 0; i < s->count; i++)
 		transform_some(&s->plans[i]);
+	arrange_some(&rng, s->attr.shape.hosts, s);
 	s->straggler = coll_scenario_rank(&rng, 2, s);
 	s->late_ns = coll_spread(&rng, MS, 2 * SECOND);
 	s->late_chance = 0.1 + 0.9 * rng_unit(&rng);

@@ -15,9 +15,9 @@ static int tell(uint64_t scenarios, uint64_t faults)
 	const struct bounded_sights *seen = &bounded_sights;
 
 	/* A test that meets nothing shows nothing. */
-	if (scenarios >= 100 &&
-	    (!seen->whole || !seen->lost || !seen->deadline || !seen->late || !seen->poor ||
-	     !seen->diverged || !seen->holes || !seen->transformed)) {
+	if (scenarios >= 100 && (!seen->whole || !seen->lost || !seen->deadline || !seen->late ||
+				 !seen->poor || !seen->diverged || !seen->holes ||
+				 !seen->transformed || !seen->grids || !seen->previous)) {
 		fprintf(stderr,
 			"no operation was whole, lost packets, was cut, was late, was poor, or found a divergence: "
 			"%llu %llu %llu %llu %llu %llu\n",
@@ -30,12 +30,13 @@ static int tell(uint64_t scenarios, uint64_t faults)
 	       (unsigned long long)faults);
 	printf("%llu operations: %llu whole, %llu with losses, %llu cut by the deadline, %llu with late ranks; %llu below the floor, "
 	       "%llu with a divergence; holes of %llu results compared with the report; %llu allgathers and broadcasts; blocks of "
-	       "%llu results compared\n",
+	       "%llu results compared; %llu results of grids with losses, %llu with earlier numbers\n",
 	       (unsigned long long)seen->operations, (unsigned long long)seen->whole,
 	       (unsigned long long)seen->lost, (unsigned long long)seen->deadline,
 	       (unsigned long long)seen->late, (unsigned long long)seen->poor,
 	       (unsigned long long)seen->diverged, (unsigned long long)seen->holes,
-	       (unsigned long long)seen->gathered, (unsigned long long)seen->transformed);
+	       (unsigned long long)seen->gathered, (unsigned long long)seen->transformed,
+	       (unsigned long long)seen->grids, (unsigned long long)seen->previous);
 	return 0;
 }
 

@@ -69,6 +69,10 @@ static void make_buffers(struct coll_part *part)
 	part->result = malloc(part->recv_bytes + 1);
 	if (plan->is_bounded && plan->bounded.recovery == GW_RECOVER_PREVIOUS)
 		part->previous = calloc(1, part->recv_bytes + 1);
+	/* An earlier sum says how many numbers are missing (bounded_check.c). */
+	for (size_t i = 0;
+	     part->previous && coll_previous_counts(plan) && i < part->recv_bytes / unit; i++)
+		value_put(plan->attr.type, part->previous, i, (int)(COLL_PREVIOUS * size));
 	if (plan->in_place && plan->operation == OPERATION_ALLGATHER)
 		part->send = part->recv + part->rank * block;
 	else if (plan->in_place && plan->operation == OPERATION_REDUCE_SCATTER)

@@ -75,4 +75,16 @@ bool coll_check_end(struct coll_part *part, int accepted);
 /* Runs the seeds of the command line, up to the first violation. Returns the program's exit status. */
 int coll_test_main(const struct coll_test *test, int argc, char **argv);
 
+/* What stands for a number of a rank, where an earlier sum is given: more than all ranks give together. */
+#define COLL_PREVIOUS 1024
+
+/* Whether an operation is a sum whose missing numbers are those of an earlier one. */
+static inline bool coll_previous_counts(const struct coll_plan *plan)
+{
+	return plan->is_bounded && plan->bounded.recovery == GW_RECOVER_PREVIOUS &&
+	       (plan->operation == OPERATION_ALLREDUCE ||
+		plan->operation == OPERATION_REDUCE_SCATTER) &&
+	       plan->attr.reduction == GW_SUM && plan->attr.type == GW_FLOAT32;
+}
+
 #endif

@@ -69,7 +69,7 @@ class CollAttr(Structure):
 
 class BoundedAttr(Structure):
     _fields_ = [
-        ("recovery", c_int), ("flags", c_uint32), ("deadline_ns", c_uint64), ("floor_ppm", c_uint32), ("reserved32", c_uint32),
+        ("recovery", c_int), ("flags", c_uint32), ("deadline_ns", c_uint64), ("floor_ppm", c_uint32), ("rows", c_uint32),
         ("previous", c_void_p), ("reserved", c_uint64 * 6),
     ]
 
