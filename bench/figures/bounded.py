@@ -32,6 +32,10 @@ def unbiased(kept):
     return table(rows)
 
 
+def size_of(count):
+    return f"{count >> 20} MiB" if count >> 20 else f"{count >> 10} KiB"
+
+
 def tail(kept):
     rows = [["ranks, size", "straggler", "", "mean, ms", "median, ms", "99th percentile, ms", "exact / it", "arrived", "mean-squared error",
              "operations without the straggler"]]
@@ -41,11 +45,22 @@ def tail(kept):
         if one["recovery"] == "exact":
             exact[key] = times["p99"]
         bounded = one["recovery"] != "exact"
-        rows.append([f"{one['ranks']}, {one['bytes'] >> 20} MiB", "yes" if one["late"] else "no", one["recovery"], f"{times['mean']:.1f}",
+        rows.append([f"{one['ranks']}, {size_of(one['bytes'])}", "yes" if one["late"] else "no", one["recovery"], f"{times['mean']:.1f}",
                      f"{times['p50']:.1f}", f"{times['p99']:.1f}", f"{exact[key] / times['p99']:.2f}" if bounded else "-",
                      f"{100 * one['arrived']:.2f} %" if bounded else "", f"{one['mse']:.2g}" if bounded else "",
                      f"{100 * one['late_operations'] / one['operations']:.0f} %" if bounded else ""])
     return table(rows)
+
+
+def plain(kept):
+    """Bounded beside exact ones, without loss and without a straggler."""
+    rows = [["round-trip time, ms", "Mbit/s", "MiB", "exact, mean, ms", "bounded, mean, ms", "bounded / exact", "until the plan, ms", "stage 1, ms"]]
+    found = kept["result"].get("plain", [])
+    for exact, bounded in zip(found[::2], found[1::2]):
+        times = exact["times_ms"]["mean"], bounded["times_ms"]["mean"]
+        rows.append([f"{exact['rtt_ms']:g}", f"{exact['rate_mbps']:g}", f"{exact['bytes'] >> 20}", f"{times[0]:.1f}", f"{times[1]:.1f}",
+                     f"{times[1] / times[0]:.2f}", f"{bounded['waited_ms']:.1f}", f"{bounded['gathered_ms']:.1f}"])
+    return table(rows) if found else "No results are kept yet: `bench/run --keep bounded-collective` writes them."
 
 
 # method, colour, text
@@ -118,4 +133,4 @@ def show(result):
 
 
 TABLES = {"bounded-collective.error": error, "bounded-collective.largest": largest, "bounded-collective.unbiased": unbiased,
-          "bounded-collective.tail": tail, "bounded-lab": lab}
+          "bounded-collective.tail": tail, "bounded-collective.plain": plain, "bounded-lab": lab}
