@@ -8,7 +8,7 @@
  * a ring go to one rank, and must be longer to fill its link where ranks are far apart; a ring halves its chunks where they are not
  * shorter than SEGMENT_BYTES then. */
 #define SEGMENT_BYTES	   (UINT32_C(64) << 10)
-#define RING_SEGMENT_BYTES (UINT32_C(128) << 10)
+#define RING_SEGMENT_BYTES (UINT32_C(256) << 10)
 #define SEGMENTS_MAX	   64
 /* The last rank of a chain waits for a segment on each link before its own. */
 #define CHAIN_SEGMENTS_MAX 128
