@@ -29,8 +29,8 @@
 #include "ends.h"
 #include "times.h"
 
-#define LIVE_OVERHEAD 44 /* of IP, UDP and SRT in a packet */
-#define MSS_MAX	      (SRT_LIVE_MAX_PLSIZE + LIVE_OVERHEAD)
+#define LIVE_OVERHEAD 44   /* of IP, UDP and SRT in a packet */
+#define MSS_MAX	      1500 /* SRT_LIVE_MAX_PLSIZE and these; the header has it as a variable */
 #define CONNECT_TRIES 50
 
 struct options {

@@ -95,7 +95,9 @@ static bool take_grant(struct gw_qp *qp, const struct control_message *message)
 		return true;
 	for (unsigned i = 0; i < message->grant.count && qp->state == QP_CONNECTED; i++) {
 		struct control_grant_entry entry = control_grant_at(message, i);
-		struct grant known = { .target = { entry.slot, entry.generation, entry.rkey },
+		struct grant known = { .target = { .slot = entry.slot,
+						   .generation = entry.generation,
+						   .rkey = entry.rkey },
 				       .va = entry.address,
 				       .capacity = entry.capacity,
 				       .tag = entry.tag,
