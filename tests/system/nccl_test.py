@@ -77,9 +77,10 @@ def movers():
                 with open(os.path.join(directory, name), encoding="ascii") as file:
                     entry = json.load(file)["communicators"][0]
                 requests = entry["sends"] + entry["receives"]
-                check(requests > 20 and (entry["caller_turns"] > requests) == by_caller, f"{case}: turns by NCCL's thread: {entry}")
-                # Small ones, too, while an engine thread owns the context.
-                check(entry["hand_overs"] < requests / 2 if by_caller else entry["hand_overs"] > requests / 20, f"{case}: handed over: {entry}")
+                check(requests > 20, f"{case}: too few requests: {entry}")
+                # Of large ones some are posted while an engine thread owns no context; small ones are handed over while it does.
+                check((entry["hand_overs"] > requests / 6) != by_caller, f"{case}: handed over: {entry}")
+                check(entry["caller_turns"] > requests or not by_caller, f"{case}: turns by NCCL's thread: {entry}")
 
 
 def settings():
