@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * governor.c: a controller and a pacer behind the gates of queue pairs. The message layer counts packets, the controller
- * counts bytes; the mean size of the latest packets converts between the two. When larger packets are found to arrive, those
- * in flight are smaller by up to seven times, and arrive first: they are converted with the mean before that.
+ * counts bytes; the mean size of the packets in flight converts between the two. When larger packets are found to arrive, those
+ * in flight are smaller by up to seven times, and arrive first: they have a mean of their own.
  */
 #include "congestion/governor.h"
 
@@ -22,7 +22,7 @@
 #define BURST_MOST_NS  4000000
 /* Time after which a sender whose rate limit is 0 asks again. */
 #define STOPPED_NS UINT64_C(1000000000)
-/* Packets have become larger when those just sent have more than 1 + 1 / GROWN_SHARE times the mean. */
+/* Packets have become larger when those just sent have more than 1 + 1 / GROWN_SHARE times the mean of the latest in flight. */
 #define GROWN_SHARE 4
 /* A sender that was late may catch up on 1 / LATE_SHARE of a round trip. */
 #define LATE_SHARE 2
@@ -60,29 +60,42 @@ uint64_t governor_in_flight(const struct governor *g)
 	uint64_t bytes = 0;
 
 	for (unsigned i = 0; i < g->sides; i++)
-		bytes += g->side[i].in_flight_bytes;
+		bytes += g->side[i].former.bytes + g->side[i].latest.bytes;
 	return bytes;
 }
 
-/* Notes how many packets are in flight. Those that left first are the first to arrive. */
-static void set_in_flight(struct governor_side *side, uint32_t packets)
+/* Takes packets out, as far as they are there, and lowers *packets by their number; returns their bytes. */
+static uint64_t land(struct governor_flight *flight, uint64_t *packets)
 {
-	uint32_t gone = side->in_flight > packets ? side->in_flight - packets : 0;
+	uint32_t landed = (uint32_t)least(*packets, flight->packets);
+	uint64_t bytes = landed ? flight->bytes * landed / flight->packets : 0;
 
-	side->former = side->former > gone ? side->former - gone : 0;
-	if (side->former > packets)
-		side->former = packets;
-	side->in_flight = packets;
-	side->in_flight_bytes =
-		side->former * side->former_bytes + (packets - side->former) * side->packet_bytes;
+	flight->packets -= landed;
+	flight->bytes -= bytes;
+	*packets -= landed;
+	return bytes;
 }
 
-/* Returns the bytes of packets that arrived, before set_in_flight() tells how many are left. */
-static uint64_t arrived_bytes(const struct governor_side *side, uint64_t packets)
+/* Takes out the packets that left first, which are the first to arrive; returns their bytes. */
+static uint64_t land_first(struct governor_side *side, uint64_t packets)
 {
-	uint64_t former = least(packets, side->former);
+	uint64_t bytes = land(&side->former, &packets);
 
-	return former * side->former_bytes + (packets - former) * side->packet_bytes;
+	bytes += land(&side->latest, &packets);
+	return bytes + packets * side->packet_bytes;
+}
+
+/* Notes how many packets are in flight. */
+static void set_in_flight(struct governor_side *side, uint64_t packets)
+{
+	uint64_t known = (uint64_t)side->former.packets + side->latest.packets;
+
+	if (known > packets) {
+		land_first(side, known - packets);
+	} else if (known < packets) {
+		side->latest.packets += (uint32_t)(packets - known);
+		side->latest.bytes += (packets - known) * side->packet_bytes;
+	}
 }
 
 /* Returns how many packets the window has room for. */
@@ -152,15 +165,16 @@ static uint32_t allow(void *arg, uint32_t in_flight, uint32_t payload, uint64_t 
 static void sent(void *arg, uint32_t packets, uint64_t bytes, uint64_t now)
 {
 	struct governor_side *side = arg;
+	struct governor_flight *latest = &side->latest;
 
-	if (bytes / packets > side->packet_bytes + side->packet_bytes / GROWN_SHARE) {
-		side->former = side->in_flight;
-		side->former_bytes = side->packet_bytes;
-		side->packet_bytes = bytes / packets;
+	if (bytes / packets * GROWN_SHARE * latest->packets > latest->bytes * (GROWN_SHARE + 1)) {
+		side->former.packets += latest->packets;
+		side->former.bytes += latest->bytes;
+		*latest = (struct governor_flight){ 0 };
 	}
+	latest->packets += packets;
+	latest->bytes += bytes;
 	side->packet_bytes = (7 * side->packet_bytes + bytes / packets + 4) / 8;
-	side->in_flight += packets;
-	side->in_flight_bytes += bytes;
 	cc_sent(&side->governor->cc, bytes, now);
 	pacer_take(&side->governor->pacer, bytes, now);
 }
@@ -170,7 +184,7 @@ static void report(void *arg, const struct gw_path_report *path, uint64_t now)
 	struct governor_side *side = arg;
 	struct governor *g = side->governor;
 	struct cc_report known = { .delivered_packets = path->delivered_packets,
-				   .delivered_bytes = arrived_bytes(side, path->delivered_packets),
+				   .delivered_bytes = land_first(side, path->delivered_packets),
 				   .lost_packets = path->lost_packets,
 				   .counted_packets = path->counted_packets,
 				   .marked_packets = path->marked_packets,
@@ -178,7 +192,7 @@ static void report(void *arg, const struct gw_path_report *path, uint64_t now)
 				   .return_ns = path->return_queue_ns,
 				   .rtt_bytes = path->rtt_bytes };
 
-	set_in_flight(side, (uint32_t)path->in_flight_packets);
+	set_in_flight(side, path->in_flight_packets);
 	side->idle = path->idle;
 	known.in_flight_bytes = governor_in_flight(g);
 	known.app_limited = true;

@@ -18,20 +18,22 @@
 
 struct governor;
 
+/* Packets in flight, and their bytes of data. */
+struct governor_flight {
+	uint32_t packets;
+	uint64_t bytes;
+};
+
 /* One of the queue pairs; the argument of its gate. */
 struct governor_side {
 	struct governor *governor;
 	struct gw_qp *qp;
-	/* packets sent and neither delivered nor lost, and their bytes */
-	uint32_t in_flight;
-	uint64_t in_flight_bytes;
+	/* packets in flight: those that left before packets became larger, and those that left since */
+	struct governor_flight former, latest;
 	/* bytes that the receiver can buffer */
 	uint64_t credit_bytes;
 	/* mean bytes of data in the latest packets */
 	uint64_t packet_bytes;
-	/* packets in flight that left before packets became larger, and mean bytes of data in those */
-	uint32_t former;
-	uint64_t former_bytes;
 	/* it had nothing to send for some of the time covered by its latest report */
 	bool idle;
 	/* it carries short messages, and may exceed the window by a few packets */

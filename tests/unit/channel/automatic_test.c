@@ -139,8 +139,8 @@ static void jitter_is_told_from_a_queue(void **state)
 	(void)state;
 	assert_int_equal(move(&use).overtaken_ns, 0);
 	use.jitter_ns = DELAY_NS / 2;
-	/* More than the jitter where a queue drains between the two. */
-	assert_in_range(move(&use).overtaken_ns, DELAY_NS / 8, DELAY_NS);
+	/* More than the jitter where a queue drains between the two; less since it fades while the last packets arrive in order. */
+	assert_in_range(move(&use).overtaken_ns, DELAY_NS / 16, DELAY_NS);
 }
 
 /* An end that names Selective Repeat, or keeps no memory, meets one that names nothing. */
