@@ -10,7 +10,8 @@
  *
  * Differences from the paper:
  * - The base target is the minimum round-trip time plus a margin. The paper's fabric knows its number of hops.
- * - The delay is the round trip without queues on the way back. There is no NIC clock that separates hosts from the network.
+ * - The delay is the round trip without queues on the way back, which make reports late: the window is larger by as much. There is no
+ *   NIC clock that separates hosts from the network.
  * - On a slow link a report comes once in many round trips. A window lasts from one report to the next, and the target is
  *   higher, because what the sender does shows that much later.
  * - The delay is the minimum of the last one to two round trips, which is the standing queue. A single sample may have
@@ -71,6 +72,8 @@
 #define CNP_SHARE 0.25
 /* The rate, in windows in a round trip: above 1, so that the window is what limits. */
 #define PACE 1.1
+/* Most by which a queue on the way back enlarges the window. */
+#define RETURN_MOST 2.0
 /* Longest time between reports that counts, in minimum round-trip times. */
 #define GAP_MOST 16.0
 /* The minimum round-trip time covers one to two of these. */
@@ -392,6 +395,8 @@ static void swift_limits(const void *state, struct cc_limits *out)
 		*out = (struct cc_limits){ CC_UNPACED, (uint64_t)window };
 		return;
 	}
+	/* A queue on the way back makes reports late, and is no reason to send less. */
+	window *= fmin(turn_ns(s) / (s->mean_delay_ns + age_ns(s)), RETURN_MOST);
 	/* While the window doubles, the pacer must let the next window out within this round trip. */
 	rate = window * 8 * NS_A_SECOND / turn_ns(s) * (s->window < 1 ? 1 : s->starting ? 2 : PACE);
 	out->rate_bps = rate < 1e13 ? (uint64_t)rate : CC_UNPACED;

@@ -19,7 +19,7 @@
 #define ROUNDS	    7
 
 /* What an operation may take beyond what sharing requires. */
-#define TOGETHER_MOST 1.15
+#define TOGETHER_MOST 1.25
 #define SHORT_MOST    5
 
 struct point {

@@ -55,7 +55,7 @@ static int print_histogram(const uint64_t *totals, uint64_t least, bool show)
 
 	for (int i = 0; i < SIGHTS; i++) {
 		/* A lane is tried again after pauses that most scenarios do not last. */
-		uint64_t enough = i == SIGHT_LANE_RESTORED ? least / 5 : least;
+		uint64_t enough = i == SIGHT_LANE_RESTORED ? least / 10 : least;
 
 		if (show)
 			printf("  %12lu  %s\n", (unsigned long)totals[i], sight_names[i]);

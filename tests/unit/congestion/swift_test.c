@@ -68,18 +68,25 @@ static void a_late_sample_is_no_queue(void **state)
 static void a_queue_on_the_way_back_is_none(void **state)
 {
 	struct feed feed;
-	uint64_t before;
+	uint64_t before, rate_bps;
 
 	(void)state;
 	open_settled(&feed);
+	rate_bps = feed_rate(&feed);
 	before = feed_window(&feed);
-	feed.return_ns = 5 * TARGET;
+	/* Reports come later by nine tenths of a round trip: the window grows by as much, and the rate stays. */
+	feed.return_ns = feed.rtt_ns * 9 / 10;
 	feed.rtt_ns += feed.return_ns;
+	feed_for(&feed, 3 * feed.rtt_ns);
+	assert_in_range(feed_rate(&feed), rate_bps * 8 / 10, rate_bps * 12 / 10);
+	assert_in_range(feed_window(&feed), before * 15 / 10, before * 23 / 10);
+	feed.rtt_ns += 5 * TARGET - feed.return_ns;
+	feed.return_ns = 5 * TARGET;
 	feed_for(&feed, 20 * feed.rtt_ns);
 	assert_true(feed_window(&feed) > before);
 	assert_explained(&feed, "queue 0.13 ms over 0.200 ms");
 	feed.rtt_ns += TARGET;
-	left_by_cut(&feed);
+	feed_for(&feed, 10 * feed.rtt_ns);
 	assert_explained(&feed, "backing off: the queue is long");
 }
 
