@@ -239,6 +239,7 @@ FIGURES = {
     "bounded.transpose-over-count": lambda: number(lossy_mean("transpose") / lossy_mean("transpose-count")),
     "bounded.tail": lambda: number(bounded_tail("count", 8)),
     "bounded.tail-32": lambda: number(bounded_tail("count", 32)),
+    "bounded.tail-128": lambda: number(bounded_tail("count", 128)),
     "walk.down-functions": lambda: str(kept("walk.json")["down"]["functions"]),
     "walk.down-files": lambda: str(kept("walk.json")["down"]["files"]),
     "walk.up-functions": lambda: str(kept("walk.json")["up"]["functions"]),
