@@ -132,5 +132,20 @@ def show(result):
     return "\n\n".join(made(kept) for name, made in TABLES.items() if name.startswith("bounded-collective."))
 
 
-TABLES = {"bounded-collective.error": error, "bounded-collective.largest": largest, "bounded-collective.unbiased": unbiased,
+WORKS = {"hadamard_encode_float32": "Hadamard, float32", "hadamard_decode_float32": "its inverse, float32",
+         "hadamard_encode_bfloat16": "Hadamard, bfloat16", "hadamard_decode_bfloat16": "its inverse, bfloat16",
+         "stride_spread": "striding", "stride_gather": "its inverse", "sum_float32": "sum of two, float32"}
+
+
+def tensor(kept):
+    result = kept["result"]
+    rows = [["work", "GB/s, read and written", "of memcpy()"]]
+    for one in result["works"]:
+        if one["work"] in WORKS:
+            rows.append([WORKS[one["work"]], f"{one['bytes_a_second'] / 1e9:.1f}", f"{one['memcpy_ratio']:.2f}"])
+    return (f"{table(rows)}\n\n{kept['processor']}, {result['instructions']}, {kept['compiler']}; tensors of "
+            f"{result['tensor_bytes'] >> 20} MiB, one thread, median of {result['pairs']} interleaved pairs. `{kept['command']}`")
+
+
+TABLES = {"tensor": tensor, "bounded-collective.error": error, "bounded-collective.largest": largest, "bounded-collective.unbiased": unbiased,
           "bounded-collective.tail": tail, "bounded-collective.plain": plain, "bounded-lab": lab}
