@@ -158,10 +158,10 @@ static void make_rounds(struct bounded *run)
 	bounded_limit(run, &run->rounds[1], 2, (uint32_t)((PPM + run->attr.floor_ppm) / 2));
 }
 
-/* Takes memory of the track: the next that is free. */
+/* Takes memory of the track: the next that is free; null if there is none. */
 static uint8_t *take(uint8_t *memory, uint64_t *at, uint64_t bytes)
 {
-	uint8_t *taken = memory + *at;
+	uint8_t *taken = memory ? memory + *at : NULL;
 
 	*at += bounded_aligned(bytes);
 	return taken;
