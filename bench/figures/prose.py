@@ -233,6 +233,15 @@ def bounded_tail(recovery, ranks):
     return exact / bounded
 
 
+def tensor_ratio(part):
+    """Least speed of the transform or of striding, in memcpy()s."""
+    return min(one["memcpy_ratio"] for one in kept("tensor.json")["works"] if part in one["work"] and not one["work"].startswith(("sum", "max", "divide")))
+
+
+def lab_p99(name):
+    return next(one["p99_ms"] for one in kept("bounded-lab.json")["points"] if one["contender"] == name)
+
+
 FIGURES = {
     "bounded.ring-least": lambda: number(min(ring_over_transpose())),
     "bounded.ring-most": lambda: number(max(ring_over_transpose())),
@@ -341,6 +350,8 @@ FIGURES = {
 }
 
 CLAIMS = {
+    "tensor.bfloat16-below-half": lambda: tensor_ratio("bfloat16") < 0.5 <= min(tensor_ratio("float32"), tensor_ratio("stride")),
+    "bounded-lab.goal-missed": lambda: lab_p99("exact") < 3 * lab_p99("count"),
     "veth.bare-udp-below-cubic": lambda: all(veth_goodput(case, "udp-blast") < veth_goodput(case, "tcp-cubic")
                                              for case in kept("veth.json")["cases"]),
     "veth.goals-missed": lambda: any(veth_goodput(case, "godwit") < veth_goodput(case, "tcp-cubic") for case in kept("veth.json")["cases"]),
