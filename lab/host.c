@@ -16,7 +16,6 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#define INTERFACE "lab0"
 /* Packets that may wait in the TUN for the switch; the default of 500 overflows. */
 #define QUEUE_LENGTH 16384
 
@@ -125,7 +124,7 @@ static int raise_interface(int control, const char *name)
 
 static int set_ipv4(int control, unsigned index)
 {
-	struct ifreq request = { .ifr_name = INTERFACE };
+	struct ifreq request = { .ifr_name = HOST_INTERFACE };
 	struct sockaddr_in *address = (struct sockaddr_in *)&request.ifr_addr;
 	char text[HOST_ADDRESS_SIZE];
 
@@ -149,7 +148,7 @@ static int set_ipv6(unsigned index)
 		return errno == EAFNOSUPPORT ? 0 : -1;
 	host_address6(index, text);
 	inet_pton(AF_INET6, text, &request.address);
-	request.index = (int)if_nametoindex(INTERFACE);
+	request.index = (int)if_nametoindex(HOST_INTERFACE);
 	rc = ioctl(control, SIOCSIFADDR, &request);
 	close(control);
 	return rc;
@@ -167,7 +166,7 @@ static int set_queue_length(void)
 		.header = { .nlmsg_len = sizeof(request),
 			    .nlmsg_type = RTM_SETLINK,
 			    .nlmsg_flags = NLM_F_REQUEST | NLM_F_ACK },
-		.link = { .ifi_index = (int)if_nametoindex(INTERFACE) },
+		.link = { .ifi_index = (int)if_nametoindex(HOST_INTERFACE) },
 		.name = { .rta_len = RTA_LENGTH(sizeof(uint32_t)), .rta_type = IFLA_TXQLEN },
 		.length = QUEUE_LENGTH,
 	};
@@ -193,7 +192,7 @@ static int set_queue_length(void)
 static int configure(const struct lab_config *config, unsigned index, char error[LAB_ERROR_SIZE])
 {
 	int control = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-	struct ifreq request = { .ifr_name = INTERFACE };
+	struct ifreq request = { .ifr_name = HOST_INTERFACE };
 	int rc = 0;
 
 	if (control < 0)
@@ -205,7 +204,7 @@ static int configure(const struct lab_config *config, unsigned index, char error
 		rc = fail(error, "cannot lengthen the queue of host %u", index);
 	if (!rc && set_ipv4(control, index))
 		rc = fail(error, "cannot give host %u its IPv4 address", index);
-	if (!rc && (raise_interface(control, "lo") || raise_interface(control, INTERFACE)))
+	if (!rc && (raise_interface(control, "lo") || raise_interface(control, HOST_INTERFACE)))
 		rc = fail(error, "cannot bring the interfaces of host %u up", index);
 	if (!rc && set_ipv6(index))
 		rc = fail(error, "cannot give host %u its IPv6 address", index);
@@ -231,7 +230,7 @@ static void offload(int tun)
 static int open_tun(const struct lab_config *config, unsigned index, int *out,
 		    char error[LAB_ERROR_SIZE])
 {
-	struct ifreq request = { .ifr_name = INTERFACE,
+	struct ifreq request = { .ifr_name = HOST_INTERFACE,
 				 .ifr_flags = IFF_TUN | IFF_NO_PI | IFF_VNET_HDR };
 	int tun = open("/dev/net/tun", O_RDWR | O_NONBLOCK | O_CLOEXEC), rc;
 
@@ -286,7 +285,8 @@ uint64_t host_overruns(const struct host *host)
 		return 0;
 	/* Eight columns for receiving, then those for sending; the fourth of these is the number of drops. */
 	while (fgets(line, sizeof(line), file)) {
-		if (sscanf(line, " " INTERFACE ": %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %llu",
+		if (sscanf(line,
+			   " " HOST_INTERFACE ": %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %llu",
 			   &dropped) == 1)
 			break;
 	}

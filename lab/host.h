@@ -11,6 +11,8 @@
 
 #include "config.h"
 
+/* name of its interface */
+#define HOST_INTERFACE	   "lab0"
 #define HOST_ADDRESS_SIZE  16
 #define HOST_ADDRESS6_SIZE 46
 

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "identity.h"
+#include "steering.h"
 
 /* The port that PyTorch's launchers use. */
 #define MASTER_PORT "29500"
@@ -90,7 +91,9 @@ static int enter_host(const struct lab_config *config, const struct host *host, 
 		return -EPERM;
 	}
 	/* The network works without it. It fails on all hosts or on none, so that one of them says so. */
-	if (identity_take(config, index, error) && is_first(config, index))
+	if (identity_take(config, index, error) == 0)
+		steering_start(config->hosts);
+	else if (is_first(config, index))
 		complain("warning: programs may take all hosts for one machine", error);
 	return 0;
 }

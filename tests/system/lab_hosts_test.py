@@ -107,6 +107,26 @@ def test_processes(popen):
     other.wait()
 
 
+# Prints the processors on which the host's interface receives, as the kernel has them.
+STEERED = "mount -t sysfs none /dev 2>/dev/null || { echo hidden; exit; }; cat /dev/class/net/lab0/queues/rx-0/rps_cpus"
+
+
+def test_steering(popen):
+    """A host receives on processors of its own where there are two for each host; else on the switch's. Needs root."""
+    if popen or os.geteuid():
+        return
+    processors = len(os.sched_getaffinity(0))
+    for hosts in (1, processors // 2 + 1):
+        command = Command("lab", "--hosts", hosts, "--", "sh", "-c", STEERED, **popen).wait(30)
+        seen = {line for lines in lines_of(command).values() for line in lines}
+        check(command.status == 0 and len(seen) == 1, f"{command}")
+        if seen == {"hidden"}:
+            print("no /sys of a host can be mounted here")
+            return
+        mask = int(seen.pop().replace(",", ""), 16)
+        check((mask != 0) == (processors >= 2 * hosts), f"{hosts} hosts, {processors} processors: {mask:x}")
+
+
 def test_no_identity(popen):
     """Where mounts are forbidden hosts have names at least, and the lab says what they lack, once."""
     godwit = popen.get("executable", os.path.abspath(GODWIT))
