@@ -9,9 +9,11 @@ Everything about tuning is in this file. TCP has buffers of more than four bandw
 window, no slow start after idling, and no memory of earlier connections. bbr paces itself: the kernel does so without
 the fq discipline since 4.13.
 """
+import concurrent.futures
 import json
 import math
 import os
+import queue
 import shlex
 import shutil
 import subprocess
@@ -318,6 +320,27 @@ def there(contenders_list, build):
     known = {each.name: {"what": each.what, "tuning": each.tuning, "missing": each.missing(build),
                          "version": None if each.missing(build) else each.version(build)} for each in contenders_list}
     return known, [each for each in contenders_list if not known[each.name]["missing"]]
+
+
+def side_by_side(jobs, function, items):
+    """function() of each, so many at a time, and each of these on processors of its own."""
+    if jobs == 1:
+        return [function(each) for each in items]
+    processors, free = sorted(os.sched_getaffinity(0)), queue.SimpleQueue()
+    share = max(1, len(processors) // jobs)
+    for first in range(0, share * jobs, share):
+        free.put(processors[first:first + share])
+
+    def one(item):
+        mine = free.get()
+        os.sched_setaffinity(0, mine)  # of this thread and of what it starts
+        try:
+            return function(item)
+        finally:
+            free.put(mine)
+
+    with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
+        return list(pool.map(one, items))
 
 
 def turned(sequence, number):

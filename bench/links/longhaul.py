@@ -72,16 +72,19 @@ def ratios_of(samples, ours):
 def run_longhaul(options):
     known, present = haul.there(haul.contenders_of(*PEERS), options.build)
     rounds = 1 if options.quick else ROUNDS
-    points = [(link, {each.name: [] for each in present}, {each.name: [] for each in present})
-              for link in links_of(options)]
-    for number in range(rounds):
-        for link, streams, messages in points:
+
+    def measure(link):
+        streams, messages = ({each.name: [] for each in present} for _ in range(2))
+        for number in range(rounds):
             for each in haul.turned(present, number):
                 what = f"{each.name}, {link.name()}"
                 streams[each.name].append(haul.attempt(what, haul.stream, each, options.build, link, 2, number))
                 if number in rounds_of_messages(link):
                     messages[each.name].append(haul.attempt(
                         what, haul.messages, each, options.build, link, MIB, MESSAGES, MESSAGES_S, number))
+        return link, streams, messages
+
+    points = haul.side_by_side(options.jobs, measure, links_of(options))
     return haul.base(options, rounds, contenders=known, points=[
         {"link": link.described(), "name": link.name(),
          "summary": {each.name: summary_of(streams[each.name], messages[each.name]) for each in present},
