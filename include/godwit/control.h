@@ -131,6 +131,8 @@ struct gw_estimate {
 	uint32_t sends;
 	/* Time by which packets overtake each other, in ns, about; 0: they arrive in order. */
 	uint64_t overtaken_ns;
+	/* Time that usually passes at most until a host has seen a packet that reached it, in ns: it is no queue of the path. */
+	uint64_t wake_ns;
 };
 GW_API int gw_qp_estimate(const struct gw_qp *qp, struct gw_estimate *out);
 

@@ -17,6 +17,7 @@
 #include "congestion/cc.h"
 
 #define DEFAULT_PACKET	   1500u
+#define DEFAULT_WAKE_NS	   50000
 #define WINDOW_PACKETS	   32u
 #define WINDOW_PACKETS_FEW 10u
 #define WINDOW_BYTES	   (64u << 10)
@@ -74,6 +75,8 @@ void cc_init(struct cc *cc, const struct cc_ops *ops, const struct cc_attr *attr
 		cc->attr.max_window_bytes = UINT64_MAX;
 	if (!cc->attr.initial_window_bytes)
 		cc->attr.initial_window_bytes = initial_window(cc->attr.packet_bytes);
+	if (!cc->attr.wake_ns)
+		cc->attr.wake_ns = DEFAULT_WAKE_NS;
 	cc->ops->init(cc->state, &cc->attr, now_ns);
 }
 

@@ -43,6 +43,8 @@ struct cc_attr {
 	uint64_t initial_window_bytes;
 	/* queueing delay that the controller may cause; default: chosen by the controller */
 	uint64_t target_queue_ns;
+	/* time until a host has seen a packet, which looks like a queue; default 50 us: a process that sleeps on a socket */
+	uint64_t wake_ns;
 };
 
 /* What became known since the last report. */

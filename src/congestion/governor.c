@@ -263,6 +263,7 @@ void governor_open(struct governor *g, const struct cc_ops *ops, uint64_t cap_bp
 	/* Packets grow as larger ones are found to arrive: what is to hold for one of them must hold for the largest. */
 	pacer.packet_bytes = cc.packet_bytes = path.payload_most;
 	pacer_init(&g->pacer, &pacer, now);
+	cc.wake_ns = path.wake_ns;
 	cc_init(&g->cc, ops, &cc, now);
 	for (unsigned i = 0; i < count; i++)
 		g->side[i] = (struct governor_side){ .governor = g,

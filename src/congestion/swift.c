@@ -45,9 +45,9 @@
 /* Least window, in packets. The paper has 0.001, one packet in seconds, which takes as long to recover from. */
 #define MIN_WIN 0.05
 
-/* Our own values. Margin of the base target above the minimum round-trip time, as a share of that, and its bounds. */
+/* Our own values. Margin of the base target above the minimum round-trip time, as a share of that, and its upper bound; the lower
+ * one is the time until a host has seen a packet. */
 #define MARGIN	      0.75
-#define MARGIN_MIN_NS 50e3
 #define MARGIN_MAX_NS 1e6
 /* Window in packets up to which many flows may share the path, see is_small(). */
 #define SMALL_WIN 6.0
@@ -98,6 +98,8 @@ struct swift {
 	double most;
 	/* margin from the attributes; 0: computed from MARGIN */
 	double fixed_margin_ns;
+	/* least margin */
+	double wake_ns;
 	/* minimum round-trip time of the last 10 to 20 s */
 	struct recent least_ns;
 	/* minimum of the last one to two round trips: the standing queue included */
@@ -146,6 +148,7 @@ static void swift_init(void *state, const struct cc_attr *attr, uint64_t now_ns)
 		.window = (double)attr->initial_window_bytes / attr->packet_bytes,
 		.most = fmin((double)attr->max_window_bytes, MOST_BYTES) / attr->packet_bytes,
 		.fixed_margin_ns = (double)attr->target_queue_ns,
+		.wake_ns = (double)attr->wake_ns,
 		.round_at = now_ns,
 		.report_at = now_ns,
 		.cut_at = now_ns,
@@ -191,7 +194,7 @@ static double turn_ns(const struct swift *s)
 
 static double margin_ns(const struct swift *s)
 {
-	double base = fmin(fmax(least_ns(s) * MARGIN, MARGIN_MIN_NS), MARGIN_MAX_NS);
+	double base = fmin(fmax(least_ns(s) * MARGIN, s->wake_ns), MARGIN_MAX_NS);
 	double packets;
 
 	if (s->fixed_margin_ns > 0)

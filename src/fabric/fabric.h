@@ -96,6 +96,8 @@ struct fabric_caps {
 	uint32_t buffer_byte;
 	/* What the owner of the host can do when `buffer` is too small, for a log line; null: nothing is known. */
 	const char *buffer_advice;
+	/* Time that usually passes at most until a host has seen a packet that reached it: a process has to run for that. */
+	uint64_t wake_ns;
 	/* Time that a (slot, generation) must not be exposed again after its fence; 0 where keys alone tell stale packets. */
 	uint64_t lifetime_ns;
 	/* Payloads smaller than max_payload that are worth trying, descending; 0 ends them. The last one is what every path

@@ -286,6 +286,7 @@ int gw_qp_estimate(const struct gw_qp *qp, struct gw_estimate *out)
 		.payload_recv = qp->size.named,
 		.payload_floor = qp->size.floor,
 		.payload_most = qp->size.ceiling,
+		.wake_ns = qp->ctx->fabric->caps.wake_ns,
 		.payload_settled = qp->size.peer_settled,
 		.packets_most = UINT32_C(1) << qp->split.packet_bits,
 		.sends = qp->tx.posted - qp->tx.results_seen,

@@ -20,7 +20,9 @@
 #define BUFFER_ADVICE                                                                              \
 	"raise net.core.rmem_max (as root: sysctl -w net.core.rmem_max=33554432), or give this process more of a processor"
 /* Bytes that the kernel charges for a queued datagram beyond its data, doubled because buffers come in powers of two. */
-#define SKB_OVERHEAD	1024
+#define SKB_OVERHEAD 1024
+/* caps.wake_ns: a process that sleeps on the socket is woken for each packet on an idle link. */
+#define WAKE_NS		50000
 #define ECN_ECT0	2
 #define IPV4_UDP_HEADER 28
 #define IPV6_UDP_HEADER 48
@@ -51,6 +53,7 @@ static void size_up(struct roce_endpoint *endpoint)
 	caps->max_payload = (room < ROCE_MAX_PAYLOAD ? room : ROCE_MAX_PAYLOAD) & ~3u;
 	caps->max_control = room < ROCE_MAX_CONTROL ? room & ~3u : ROCE_MAX_CONTROL;
 	caps->buffer_packet = SKB_OVERHEAD;
+	caps->wake_ns = WAKE_NS;
 	caps->buffer_byte = 2;
 	caps->buffer = (uint64_t)receive;
 	if (caps->buffer < PACKETS_MIN * (2 * caps->max_payload + SKB_OVERHEAD))

@@ -21,6 +21,9 @@
 #define WIRE_CONTROL 52
 /* Bits of the generation that a NIC's completion shows. */
 #define NIC_GENERATION 2
+/* caps.wake_ns, as the fabrics have it that are simulated: sockets, and a NIC. */
+#define WAKE_NS	    50000
+#define NIC_WAKE_NS 25000
 
 static struct sim_qp *sim_qp(const struct fabric_qp *qp)
 {
@@ -449,6 +452,7 @@ int endpoint_open(struct sim *sim, uint32_t host, uint32_t node, const struct si
 		caps->buffer_most = endpoint->attr.window_most;
 	caps->lanes = endpoint->attr.lanes;
 	caps->copies = !attr->nic;
+	caps->wake_ns = attr->nic ? NIC_WAKE_NS : WAKE_NS;
 	if (attr->nic) {
 		caps->generation_bits = NIC_GENERATION;
 		caps->lifetime_ns = attr->lifetime_ns;

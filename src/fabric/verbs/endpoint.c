@@ -22,6 +22,8 @@
 #define WIRE_IPV6 118
 /* caps.lifetime_ns. Keys keep stale packets out; this is for completions that a device delivers late. */
 #define LIFETIME_NS UINT64_C(1000000)
+/* caps.wake_ns: a device places data without the processor, and a completion is seen by polling; Swift's base target. */
+#define WAKE_NS 25000
 
 uint64_t verbs_now_ns(const struct fabric *fabric)
 {
@@ -160,6 +162,7 @@ static void fill_caps(struct verbs_endpoint *endpoint)
 	caps->max_group = endpoint->path_mtu;
 	caps->generation_bits = GENERATION_BITS;
 	caps->lifetime_ns = endpoint->ud ? 0 : LIFETIME_NS;
+	caps->wake_ns = WAKE_NS;
 }
 
 /* Sets up the rate limit, from now on. */

@@ -161,6 +161,29 @@ static void short_messages_go_first(void **state)
 	duo_close(&duo);
 }
 
+/* Sockets and NICs differ in when a host sees a packet; the controller is told. */
+static void the_fabric_says_how_late_hosts_wake(void **state)
+{
+	uint64_t wake_ns[2];
+
+	(void)state;
+	for (unsigned nic = 0; nic < 2; nic++) {
+		struct duo_attr world = { .link = wire, .host = { .nic = nic } };
+		struct governor governor;
+		struct gw_estimate path;
+		struct duo duo;
+
+		duo_open(&duo, &world);
+		assert_int_equal(gw_qp_estimate(duo.qp[0], &path), 0);
+		governor_open(&governor, cc_find("swift"), LINK_BPS, duo.qp, 1, duo_now(&duo));
+		assert_int_equal(governor.cc.attr.wake_ns, path.wake_ns);
+		wake_ns[nic] = path.wake_ns;
+		governor_close(&governor);
+		duo_close(&duo);
+	}
+	assert_true(wake_ns[1] > 0 && wake_ns[1] < wake_ns[0]);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -169,6 +192,7 @@ int main(void)
 		cmocka_unit_test(holds_a_rate_and_stops),
 		cmocka_unit_test(fills_a_path),
 		cmocka_unit_test(short_messages_go_first),
+		cmocka_unit_test(the_fabric_says_how_late_hosts_wake),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -63,7 +63,30 @@ static void a_late_sample_is_no_queue(void **state)
 	}
 }
 
-/* One packet in a round trip. */
+/* On a path of 10 us a delay of 40 us more is a process that had to be woken, or a queue where hosts are faster than that. */
+static void a_host_that_wakes_is_no_queue(void **state)
+{
+	static const uint64_t wakes_ns[] = { 0, 50 * US, 25 * US };
+
+	(void)state;
+	for (unsigned i = 0; i < 3; i++) {
+		struct cc_attr attr = { .packet_bytes = PACKET, .wake_ns = wakes_ns[i] };
+		struct feed feed;
+		uint64_t before;
+
+		feed_open(&feed, "swift", 100 * GBIT, 10 * US);
+		cc_init(&feed.cc, cc_find("swift"), &attr, feed.now);
+		feed_for(&feed, 80 * US);
+		before = feed_window(&feed);
+		feed.rtt_ns = 50 * US;
+		feed_for(&feed, MS);
+		if (i < 2)
+			assert_true(feed_window(&feed) > before);
+		else
+			assert_true(feed_window(&feed) < before);
+	}
+}
+
 /* The peer sends too, and its reports wait behind its data. */
 static void a_queue_on_the_way_back_is_none(void **state)
 {
@@ -430,6 +453,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(start_doubles_until_the_delay_is_above_target),
 		cmocka_unit_test(a_late_sample_is_no_queue),
+		cmocka_unit_test(a_host_that_wakes_is_no_queue),
 		cmocka_unit_test(a_queue_on_the_way_back_is_none),
 		cmocka_unit_test(below_target_it_adds),
 		cmocka_unit_test(above_target_it_shrinks_once),

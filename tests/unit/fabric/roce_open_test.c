@@ -116,6 +116,7 @@ static void assert_open(const char *name, int family, uint16_t port)
 	assert_true(fabric->caps.buffer >= UINT64_C(16) * fabric->caps.max_payload);
 	assert_true(fabric->caps.buffer_most >= fabric->caps.buffer);
 	assert_true(fabric->caps.copies);
+	assert_true(fabric->caps.wake_ns > 0);
 	fabric->ops->close(fabric);
 }
 
