@@ -21,6 +21,12 @@
 #define PEAK_GAIN 0.125
 /* Shortest time between reductions, as a share of K. */
 #define CUT_EVERY 0.5
+/* What is left of the window for the first round trips after a reduction, to see whether the queue drains: it does if it is our own
+ * flows that fill it. After that the window is BETA of what it was, as CUBIC's. */
+#define DIP	  0.5
+#define DIP_TRIPS 2.0
+/* Time after a reduction for which others are expected back, in K. */
+#define TRUCE 1.0
 /* Constants of RFC 9438, which counts in segments. */
 #define C	0.4
 #define BETA	0.7
@@ -52,7 +58,8 @@ double compete_enter(struct compete *c, const struct model *m, double window, ui
 	c->rounds = 0;
 	c->k_s = 0;
 	c->epoch = now_ns;
-	/* Half of what was delivered before, since the number of other flows is not known. */
+	/* Half of what was delivered before, since the number of other flows is not known. With more our own flows, if they ever take
+	 * each other for others, keep the queue that made them. */
 	return fmax(window, model_past(m) / 2 * (m->least_ns + m->queue_ns));
 }
 
@@ -64,20 +71,29 @@ double compete_round(struct compete *c, const struct model *m, double window, ui
 	if (chance_exceeded(&m->chance, m->loss, m->sent) && m->queue_ns > c->queue_most_ns / 2 &&
 	    t >= (CUT_EVERY - 1) * c->k_s) {
 		c->peak = window;
+		c->share = model_rate(m);
 		c->k_s = cbrt(window / SEGMENT * (1 - BETA) / C);
 		c->epoch = now_ns;
-		return window * BETA;
+		return window * DIP;
 	}
 	if (m->loss > m->chance.ceiling) {
 		/* The bandwidth available at the last reduction may have shrunk. */
 		c->peak += (window - c->peak) * PEAK_GAIN;
 		return window * (1 - CONGESTED_CUT);
 	}
-	if (m->idle)
+	if (m->idle || (c->k_s > 0 &&
+			(double)(now_ns - c->epoch) < DIP_TRIPS * (m->least_ns + c->queue_most_ns)))
 		return window;
 	if (c->k_s <= 0)
 		return window * (1 + ENTER_GROWTH);
 	return fmax(window, c->peak + C * t * t * t * SEGMENT);
+}
+
+double compete_floor(const struct compete *c, const struct model *m, uint64_t now_ns)
+{
+	double since_s = (double)(now_ns - c->epoch) / NS_A_SECOND;
+
+	return since_s < TRUCE * c->k_s ? c->share * model_trip(m) : 0;
 }
 
 bool compete_over(const struct model *m, double target_ns)

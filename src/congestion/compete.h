@@ -24,8 +24,9 @@ struct compete {
 	double queue_most_ns;
 	/* CUBIC's W_max, in bytes, and K, in seconds; K is 0 before the first loss */
 	double peak, k_s;
-	/* time of the last reduction */
+	/* time of the last reduction, and the rate in bytes per ns before it */
 	uint64_t epoch;
+	double share;
 };
 
 /* True if the queue at the end of a round is far above the target. */
@@ -42,6 +43,10 @@ double compete_enter(struct compete *compete, const struct model *model, double 
 /* Returns the window after a round, in bytes. */
 double compete_round(struct compete *compete, const struct model *model, double window,
 		     uint64_t now_ns);
+
+/* Returns the window to keep after competing, in bytes; 0: none. When others lost packets as well the queue drains, and it fills
+ * again as they recover: whoever yielded to that would lose part of its share each time. */
+double compete_floor(const struct compete *compete, const struct model *model, uint64_t now_ns);
 
 /* True when the queue has drained: the other flows are gone, or use long-haul too. */
 bool compete_over(const struct model *model, double target_ns);

@@ -215,7 +215,7 @@ static void round_cruise(struct long_haul *l, uint64_t now_ns)
 	    !chance_is_open(&m->chance))
 		down = fmax(down, fmin(m->loss, CUT_MOST));
 	l->undo = l->window;
-	l->window *= 1 + up - down;
+	l->window = fmax(l->window * (1 + up - down), compete_floor(&l->compete, m, now_ns));
 	l->doing = l->calm > CALM_ROUNDS ? "probing up"
 		   : up < down / 2	 ? "backing off: the queue is long"
 					 : "cruising";

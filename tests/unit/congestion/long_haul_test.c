@@ -420,13 +420,15 @@ static void who_yields_in_vain_competes(void **state)
 	feed_for(&feed, 20 * RTT);
 	assert_explained(&feed, "competing");
 	assert_true(feed_rate(&feed) > 400 * MBIT);
-	/* A loss at a full queue cuts, and the next only after some time. */
+	/* A loss at a full queue cuts, by half for two round trips and then by as much as CUBIC, and the next only after some time. */
 	feed.rate_bps = feed_rate(&feed);
 	before = feed_window(&feed);
 	feed.loss = 0.01;
 	feed_for(&feed, 3 * RTT);
+	assert_in_range(feed_window(&feed), 48 * before / 100, 52 * before / 100);
+	feed_for(&feed, 3 * RTT);
 	assert_in_range(feed_window(&feed), 65 * before / 100, 75 * before / 100);
-	feed_for(&feed, 20 * RTT);
+	feed_for(&feed, 17 * RTT);
 	assert_in_range(feed_window(&feed), 65 * before / 100, before);
 	/* CUBIC comes back to where it was in K: some eight seconds here. */
 	feed.loss = 0;
