@@ -211,7 +211,8 @@ void estimate_holes(struct feedback *f, const struct control_report *report)
 	}
 }
 
-uint64_t estimate_return_queue(struct gw_qp *qp, const struct control_report *report)
+uint64_t estimate_return_queue(struct gw_qp *qp, const struct control_report *report,
+			       uint64_t rtt_ns)
 {
 	struct path_estimate *path = &qp->feedback.path;
 	uint64_t now = qp->ctx->arrived;
@@ -227,8 +228,7 @@ uint64_t estimate_return_queue(struct gw_qp *qp, const struct control_report *re
 	if (now > path->return_at)
 		least_ns += (int64_t)(now - path->return_at) / DRIFT;
 	/* The way back takes no longer than the round trip: one of the clocks was set. */
-	if (!path->return_at || trip_ns < least_ns ||
-	    trip_ns - least_ns > (int64_t)qp->feedback.rtt_ns)
+	if (!path->return_at || trip_ns < least_ns || trip_ns - least_ns > (int64_t)rtt_ns)
 		least_ns = trip_ns;
 	path->return_least_ns = least_ns;
 	path->return_at = now;

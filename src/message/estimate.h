@@ -85,8 +85,9 @@ void estimate_order(struct feedback *f, uint64_t sent_ns);
 /* `landed_at`: when the packet echoed landed there, by our clock and but for the way back. */
 void estimate_rate(struct feedback *f, uint32_t msn, uint32_t sequence, uint64_t landed_at);
 void estimate_holes(struct feedback *f, const struct control_report *report);
-/* Returns how long a report waited in queues on its way back, as far as known. */
-uint64_t estimate_return_queue(struct gw_qp *qp, const struct control_report *report);
+/* Returns how long a report waited in queues on its way back, as far as known; `rtt_ns`: the round trip that it ended. */
+uint64_t estimate_return_queue(struct gw_qp *qp, const struct control_report *report,
+			       uint64_t rtt_ns);
 /* A packet landed that was not the next. */
 void estimate_gap(struct gw_qp *qp, const struct gw_recv *recv, uint32_t packet);
 

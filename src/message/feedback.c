@@ -475,8 +475,7 @@ void feedback_reported(struct gw_qp *qp, const struct control_message *message)
 	const struct control_report *report = &message->report;
 	struct feedback *f = &qp->feedback;
 	struct sent_record *r;
-	uint64_t at, elapsed, rtt_ns = 0;
-	uint64_t return_queue_ns = estimate_return_queue(qp, report);
+	uint64_t at, elapsed, rtt_ns = 0, return_queue_ns = 0;
 	bool newer;
 
 	if (qp->path)
@@ -517,8 +516,10 @@ void feedback_reported(struct gw_qp *qp, const struct control_message *message)
 		if (rtt_ns)
 			estimate_rate(f, r->msn, r->sequence, qp->ctx->now - report->hold_ns);
 	}
-	if (rtt_ns)
+	if (rtt_ns) {
 		feedback_rtt(qp, rtt_ns);
+		return_queue_ns = estimate_return_queue(qp, report, rtt_ns);
+	}
 	gate_report(qp, rtt_ns, return_queue_ns, r->bytes);
 	f->beyond = 0;
 	reopen(qp);

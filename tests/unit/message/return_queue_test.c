@@ -13,6 +13,8 @@
 #define TRIP	(100 * US)
 #define EVERY	(200 * US)
 #define FOREIGN UINT64_C(0xfffff00000000)
+/* the other part of a round trip without queues */
+#define FORWARD (100 * US)
 
 static struct gw_context ctx;
 static struct gw_qp qp;
@@ -21,7 +23,7 @@ static int setup(void **state)
 {
 	(void)state;
 	ctx = (struct gw_context){ .now = 0 };
-	qp = (struct gw_qp){ .ctx = &ctx, .feedback.rtt_ns = 10 * MS };
+	qp = (struct gw_qp){ .ctx = &ctx, .feedback.rtt_ns = FORWARD + TRIP };
 	return 0;
 }
 
@@ -31,7 +33,7 @@ static uint64_t report(uint64_t now, uint64_t clock, uint64_t queue)
 	struct control_report report = { .has_clock = true, .clock_us = (uint32_t)(clock / 1000) };
 
 	ctx.arrived = now + TRIP + queue;
-	return estimate_return_queue(&qp, &report);
+	return estimate_return_queue(&qp, &report, FORWARD + TRIP + queue);
 }
 
 static void assert_near(uint64_t value, uint64_t expected, uint64_t by)
@@ -90,6 +92,15 @@ static void a_queue_stands(void **state)
 	assert_near(queue, 350 * US, 20 * US);
 }
 
+/* However much longer than any round trip before. */
+static void a_queue_comes_at_once(void **state)
+{
+	(void)state;
+	report(0, FOREIGN, 0);
+	assert_near(report(EVERY, FOREIGN + EVERY, 5 * MS), 5 * MS, 5 * US);
+	assert_near(report(2 * EVERY, FOREIGN + 2 * EVERY, 3 * MS), 3 * MS, 5 * US);
+}
+
 /* The way back cannot take longer than the round trip. */
 static void a_clock_is_set(void **state)
 {
@@ -106,7 +117,7 @@ static void no_clock(void **state)
 
 	(void)state;
 	ctx.arrived = 7 * MS;
-	assert_int_equal(estimate_return_queue(&qp, &report), 0);
+	assert_int_equal(estimate_return_queue(&qp, &report, FORWARD + TRIP), 0);
 	assert_int_equal(qp.feedback.path.return_at, 0);
 }
 
@@ -116,6 +127,7 @@ int main(void)
 		cmocka_unit_test_setup(clocks_differ, setup),
 		cmocka_unit_test_setup(clocks_drift, setup),
 		cmocka_unit_test_setup(a_queue_stands, setup),
+		cmocka_unit_test_setup(a_queue_comes_at_once, setup),
 		cmocka_unit_test_setup(a_clock_is_set, setup),
 		cmocka_unit_test_setup(no_clock, setup),
 	};
