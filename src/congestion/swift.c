@@ -18,6 +18,8 @@
  *   waited for a busy host or behind its own burst, and a smaller window would shorten neither.
  * - It starts by doubling the window until the delay or a mark stops it, because reports are too few for growth by single
  *   packets.
+ * - A window that was cut because of a queue doubles back to what it was when the queue is gone: other flows on the path end and
+ *   begin in less time than growth by single packets takes.
  * - Loss of more than 5 % halves the window, unless a test shows that it is chance (chance.h); less loss, with a delay above
  *   target and more of it than without such a delay, reduces it by 30 %; both at most once in a round trip. Other loss has no
  *   effect: busy hosts and long cables lose packets without a queue.
@@ -51,6 +53,8 @@
 #define MARGIN_MAX_NS 1e6
 /* Window in packets up to which many flows may share the path, see is_small(). */
 #define SMALL_WIN 6.0
+/* Window above which few do, so that an empty queue is room for this one. */
+#define LARGE_WIN 12.0
 /* Packets of a large window that the margin lets stand in the queue where they take longer than this: on a slow link one of them may
  * take longer than a round trip. None of a small window, so that flows on both sides of SMALL_WIN stay equal. */
 #define MARGIN_PACKETS 3.0
@@ -87,6 +91,10 @@
 /* A round-trip time counts as the minimum up to this many margins above it. */
 #define NEAR   (1 / 8.0)
 #define SMOOTH 0.125
+/* Rounds without a queue after which a window that was cut doubles back. */
+#define BARE_ROUNDS 2
+/* What each cut leaves of the window to which it doubles back: a path that has become slower is known after some. */
+#define BACK_KEPT (127 / 128.0)
 /* Largest window, small enough for any integer type. */
 #define MOST_BYTES 1e15
 
@@ -96,6 +104,9 @@ struct swift {
 	/* window, and its largest value, in packets */
 	double window;
 	double most;
+	/* window at the start of this round, and the largest of a round that left no queue; in packets */
+	double round_window;
+	double back;
 	/* margin from the attributes; 0: computed from MARGIN */
 	double fixed_margin_ns;
 	/* least margin */
@@ -127,6 +138,8 @@ struct swift {
 	struct chance chance;
 	/* less is sent, to see whether loss is chance */
 	bool testing;
+	/* rounds in a row that used the window and left no queue */
+	unsigned bare_rounds;
 	/* the window was not used in this round */
 	bool idle;
 	/* the window doubles each round trip */
@@ -215,6 +228,18 @@ static double target_ns(const struct swift *s)
 	return least_ns(s) + margin + alpha * (1 / sqrt(window) - 1 / sqrt(MAX_FLOW));
 }
 
+/* True if no queue stands. */
+static bool is_bare(const struct swift *s)
+{
+	return delay_ns(s) < least_ns(s) + NEAR * margin_ns(s);
+}
+
+/* True if the window doubles back to what it was before a queue that is gone. */
+static bool is_returning(const struct swift *s)
+{
+	return s->bare_rounds >= BARE_ROUNDS && s->window > LARGE_WIN && s->window < s->back;
+}
+
 /* The delay is without the queue of the way back, which is the peer's to shorten. */
 static void see_rtt(struct swift *s, double rtt_ns, double delay_ns, uint64_t now_ns)
 {
@@ -237,9 +262,11 @@ static void see_rtt(struct swift *s, double rtt_ns, double delay_ns, uint64_t no
 static void cut(struct swift *s, double by, const char *why, uint64_t now_ns)
 {
 	s->starting = false;
+	s->bare_rounds = 0;
 	if ((double)(now_ns - s->cut_at) < s->rtt_ns + fmin(s->gap_ns, s->rtt_ns))
 		return;
 	s->window *= 1 - fmin(by, MAX_CUT);
+	s->back *= BACK_KEPT;
 	s->cut_at = now_ns;
 	s->doing = why;
 }
@@ -282,11 +309,14 @@ static void judge_loss(struct swift *s, uint64_t now_ns)
 	if (s->testing && verdict == CHANCE_FINE && !s->idle)
 		s->starting = true;
 	s->testing = verdict == CHANCE_SEND_LESS;
-	if (s->testing)
+	if (s->testing) {
 		s->doing = "sending less: is the loss chance?";
-	else if (verdict == CHANCE_CONGESTION)
+	} else if (verdict == CHANCE_CONGESTION) {
 		cut(s, is_heavy(s, &round) ? MAX_CUT : LOSS_CUT, "backing off: packets were lost",
 		    now_ns);
+		/* Losses need no queue: that there is none says nothing about a larger window. */
+		s->back = 0;
+	}
 }
 
 static void end_round(struct swift *s, uint64_t now_ns)
@@ -299,6 +329,13 @@ static void end_round(struct swift *s, uint64_t now_ns)
 	if (marked > 0)
 		cut(s, s->marks / 2, "backing off: packets were marked", now_ns);
 	judge_loss(s, now_ns);
+	if (!is_bare(s)) {
+		s->bare_rounds = 0;
+	} else if (!s->idle && !s->drain_until && s->cut_at != now_ns) {
+		s->bare_rounds++;
+		s->back = fmax(s->back, s->round_window);
+	}
+	s->round_window = s->window;
 	s->idle = false;
 	s->delivered = s->counted = s->lost = s->marked = 0;
 	s->noticed = false;
@@ -323,6 +360,8 @@ static void grow(struct swift *s, const struct cc_report *report)
 	}
 	if (s->starting)
 		s->window += packets;
+	else if (is_returning(s))
+		s->window = fmin(s->window + packets, s->back);
 	else
 		s->window += s->window >= 1 ? ADD * packets / s->window : ADD * packets;
 	if (!s->starting)
@@ -380,8 +419,25 @@ static void swift_timeout(void *state, uint64_t now_ns)
 	/* A sender among many that get one packet through in many round trips must not double. */
 	s->starting = false;
 	s->testing = false;
+	s->bare_rounds = 0;
 	s->cut_at = now_ns;
 	s->doing = "backing off: nothing was heard";
+}
+
+/* Delay over which a window is paced. After a queue the mean is out of date for many reports. */
+static double pace_ns(const struct swift *s)
+{
+	bool over = !s->starting && s->window > LARGE_WIN && is_bare(s);
+
+	return over ? delay_ns(s) : s->mean_delay_ns;
+}
+
+/* Windows that the pacer lets out in that time. While the window doubles, it must let out the next one, too. */
+static double pace(const struct swift *s)
+{
+	if (s->window < 1)
+		return 1;
+	return s->starting || is_returning(s) ? 2 : PACE;
 }
 
 static void swift_limits(const void *state, struct cc_limits *out)
@@ -398,10 +454,9 @@ static void swift_limits(const void *state, struct cc_limits *out)
 		*out = (struct cc_limits){ CC_UNPACED, (uint64_t)window };
 		return;
 	}
+	rate = window * 8 * NS_A_SECOND / (pace_ns(s) + age_ns(s)) * pace(s);
 	/* A queue on the way back makes reports late, and is no reason to send less. */
 	window *= fmin(turn_ns(s) / (s->mean_delay_ns + age_ns(s)), RETURN_MOST);
-	/* While the window doubles, the pacer must let the next window out within this round trip. */
-	rate = window * 8 * NS_A_SECOND / turn_ns(s) * (s->window < 1 ? 1 : s->starting ? 2 : PACE);
 	out->rate_bps = rate < 1e13 ? (uint64_t)rate : CC_UNPACED;
 	window *= 1 + fmax(age_ns(s) - s->rtt_ns, 0) / turn_ns(s);
 	out->window_bytes = (uint64_t)fmax(window, s->packet);

@@ -128,6 +128,54 @@ static void below_target_it_adds(void **state)
 	assert_in_range(feed_window(&feed) - before, 14 * PACKET, 26 * PACKET);
 }
 
+/* A window without a queue, and then less than a sixth of it because of one; returns the first. */
+static uint64_t open_cut(struct feed *feed)
+{
+	uint64_t before;
+
+	feed_open(feed, "swift", 5 * GBIT, RTT);
+	feed_for(feed, 8 * RTT);
+	before = feed_window(feed);
+	feed->rtt_ns = 2 * TARGET;
+	while (feed_window(feed) > before / 6)
+		left_by_cut(feed);
+	return before;
+}
+
+/* Flows beside this one began and have ended: what it had without a queue it has again within a few round trips, and not more. It
+ * is paced by the round trip as it is, not by what it was on average. */
+static void a_window_returns_when_the_queue_is_gone(void **state)
+{
+	struct feed feed;
+	uint64_t before;
+
+	(void)state;
+	before = open_cut(&feed);
+	feed.rtt_ns = RTT;
+	feed_for(&feed, RTT);
+	assert_true(feed_rate(&feed) > feed_window(&feed) * 8 * S / (2 * RTT));
+	feed_for(&feed, 13 * RTT);
+	assert_true(feed_window(&feed) > before * 9 / 10);
+	feed_for(&feed, 40 * RTT);
+	assert_true(feed_window(&feed) < before * 13 / 10);
+}
+
+/* Whoever polices drops packets without a queue. */
+static void a_window_that_lost_packets_does_not_return(void **state)
+{
+	struct feed feed;
+	uint64_t before;
+
+	(void)state;
+	before = open_cut(&feed);
+	feed.loss = 0.2;
+	feed_for(&feed, 3 * feed.rtt_ns);
+	feed.loss = 0;
+	feed.rtt_ns = RTT;
+	feed_for(&feed, 20 * RTT);
+	assert_true(feed_window(&feed) < before / 4);
+}
+
 /* Once a round trip, in proportion to the excess, by half at most. */
 static void above_target_it_shrinks_once(void **state)
 {
@@ -456,6 +504,8 @@ int main(void)
 		cmocka_unit_test(a_host_that_wakes_is_no_queue),
 		cmocka_unit_test(a_queue_on_the_way_back_is_none),
 		cmocka_unit_test(below_target_it_adds),
+		cmocka_unit_test(a_window_returns_when_the_queue_is_gone),
+		cmocka_unit_test(a_window_that_lost_packets_does_not_return),
 		cmocka_unit_test(above_target_it_shrinks_once),
 		cmocka_unit_test(a_delay_is_answered_once),
 		cmocka_unit_test(rare_reports_widen_the_window),
