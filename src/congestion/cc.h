@@ -27,7 +27,7 @@
 /* As a rate: no pacing. */
 #define CC_UNPACED UINT64_MAX
 /* Bytes of state that a controller may have. */
-#define CC_STATE_SIZE 584
+#define CC_STATE_SIZE 672
 /* Bytes that hold any text of cc_explain(). */
 #define CC_TEXT_SIZE 160
 

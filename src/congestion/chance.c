@@ -34,9 +34,12 @@ static double share_of(double lost, double packets)
 
 void chance_learn(struct chance *c, const struct chance_round *round)
 {
-	double weight = LEARN_GAIN * fmin(round->packets / LEARN_PACKETS, 1);
+	double full = fmin(round->packets / LEARN_PACKETS, 1);
+	/* At first the share is a mean, but not of rounds whose losses may be due to the growth of the window. */
+	double gain = round->idle ? fmax(LEARN_GAIN, 1 / (c->learned + 1)) : LEARN_GAIN;
 
-	c->share += (share_of(round->lost, round->packets) - c->share) * weight;
+	c->learned = fmin(c->learned + full, 1 / LEARN_GAIN);
+	c->share += (share_of(round->lost, round->packets) - c->share) * gain * full;
 	if (c->proven > 0)
 		c->share = fmin(c->share, c->proven);
 }

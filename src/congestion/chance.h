@@ -36,6 +36,8 @@ enum chance_verdict {
 struct chance {
 	/* share of packets that the path loses without a queue, as far as is known */
 	double share;
+	/* rounds that it was learned from, as far as they matter */
+	double learned;
 	/* the same, as the last test measured it; 0: none did */
 	double proven;
 	/* first ceiling, and the one in force */

@@ -27,6 +27,7 @@
 #include <math.h>
 
 #include "congestion/compete.h"
+#include "congestion/flight.h"
 
 #define NS_A_SECOND 1e9
 /* Bounds of the window, in packets and in bytes. */
@@ -48,8 +49,6 @@
 #define DRAIN_ROUNDS 4
 /* First windows that the path holds when its minimum round-trip time includes none of their queue. */
 #define KNOWN 4.0
-/* Share of the window that counts as all of it. */
-#define FILLED 0.9
 
 /* Target of the queueing delay, as a share of the minimum round-trip time, its least value, and packets that it lets stand in the
  * queue at least: on a slow link one of them takes longer than that. */
@@ -97,6 +96,10 @@ struct long_haul {
 	double window;
 	/* bytes sent in this round, and share of the window that was used in the last */
 	double sent, used;
+	/* what was sent between pauses */
+	struct flights flights;
+	/* longest queue in this round, and longest that flights left behind, whose first packets meet none; 0: no pause of late */
+	double high_ns, left_ns;
 	/* smoothed share of marked packets */
 	double marks;
 	/* smoothed time between reports, in ns, and the time of the latest */
@@ -107,6 +110,8 @@ struct long_haul {
 	enum phase phase;
 	/* the window was reduced because of marks in the last round */
 	bool held;
+	/* the sender paused in the last round */
+	bool paused;
 	/* less is sent, to see whether loss is chance */
 	bool testing;
 	/* in DRAIN: no more is in flight than the path holds, although round-trip times tell of a queue for another round trip */
@@ -164,6 +169,12 @@ static void stop(struct long_haul *l)
 	l->ceiling = model_peak(&l->model) * model_trip(&l->model);
 }
 
+/* Returns the bytes of a flight that left at the window's rate; 0: none of late. */
+static double paced_bytes(const struct long_haul *l)
+{
+	return flights_paced(&l->flights, l->window, model_trip(&l->model));
+}
+
 /* Returns the share by which the window grows this round; negative if it must shrink. */
 static double growth(struct long_haul *l, double excess)
 {
@@ -173,9 +184,10 @@ static double growth(struct long_haul *l, double excess)
 		CALM_AHEAD * m->delivered / l->used * (model_trip(m) + target_ns(l)) / l->window -
 		1;
 
-	/* Less was sent than the window allows, so that an empty queue says nothing. The window does not grow, and shrinks only
+	/* Less was sent than the window allows, and slowly, or into a queue that has drained since, so that an empty queue says nothing. The window does not grow, and shrinks only
 	 * where that of a flow that uses it would: messages that are sent one at a time would lose all of it otherwise. */
-	if (m->idle || m->probing) {
+	if ((m->idle && paced_bytes(l) <= 0) || m->probing ||
+	    UP * l->left_ns > up / 2 * target_ns(l)) {
 		l->calm = 0;
 		return fmin(up, UP * excess);
 	}
@@ -313,7 +325,8 @@ static void end_round(struct long_haul *l, double before, uint64_t now_ns)
 	l->held &= m->marked > 0;
 	if (l->phase == START) {
 		l->slow = m->delivered < before * START_GROWTH && !m->idle ? l->slow + 1 : 0;
-		if (l->slow >= 2 || m->marked > 0)
+		if (l->slow >= 2 || m->marked > 0 ||
+		    (m->idle && chance_exceeded(&m->chance, m->loss - LOSS_MARGIN, m->sent)))
 			leave_start(l);
 	} else if (l->phase == DRAIN) {
 		/* The first round began before the queue did. */
@@ -346,6 +359,7 @@ static void long_haul_sent(void *state, uint64_t bytes, uint64_t now_ns)
 	struct long_haul *l = state;
 
 	l->sent += (double)bytes;
+	flights_sent(&l->flights, bytes, model_trip(&l->model), now_ns);
 }
 
 /* Notes how much of the window was used in the round that began then. */
@@ -355,6 +369,17 @@ static void see_use(struct long_haul *l, uint64_t began_ns, uint64_t now_ns)
 
 	l->used = fmin(fmax(l->sent / (l->window * trips), 1 / LATE_MOST), 1);
 	l->sent = 0;
+}
+
+/* Notes the queue that the flights of a round left. It counts up to the first round without a pause. */
+static void see_left(struct long_haul *l)
+{
+	if (l->model.idle)
+		l->left_ns = l->high_ns;
+	else if (!l->paused)
+		l->left_ns = 0;
+	l->paused = l->model.idle;
+	l->high_ns = 0;
 }
 
 /* Where little is sent, reports are fewer than round trips. */
@@ -367,11 +392,16 @@ static void see_gap(struct long_haul *l, const struct cc_report *report, uint64_
 	l->report_at = now_ns;
 }
 
-/* True if the packets that this report is about, and those sent since, were a window: a sender that waits for each answer has
- * nothing to send in between, and earns a larger window all the same. */
-static bool fills_window(const struct long_haul *l, const struct cc_report *report)
+/* Returns by how much the window grows in START: a flight that left at twice the rate that the window stands for arrived, so that the
+ * window may double. That of a sender that pauses may be less than the window; it counts as long as there is no queue. */
+static double earned(const struct long_haul *l, const struct cc_report *report)
 {
-	return (double)(report->delivered_bytes + report->in_flight_bytes) > l->window * FILLED;
+	double flight = l->window;
+
+	if (report->app_limited)
+		flight = model_queue_now(&l->model) < target_ns(l) ? fmin(paced_bytes(l), flight)
+								   : 0;
+	return l->testing || flight <= 0 ? 0 : (double)report->delivered_bytes * l->window / flight;
 }
 
 static void long_haul_report(void *state, const struct cc_report *report, uint64_t now_ns)
@@ -387,9 +417,9 @@ static void long_haul_report(void *state, const struct cc_report *report, uint64
 	if (report->delivered_packets)
 		l->mean = (double)report->delivered_bytes / (double)report->delivered_packets;
 	see_gap(l, report, now_ns);
+	l->high_ns = fmax(l->high_ns, queue_ns);
 	if (l->phase == START) {
-		if ((!report->app_limited || fills_window(l, report)) && !l->testing)
-			l->window += (double)report->delivered_bytes;
+		l->window += earned(l, report);
 		l->high++;
 		l->high_bytes += (double)report->delivered_bytes;
 		if (queue_ns < fmax(l->model.least_ns * START_QUEUE, target_ns(l))) {
@@ -413,6 +443,7 @@ static void long_haul_report(void *state, const struct cc_report *report, uint64
 	}
 	if (round) {
 		see_use(l, began_ns, now_ns);
+		see_left(l);
 		end_round(l, before, now_ns);
 		if (l->phase >= CRUISE && !l->testing)
 			model_probe(&l->model, l->phase == COMPETE, now_ns);

@@ -575,12 +575,99 @@ static void idling_proves_nothing(void **state)
 	feed.app_limited = true;
 	feed.rate_bps = 10 * MBIT;
 	feed_for(&feed, 2 * S);
-	assert_in_range(feed_window(&feed), 9 * before / 10, before);
+	/* What was sent before may still earn something. */
+	assert_in_range(feed_window(&feed), 9 * before / 10, 104 * before / 100);
 	/* Nor does it shrink what was proven: work that comes back finds its rate. */
 	feed.app_limited = false;
 	feed.rate_bps = GBIT;
 	feed_for(&feed, 2 * RTT);
 	assert_true(feed_rate(&feed) > 900 * MBIT);
+}
+
+/* A message that leaves within that time and arrives a round trip later, before the next is sent. */
+static void send_alone(struct feed *feed, uint64_t bytes, uint64_t took_ns)
+{
+	uint64_t began = feed->now;
+
+	for (uint64_t i = 0; i < 8; i++)
+		cc_sent(&feed->cc, bytes / 8, began + took_ns * i / 8);
+	for (uint64_t i = 1; i <= 4; i++) {
+		uint64_t packets = bytes / 4 / PACKET;
+		struct cc_report report = { .delivered_packets = packets,
+					    .delivered_bytes = bytes / 4,
+					    .counted_packets = packets,
+					    .lost_packets =
+						    (uint64_t)((double)packets * feed->loss),
+					    .rtt_ns = RTT,
+					    .in_flight_bytes = bytes - bytes / 4 * i,
+					    .app_limited = true };
+
+		feed->now = began + RTT + took_ns * i / 4;
+		cc_report(&feed->cc, &report, feed->now);
+	}
+}
+
+static uint64_t leaves_in_ns(const struct feed *feed, uint64_t bytes)
+{
+	return feed_rate(feed) == CC_UNPACED ? 0 : bytes * 8 * S / feed_rate(feed);
+}
+
+/* They do not fill the window, but show that the path takes the rate that it stands for. */
+static void lone_messages_earn_the_rate(void **state)
+{
+	const uint64_t bytes = 400 * PACKET;
+	struct feed feed;
+
+	(void)state;
+	feed_open(&feed, "long-haul", GBIT, RTT);
+	send_alone(&feed, 32 * PACKET, 0);
+	for (int i = 0; i < 5; i++)
+		send_alone(&feed, bytes, leaves_in_ns(&feed, bytes));
+	assert_true(leaves_in_ns(&feed, bytes) < RTT / 10);
+	/* No more than that is worth the risk. */
+	for (int i = 0; i < 50; i++)
+		send_alone(&feed, bytes, leaves_in_ns(&feed, bytes));
+	assert_in_range(feed_window(&feed), 4 * bytes, 20 * bytes);
+}
+
+/* After the start, too; but losses that began when they left faster are due to that. */
+static void lone_messages_earn_while_cruising(void **state)
+{
+	const uint64_t bytes = 400 * PACKET;
+	struct feed feed;
+	uint64_t before;
+
+	(void)state;
+	feed_open(&feed, "long-haul", 100 * MBIT, RTT);
+	feed_for(&feed, 12 * RTT);
+	feed.rtt_ns = RTT + 1200 * US;
+	feed_for(&feed, 20 * RTT);
+	before = feed_window(&feed);
+	for (int i = 0; i < 20; i++)
+		send_alone(&feed, bytes, leaves_in_ns(&feed, bytes));
+	assert_true(feed_window(&feed) > 2 * before);
+	before = feed_window(&feed);
+	feed.loss = 0.1;
+	for (int i = 0; i < 5; i++)
+		send_alone(&feed, bytes, leaves_in_ns(&feed, bytes));
+	assert_in_range(feed_window(&feed), bytes, before * 8 / 10);
+}
+
+/* A sender that has little to send all the time does not show that. */
+static void a_slow_sender_earns_nothing(void **state)
+{
+	struct feed feed;
+	uint64_t before;
+
+	(void)state;
+	feed_open(&feed, "long-haul", GBIT, RTT);
+	send_alone(&feed, 32 * PACKET, 0);
+	for (int i = 0; i < 20; i++)
+		send_alone(&feed, 400 * PACKET, leaves_in_ns(&feed, 400 * PACKET));
+	before = feed_window(&feed);
+	for (int i = 0; i < 20; i++)
+		send_alone(&feed, before / 4, RTT);
+	assert_in_range(feed_window(&feed), before * 9 / 10, before * 11 / 10);
 }
 
 static void silence_starts_anew(void **state)
@@ -686,6 +773,9 @@ int main(void)
 		cmocka_unit_test(larger_packets_are_measured_without_a_queue),
 		cmocka_unit_test(larger_packets_on_a_fast_path_compare),
 		cmocka_unit_test(idling_proves_nothing),
+		cmocka_unit_test(lone_messages_earn_the_rate),
+		cmocka_unit_test(lone_messages_earn_while_cruising),
+		cmocka_unit_test(a_slow_sender_earns_nothing),
 		cmocka_unit_test(silence_starts_anew),
 		cmocka_unit_test(a_wrong_timeout_is_undone),
 		cmocka_unit_test(jitter_is_no_queue),
