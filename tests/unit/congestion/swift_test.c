@@ -387,6 +387,25 @@ static void one_notification_is_got_over(void **state)
 	assert_true(feed_window(&feed) > 95 * feed_window(&other) / 100);
 }
 
+/* It ends the start at once, not when the round is over. */
+static void a_notification_ends_the_start(void **state)
+{
+	struct feed feed, other;
+
+	(void)state;
+	feed_open(&feed, "swift", 10 * GBIT, 400 * US);
+	feed_open(&other, "swift", 10 * GBIT, 400 * US);
+	for (int i = 0; i < 8; i++) {
+		feed_report(&feed);
+		feed_report(&other);
+	}
+	assert_explained(&feed, "starting");
+	cc_cnp(&feed.cc, feed.now);
+	feed_report(&feed);
+	feed_report(&other);
+	assert_true(feed_window(&feed) < 95 * feed_window(&other) / 100);
+}
+
 static void a_window_that_is_not_used_does_not_grow(void **state)
 {
 	struct feed feed;
@@ -516,6 +535,7 @@ int main(void)
 		cmocka_unit_test(loss_without_delay_is_remembered),
 		cmocka_unit_test(marks_and_notifications_shrink_it),
 		cmocka_unit_test(one_notification_is_got_over),
+		cmocka_unit_test(a_notification_ends_the_start),
 		cmocka_unit_test(a_window_that_is_not_used_does_not_grow),
 		cmocka_unit_test(silence_leaves_a_few_packets),
 		cmocka_unit_test(much_loss_by_chance_is_borne),

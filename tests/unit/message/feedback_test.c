@@ -28,13 +28,12 @@ static void assert_round_trip(const struct duo *duo, int end, unsigned per_cent)
 /* ---- the round trip -------------------------------------------------------------------------------------------- */
 
 /* Messages that nobody completes: their reports wait for a while and have to say so. */
-static void round_trip(void **state)
+static void round_trip_from(uint64_t start_ns)
 {
-	struct duo_attr attr = { .link = { .delay_ns = DELAY_NS } };
+	struct duo_attr attr = { .link = { .delay_ns = DELAY_NS }, .start_ns = start_ns };
 	uint32_t packets = 20;
 	struct duo duo;
 
-	(void)state;
 	duo_open(&duo, &attr);
 	for (int i = 0; i < 40; i++) {
 		struct gw_send *stream;
@@ -50,6 +49,20 @@ static void round_trip(void **state)
 	assert_round_trip(&duo, 0, 2);
 	assert_round_trip(&duo, 1, 2);
 	duo_close(&duo);
+}
+
+static void round_trip(void **state)
+{
+	(void)state;
+	round_trip_from(S);
+}
+
+/* Times of sending are kept modulo 2^48 ns, which pass while packets are under way. */
+static void round_trip_while_time_wraps(void **state)
+{
+	(void)state;
+	for (uint64_t times = 1; times < 4; times++)
+		round_trip_from((times << 48) - 331 * MS);
 }
 
 static void round_trip_with_loss(void **state)
@@ -444,6 +457,7 @@ int main(void)
 {
 	static const struct CMUnitTest tests[] = {
 		cmocka_unit_test(round_trip),
+		cmocka_unit_test(round_trip_while_time_wraps),
 		cmocka_unit_test(round_trip_with_loss),
 		cmocka_unit_test(sent_twice_soon),
 		cmocka_unit_test(sent_twice_while_held),
