@@ -125,11 +125,8 @@ def measured(build, contender):
 def run_bounded_lab(options):
     points, missing = [], {each.name: each.missing(options.build) for each in CONTENDERS}
     for each in CONTENDERS:
-        if missing[each.name]:
-            continue
-        if hasattr(each, "prepare"):
-            each.prepare(options.build)
-        points += measured(options.build, each)
+        if not missing[each.name]:
+            points += measured(options.build, each)
     known = {each.name: {"what": each.what, "missing": missing[each.name]} for each in CONTENDERS}
     return haul.base(options, 1, network=NETWORK, bytes=BYTES, compute_ms=COMPUTE_MS, chance=CHANCE, late_ms=LATE_MS, contenders=known,
                      points=points, compiler=compiler(options.build), **measure.machine())

@@ -4,13 +4,15 @@
 A point is a contender on a network: hosts around a switch, a round trip, a rate and a loss. It runs all operations and sizes in
 turn, and keeps the mean time of each. Every contender times alike (ranks.h): operations one after another, and the mean of the slowest rank.
 Points are kept one by one in a file of JSON lines, so that a run goes on where an earlier one was stopped (--points, --budget), and on a
-machine with many processors several are measured at a time (--jobs).
+machine with many processors several are measured at a time (--jobs). Those that were tried least come first, and of these the ones
+that tell most: short round trips, many hosts, and Open MPI before Gloo.
 
 A point is void, after TRIES, where the lab was late, or where the processors were busy for more than BUSY_MOST of the time (not counted
 for Open MPI, whose ranks poll). Void points are kept and marked: no ratio is taken of them. Links have rates that leave the processors
 idle, and the switch may be late by a hundredth of the round trip (or 20 us), which lets it handle several packets at a time.
 
-Open MPI is started in the hosts by agent.py. Its TCP transport has buffers as large as the kernel lets them grow, one connection
+Open MPI is started in the hosts by agent.py, with the environment of mpirun: one that was brought along as files needs OPAL_PREFIX,
+PATH and LD_LIBRARY_PATH set, and mpi_ranks, built elsewhere, in the build directory. Its TCP transport has buffers as large as the kernel lets them grow, one connection
 between two ranks without loss and four with it, and its ranks yield the processor when idle; Gloo has the same buffers. Both run over
 cubic and over bbr.
 """
@@ -33,7 +35,7 @@ KIB, MIB = 1 << 10, 1 << 20
 OPERATIONS = ("allreduce", "allgather", "broadcast")
 MANY = os.cpu_count() >= 12
 # (hosts, round trip in ms) -> Mbit/s that leave the processors idle for much of the time
-RATES = {(4, 10): 1000, (4, 0.2): 1000, (8, 10): 1000, (8, 0.2): 1000} if MANY else {(4, 10): 200, (4, 0.2): 100, (8, 10): 100, (8, 0.2): 50}
+RATES = {(8, 0.2): 1000, (4, 0.2): 1000, (8, 10): 1000, (4, 10): 1000} if MANY else {(8, 0.2): 50, (4, 0.2): 100, (8, 10): 100, (4, 10): 200}
 # hosts -> bytes -> (operations before, operations that are timed); the largest ones follow others that have warmed the connections
 SMALL = {4 * KIB: (4, 20), 64 * KIB: (4, 10), MIB: (4, 6)}
 SIZES = {4: {**SMALL, 16 * MIB: (1, 2), 64 * MIB: (0, 1)}, 8: {**SMALL, 16 * MIB: (0, 2), **({64 * MIB: (0, 1)} if MANY else {})}}
@@ -104,20 +106,17 @@ class OpenMpi:
         self.name, self.what = f"openmpi-{control}", f"Open MPI, its TCP transport, {control}"
 
     def missing(self, build):
-        for tool in ("mpirun", "mpicc"):
-            if not shutil.which(tool) and not (tool == "mpicc" and os.path.exists(self.program(build))):
-                return f"{tool} is not installed"
-        return None
+        if not shutil.which("mpirun"):
+            return "mpirun is not installed"
+        if shutil.which("mpicc"):
+            subprocess.run(["mpicc", "-O2", "-o", self.program(build), self.source], check=False)
+        return None if os.access(self.program(build), os.X_OK) else f"{self.program(build)} is not built: it wants mpicc and libopenmpi-dev"
 
     def program(self, build):
         return os.path.join(build, "bench", os.path.basename(self.source)[:-2])
 
     def arguments(self, network):
         return cells(network)
-
-    def prepare(self, build):
-        if shutil.which("mpicc"):
-            subprocess.run(["mpicc", "-O2", "-o", self.program(build), self.source], check=True)
 
     def command(self, build, network, directory):
         agent = os.path.join(HERE, "agent.py")
@@ -135,7 +134,7 @@ class OpenMpi:
                 f"else exec {sys.executable} {agent} serve {directory} 10.200.0.$((RANK + 1)); fi")
 
 
-CONTENDERS = [Godwit(), OpenMpi("cubic"), OpenMpi("bbr"), Gloo("cubic"), Gloo("bbr")]
+CONTENDERS = [Godwit(), OpenMpi("bbr"), OpenMpi("cubic"), Gloo("bbr"), Gloo("cubic")]
 
 
 def described(network):
@@ -193,8 +192,18 @@ def quickly():
     del NETWORKS[2:]
 
 
-def key_of(one):
-    return json.dumps(one["network"]), one["contender"]
+def key_of(network, contender):
+    return json.dumps(network), contender.name
+
+
+def kept_in(path):
+    """What a file has of each point: the best one, and how often it was tried."""
+    kept, tries = {}, {}
+    for one in (line["point"] for line in measure.lines(path) if "point" in line):
+        key = json.dumps(one["network"]), one["contender"]
+        kept[key] = better(one, kept.get(key))
+        tries[key] = tries.get(key, 0) + 1
+    return kept, tries
 
 
 def better(one, other):
@@ -212,11 +221,13 @@ def present(build):
     for each in CONTENDERS:
         if getattr(each, "control", controls[0]) not in controls:
             missing[each.name] = f"this kernel has no {each.control}"
-    there = [each for each in CONTENDERS if not missing[each.name]]
-    for each in there:
-        if hasattr(each, "prepare"):
-            each.prepare(build)
-    return missing, there
+    return missing, [each for each in CONTENDERS if not missing[each.name]]
+
+
+def in_order(there, tries=None):
+    """(network, contender) of all points: those tried least first, all of Open MPI before any of Gloo."""
+    points = [(network, each) for gloo in (False, True) for network in NETWORKS for each in there if isinstance(each, Gloo) == gloo]
+    return sorted(points, key=lambda one: (tries or {}).get(key_of(*one), 0))
 
 
 def run_collectives(options):
@@ -225,39 +236,37 @@ def run_collectives(options):
         quickly()
     path = options.points or os.path.join(options.build, "collectives.points")
     missing, there = present(options.build)
-    kept = {}
-    for one in measure.lines(path):
-        if "point" in one:
-            kept[key_of(one["point"])] = better(one["point"], kept.get(key_of(one["point"])))
-    wanted = [(network, each) for network in NETWORKS for each in there]
+    kept, tries = kept_in(path)
     writer, lock, begin = measure.Writer(path), threading.Lock(), time.monotonic()
 
     def lacks(network, each):
-        one = kept.get((json.dumps(network), each.name))
+        one = kept.get(key_of(network, each))
         return one is None or "failed" in one or one["void"]
 
-    def take(network, each, number):
+    def take(network, each):
         if not lacks(network, each) or (options.budget and time.monotonic() - begin > options.budget):
             return
-        one = haul.attempt(f"{described(network)}: {each.name}", point, options.build, network, each, number)
+        key = key_of(network, each)
+        one = haul.attempt(f"{described(network)}: {each.name}", point, options.build, network, each, tries.get(key, 0))
         if "failed" in one:
             one = {"network": network, "contender": each.name, "failed": one["failed"]}
         with lock:
             writer.write(point=one)
-            kept[key_of(one)] = better(one, kept.get(key_of(one)))
+            kept[key] = better(one, kept.get(key))
+            tries[key] = tries.get(key, 0) + 1
             if "failed" not in one:
                 print("  " + sentence(one), flush=True)
 
     # All once before any is repeated, so that a budget is spent on what is lacking.
-    for number in range(TRIES):
+    for _ in range(TRIES):
         with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
-            for done in [pool.submit(take, network, each, number) for network, each in wanted]:
+            for done in [pool.submit(take, *one) for one in in_order(there, tries)]:
                 done.result()
-    left = [f"{described(network)}: {each.name}" for network, each in wanted if lacks(network, each)]
+    left = [f"{described(network)}: {each.name}" for network, each in in_order(there) if lacks(network, each)]
     for one in left:
         print(f"  not measured, or void: {one}")
     known = {each.name: {"what": each.what, "missing": missing[each.name]} for each in CONTENDERS}
-    points = [kept[json.dumps(network), each.name] for network, each in wanted if (json.dumps(network), each.name) in kept]
+    points = [kept[key_of(*one)] for one in in_order(there) if key_of(*one) in kept]
     return haul.base(options, 1, contenders=known, points=points, lacking=left, compiler=compiler(options.build), **measure.machine())
 
 
