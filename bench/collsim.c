@@ -2,10 +2,11 @@
 /*
  * collsim: how long collectives take on a simulated network, in virtual time, beside the least that they could take.
  *
- *	collsim RANKS RTT RATE LOSS OPERATION SIZE [ALGORITHM [COUNT [SEGMENT [CONTROLLER]]]]
+ *	collsim RANKS RTT RATE LOSS OPERATION [SIZE,...]SIZE [ALGORITHM [COUNT [SEGMENT [CONTROLLER [QUEUE]]]]]
  *
- * Prints one JSON object: the time of each of COUNT operations, one after the other, and the floor: the bytes that a rank must
- * send, over the rate, and two propagation delays (one for an allgather).
+ * Prints one JSON object: the time of each of COUNT operations of the last size, one after the other, and the floor: the bytes that
+ * a rank must send, over the rate, and two propagation delays (one for an allgather). COUNT operations of each size before the last
+ * come first, and are not timed. A link's QUEUE has a bandwidth-delay product and 500 KB unless told.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,6 +18,7 @@
 
 #define COUNT_MOST 200
 #define LIMIT_NS   UINT64_C(600000000000)
+#define SIZES_MOST 8
 
 static const char *const operations[] = { "barrier",	    "broadcast", "allgather",
 					  "reduce_scatter", "allreduce", "alltoall" };
@@ -44,6 +46,17 @@ static void done(struct gw_coll *coll, void *arg, const struct gw_coll_result *r
 	}
 	ended++;
 	gw_coll_close(coll);
+}
+
+/* Reads sizes between commas. Returns how many; 0: not sizes. */
+static uint32_t read_sizes(char *text, uint64_t *sizes)
+{
+	uint32_t count = 0;
+
+	for (char *word = strtok(text, ","); word; word = strtok(NULL, ","))
+		if (count == SIZES_MOST || units_size_bytes(word, &sizes[count++]))
+			return 0;
+	return count;
 }
 
 static uint64_t once(struct ranks *ranks, enum coll_operation operation,
@@ -80,7 +93,9 @@ static uint64_t once(struct ranks *ranks, enum coll_operation operation,
 
 int main(int argc, char **argv)
 {
-	uint64_t size, rtt, rate, bytes, count = 20, widest, segment = 0;
+	uint64_t size, rtt, rate, sizes[SIZES_MOST], bytes = 0, count = 20, widest, segment = 0,
+						     queue = 0;
+	uint32_t size_count = argc > 6 ? read_sizes(argv[6], sizes) : 0;
 	double loss, floor_ns, sent;
 	struct ranks_attr attr = {
 		.sim = { .seed = 1, .payload = 4096, .start_ns = 1000000000 },
@@ -91,13 +106,14 @@ int main(int argc, char **argv)
 	struct ranks ranks;
 	uint8_t **send, **recv;
 
-	if (argc < 7 || argc > 11 || units_count(argv[1], 2, 2048, &size) ||
+	if (argc < 7 || argc > 12 || units_count(argv[1], 2, 2048, &size) ||
 	    units_time_ns(argv[2], &rtt) || units_rate_bps(argv[3], &rate) ||
-	    units_share(argv[4], &loss) || units_size_bytes(argv[6], &bytes) ||
+	    units_share(argv[4], &loss) || !size_count ||
 	    (argc > 8 && units_count(argv[8], 1, COUNT_MOST, &count)) ||
-	    (argc > 9 && units_read(UNITS_SIZE, argv[9], 0, UINT32_MAX, &segment))) {
+	    (argc > 9 && units_read(UNITS_SIZE, argv[9], 0, UINT32_MAX, &segment)) ||
+	    (argc > 11 && units_size_bytes(argv[11], &queue))) {
 		fprintf(stderr,
-			"usage: collsim RANKS RTT RATE LOSS OPERATION SIZE [ALGORITHM [COUNT [SEGMENT [CONTROLLER]]]]\n");
+			"usage: collsim RANKS RTT RATE LOSS OPERATION [SIZE,...]SIZE [ALGORITHM [COUNT [SEGMENT [CONTROLLER [QUEUE]]]]]\n");
 		return 2;
 	}
 	operation = (enum coll_operation)find(operations, 6, argv[5]);
@@ -105,26 +121,35 @@ int main(int argc, char **argv)
 		coll.algorithm = (enum gw_algorithm)find(algorithms, 6, argv[7]);
 	attr.shape.shape = size == 2 ? SIM_PAIR : SIM_STAR;
 	attr.shape.hosts = (uint32_t)size;
+	if (!queue)
+		queue = rate / 8 * rtt / 1000000000 + 500000;
 	/* A star has two links between any two hosts. */
 	attr.shape.edge = (struct link_attr){ .rate_bps = rate,
 					      .delay_ns = size == 2 ? rtt / 2 : rtt / 4,
 					      .loss = size == 2 ? loss : loss / 2,
-					      .queue_bytes = rate / 8 * rtt / 1000000000 + 500000 };
+					      .queue_bytes = queue };
 	attr.mail_ns = attr.rtt_ns = rtt;
 	attr.comm.flags = GW_COMM_SERVED;
 	attr.comm.segment_bytes = (uint32_t)segment;
-	attr.comm.congestion = argc > 10 ? argv[10] : NULL;
+	attr.comm.congestion = argc > 10 ? argv[10] : "default";
 	if (ranks_open(&ranks, &attr))
 		return 1;
 	widest = value_send_count(operation, 1, ranks.size);
 	if (value_recv_count(operation, 1, ranks.size) > widest)
 		widest = value_recv_count(operation, 1, ranks.size);
-	coll.count = widest ? bytes / 4 / widest : 0;
+	for (uint32_t i = 0; i < size_count; i++)
+		bytes = sizes[i] > bytes ? sizes[i] : bytes;
 	send = calloc(size, sizeof(*send));
 	recv = calloc(size, sizeof(*recv));
 	for (uint32_t r = 0; r < size; r++) {
 		send[r] = calloc(1, bytes + 64);
 		recv[r] = calloc(1, bytes + 64);
+	}
+	for (uint32_t i = 0; i < size_count; i++) {
+		bytes = sizes[i];
+		coll.count = widest ? bytes / 4 / widest : 0;
+		for (uint64_t n = 0; n < count && i + 1 < size_count; n++)
+			once(&ranks, operation, &coll, send, recv);
 	}
 	sent = (double)bytes * (double)(size - 1) / (double)size;
 	sent *= operation == COLL_ALLREDUCE ? 2 : 1;
