@@ -12,20 +12,8 @@
 #define SEGMENTS_MAX	   64
 /* The last rank of a chain waits for a segment on each link before its own. */
 #define CHAIN_SEGMENTS_MAX 128
-/* Bytes of a chunk from which on a ring is best while no round-trip time is known or ranks are far apart, and below which rounds matter
- * more than bytes. */
-#define RING_CHUNK     (UINT64_C(256) << 10)
-#define DOUBLING_CHUNK (UINT64_C(8) << 10)
-/* Round-trip time from which on ranks are far apart, and a rate that is assumed then. */
-#define FAR_NS	 UINT64_C(1000000)
-#define FAR_GBPS 1
-/* In one place a ring is best where all others at once would send a rank more than a switch may hold, unless its chunks are short. */
-#define INCAST_BYTES   (UINT64_C(512) << 10)
-#define RING_CHUNK_MIN (UINT64_C(32) << 10)
-/* Broadcasts below this go down a tree. */
-#define TREE_BYTES (UINT64_C(64) << 10)
-/* Ranks up to which each may be connected with all others. */
-#define DIRECT_RANKS 16
+/* Round-trip time from which on ranks are far apart. */
+#define FAR_NS UINT64_C(1000000)
 /* An allreduce up to this moves all of the data in every round. Between two ranks there is one round, which moves no more than the two
  * rounds of other algorithms; above PAIR_BYTES, which are one message without a grant, those overlap their messages. */
 #define WHOLE_BYTES (UINT32_C(8) << 10)
@@ -75,48 +63,9 @@ bool algorithm_is_near(uint64_t rtt_ns)
 	return rtt_ns && rtt_ns < FAR_NS;
 }
 
-static bool ring_is_best(uint64_t bytes, uint32_t size, uint64_t rtt_ns)
-{
-	uint64_t chunk = bytes / size, carried = rtt_ns / 8 * FAR_GBPS;
-
-	if (algorithm_is_near(rtt_ns))
-		return bytes >= INCAST_BYTES && chunk >= RING_CHUNK_MIN;
-	/* What the link carries in a round trip. */
-	return chunk >= (carried > RING_CHUNK ? carried : RING_CHUNK);
-}
-
-/* Whether an allreduce by doubling moves all of the data in every round, rather than be a reduce-scatter and an allgather. */
-static bool moves_all(uint64_t bytes, uint32_t size)
+bool algorithm_moves_all(uint64_t bytes, uint32_t size)
 {
 	return bytes <= (size == 2 ? PAIR_BYTES : WHOLE_BYTES);
-}
-
-/*
- * `bytes` are those of all chunks together. Direct has two rounds and many senders to one receiver, ring 2 (size - 1) rounds and
- * one sender to each: bench/collsim has ring ahead where a chunk takes longer than its rounds. Many ranks are too many
- * connections, and too many messages, for direct.
- */
-enum gw_algorithm algorithm_choose(enum operation operation, uint64_t bytes, uint32_t size,
-				   uint64_t rtt_ns, bool fixed_order)
-{
-	bool reduces = operation == OPERATION_ALLREDUCE || operation == OPERATION_REDUCE_SCATTER;
-
-	if (operation == OPERATION_BARRIER)
-		return GW_ALGORITHM_DOUBLING;
-	if (operation == OPERATION_ALLTOALL || (reduces && fixed_order))
-		return GW_ALGORITHM_DIRECT;
-	/* One exchange in place of two rounds. */
-	if (operation == OPERATION_ALLREDUCE && size == 2 && moves_all(bytes, size))
-		return GW_ALGORITHM_DOUBLING;
-	if (ring_is_best(bytes, size, rtt_ns))
-		return GW_ALGORITHM_RING;
-	if (operation == OPERATION_BROADCAST && bytes < TREE_BYTES)
-		return GW_ALGORITHM_TREE;
-	if (size <= DIRECT_RANKS)
-		return GW_ALGORITHM_DIRECT;
-	if (operation == OPERATION_BROADCAST || (rtt_ns < FAR_NS && bytes / size >= DOUBLING_CHUNK))
-		return GW_ALGORITHM_RING;
-	return GW_ALGORITHM_DOUBLING;
 }
 
 static uint32_t segments_for(const struct task *task, uint32_t chunks)
@@ -136,6 +85,17 @@ static uint32_t segments_for(const struct task *task, uint32_t chunks)
 	return segments < 1 ? 1 : segments > most ? most : (uint32_t)segments;
 }
 
+uint64_t algorithm_chain_segment(uint64_t bytes, uint64_t rtt_ns)
+{
+	struct task task = { .operation = OPERATION_BROADCAST,
+			     .algorithm = GW_ALGORITHM_RING,
+			     .unit = 1,
+			     .elements = bytes,
+			     .near = algorithm_is_near(rtt_ns) };
+
+	return bytes / segments_for(&task, 1);
+}
+
 static struct layout layout_for(const struct task *task)
 {
 	struct layout layout = { task->elements, task->unit, task->size, 1 };
@@ -146,7 +106,7 @@ static struct layout layout_for(const struct task *task)
 			layout = (struct layout){ doublings(task->size) + 1, 1,
 						  doublings(task->size) + 1, 1 };
 		else if (task->operation == OPERATION_ALLREDUCE &&
-			 moves_all(task->elements * task->unit, task->size))
+			 algorithm_moves_all(task->elements * task->unit, task->size))
 			layout.chunks = 1;
 		break;
 	case GW_ALGORITHM_RING:
@@ -216,7 +176,7 @@ static void write_steps(struct program *program, const struct task *task)
 		break;
 	case OPERATION_ALLREDUCE:
 		if (task->algorithm == GW_ALGORITHM_DOUBLING &&
-		    moves_all(task->elements * task->unit, task->size)) {
+		    algorithm_moves_all(task->elements * task->unit, task->size)) {
 			doubling_allreduce(program, task);
 			break;
 		}

@@ -57,10 +57,11 @@ bool algorithm_fits(enum operation operation, enum gw_algorithm algorithm);
 /* Whether ranks with this round-trip time (0: not known) are in one place. */
 bool algorithm_is_near(uint64_t rtt_ns);
 
-/* What is best for so many bytes and ranks on a network with this round-trip time (0: not known). `fixed_order`: reductions in the
- * order of ranks only. */
-enum gw_algorithm algorithm_choose(enum operation operation, uint64_t bytes, uint32_t size,
-				   uint64_t rtt_ns, bool fixed_order);
+/* Whether an allreduce by doubling moves all of the data in every round, rather than be a reduce-scatter and an allgather. */
+bool algorithm_moves_all(uint64_t bytes, uint32_t size);
+
+/* Bytes of a segment of a broadcast by a chain, unless told. */
+uint64_t algorithm_chain_segment(uint64_t bytes, uint64_t rtt_ns);
 
 /* "ring", "doubling" and so on. */
 const char *algorithm_name(enum gw_algorithm algorithm);

@@ -114,8 +114,8 @@ static uint64_t patience(const struct bounded *run)
 	if (wait < SPREADS * memory_of(run)->spread_ns)
 		wait = SPREADS * memory_of(run)->spread_ns;
 	/* A hail that was lost comes after a probe timeout. */
-	if (wait < LATE_LEAST + LATE_TRIPS * run->comm->rtt_ns)
-		wait = LATE_LEAST + LATE_TRIPS * run->comm->rtt_ns;
+	if (wait < LATE_LEAST + LATE_TRIPS * run->comm->network.rtt_ns)
+		wait = LATE_LEAST + LATE_TRIPS * run->comm->network.rtt_ns;
 	if (wait > deadline)
 		wait = deadline;
 	catch_up = memory_of(run)->period_ns * behind(run) / run->comm->track_count / 2;

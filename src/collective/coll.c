@@ -133,8 +133,12 @@ static const struct engine_ops engine_ops = { .post = post, .compute = compute }
 int coll_build(struct gw_coll *coll)
 {
 	const struct layout *layout = &coll->program.layout;
-	int error = algorithm_build(&coll->task, &coll->program);
+	int error;
 
+	/* Doubling sends several blocks in one message. */
+	if (coll->stride && coll->task.algorithm == GW_ALGORITHM_DOUBLING)
+		coll->task.algorithm = GW_ALGORITHM_RING;
+	error = algorithm_build(&coll->task, &coll->program);
 	if (error)
 		return error;
 	error = engine_init(&coll->engine, &coll->program, coll->comm->size, &engine_ops, coll);
@@ -202,6 +206,7 @@ static void run_steps(struct gw_coll *coll)
 {
 	int error = take_memory(coll);
 
+	coll->start_ns = gw_now_ns(coll->comm->office->ctx);
 	advance(coll, error ? error : engine_start(&coll->engine));
 }
 
@@ -212,7 +217,8 @@ void coll_start(struct gw_comm *comm, uint32_t track)
 	if (list_empty(&comm->tracks[track].colls) || comm->status)
 		return;
 	coll = container_of(comm->tracks[track].colls.next, struct gw_coll, node);
-	if (coll->started)
+	/* Nobody makes progress after the closing barrier, on agreements neither. */
+	if (coll->started || coll->undecided || (coll == comm->closing && agree_open(comm)))
 		return;
 	coll->started = true;
 	if (coll->multicast)
@@ -223,14 +229,32 @@ void coll_start(struct gw_comm *comm, uint32_t track)
 		run_steps(coll);
 }
 
+void coll_choose(struct gw_coll *coll)
+{
+	struct task *task = &coll->task;
+
+	task->algorithm =
+		choose_algorithm(task->operation, task->elements * task->unit, task->size,
+				 &coll->comm->network, coll->comm->flags & GW_COMM_FIXED_ORDER);
+}
+
+void coll_decide(struct gw_coll *coll)
+{
+	int error;
+
+	coll->undecided = false;
+	coll_choose(coll);
+	error = coll_build(coll);
+	if (error)
+		advance(coll, error);
+}
+
 void coll_fall_back(struct gw_coll *coll)
 {
 	int error;
 
 	multicast_free(coll);
-	coll->task.algorithm =
-		algorithm_choose(coll->task.operation, coll->task.elements * coll->task.unit,
-				 coll->task.size, coll->comm->rtt_ns, false);
+	coll_choose(coll);
 	error = coll_build(coll);
 	if (error)
 		advance(coll, error);
@@ -304,6 +328,8 @@ void coll_tell(struct gw_coll *coll, int status)
 {
 	coll->ended = true;
 	coll->result.status = status;
+	if (!status)
+		agree_measure(coll);
 	give_buffers_back(coll);
 	if (coll->done) {
 		coll->telling = true;

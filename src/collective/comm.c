@@ -55,7 +55,7 @@ int comm_create(struct office *office, const struct gw_comm_attr *attr, uint64_t
 	comm->size = attr->size;
 	comm->flags = attr->flags;
 	comm->segment_bytes = attr->segment_bytes;
-	comm->rtt_ns = office->mail->ops->rtt_ns(office->mail);
+	comm->network.rtt_ns = office->mail->ops->rtt_ns(office->mail);
 	comm->track_count = attr->tracks ? attr->tracks : TRACKS_DEFAULT;
 	comm->channel = (struct gw_channel_attr){
 		.congestion = attr->congestion,
@@ -66,6 +66,7 @@ int comm_create(struct office *office, const struct gw_comm_attr *attr, uint64_t
 	list_init(&comm->node);
 	list_init(&comm->handles);
 	list_init(&comm->partly);
+	agree_init(comm);
 	comm->left = calloc(comm->size, sizeof(*comm->left));
 	error = comm->left ? tracks_open(comm) : -ENOMEM;
 	if (error) {
@@ -155,6 +156,7 @@ void comm_destroy(struct gw_comm *comm)
 		free(comm->tracks[i].links);
 	}
 	list_del(&comm->node);
+	agree_free(comm);
 	multicast_close(comm);
 	free(comm->left);
 	free(comm->members);

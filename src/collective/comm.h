@@ -21,7 +21,9 @@
 #include <godwit/collective.h>
 
 #include "base/list.h"
+#include "collective/agree.h"
 #include "collective/algorithm.h"
+#include "collective/choose.h"
 #include "collective/engine.h"
 #include "collective/mail.h"
 #include "collective/seal.h"
@@ -96,8 +98,9 @@ struct gw_comm {
 	uint32_t *members;
 	uint32_t flags;
 	uint32_t segment_bytes;
-	/* longest round-trip time when the ranks met, the same at all ranks; 0: not known */
-	uint64_t rtt_ns;
+	/* the longest round-trip time when the ranks met, and the rates that they agreed on; the same at all ranks */
+	struct network network;
+	struct agree agree;
 	uint32_t track_count;
 	struct gw_channel_attr channel;
 	struct track tracks[TRACKS_MAX];
@@ -169,7 +172,11 @@ struct gw_coll {
 	/* bytes of partial results, with those from one slot to the next, that it needs of its track */
 	uint64_t work_bytes;
 	uint64_t slot_stride;
+	/* its algorithm depends on an agreement (agree.h) that is not known yet */
+	bool undecided;
 	bool started;
+	/* when its steps began, in ns of the context's clock; 0: they have not, or it has none */
+	uint64_t start_ns;
 	/* the caller was told, and may close the handle; the track has gone on */
 	bool ended;
 	bool over;
@@ -279,8 +286,12 @@ void coll_free(struct gw_coll *coll);
 /* Posts an operation, of which strands do `parts`; these are freed with it, or on failure. `stride` as in struct gw_coll. */
 int coll_submit(struct gw_comm *comm, enum operation operation, const struct gw_coll_attr *attr,
 		uint64_t stride, struct parts *parts, struct gw_coll **out);
+/* Chooses an algorithm. */
+void coll_choose(struct gw_coll *coll);
 /* Builds the steps of the operation's algorithm. */
 int coll_build(struct gw_coll *coll);
+/* Chooses an algorithm for an undecided operation, and builds its steps. */
+void coll_decide(struct gw_coll *coll);
 /* Goes on with an algorithm that needs no multicast. */
 void coll_fall_back(struct gw_coll *coll);
 void track_free_memory(struct track *track);

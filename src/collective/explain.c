@@ -66,6 +66,12 @@ int gw_comm_explain(const struct gw_comm *comm, char *text, size_t size)
 		       what);
 		return (int)used;
 	}
+	if (coll->undecided) {
+		APPEND("%s number %u (%llu bytes) of rank %u: waits until ranks have agreed on the rate of the network",
+		       operation_name(coll->task.operation), coll->number,
+		       (unsigned long long)(coll->task.elements * coll->task.unit), comm->rank);
+		return (int)used;
+	}
 	track = coll->number % comm->track_count;
 	APPEND("%s number %u (%s, %llu bytes) of rank %u: %u of %u steps left",
 	       operation_name(coll->task.operation), coll->number,

@@ -93,7 +93,7 @@ static int link_make(struct gw_comm *comm, uint32_t track, uint32_t peer, struct
 	}
 	host = comm->office->mail->ops->address(comm->office->mail, comm_office_rank(comm, peer));
 	attr.peer_host = host[0] ? host : NULL;
-	attr.rtt_hint_us = (uint32_t)(comm->rtt_ns / 1000);
+	attr.rtt_hint_us = (uint32_t)(comm->network.rtt_ns / 1000);
 	if (comm->office->secret_file) {
 		error = seal_draw(link->nonce);
 		if (!error)

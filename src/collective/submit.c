@@ -119,6 +119,7 @@ static int make(struct gw_comm *comm, enum operation operation, const struct gw_
 	bool multicast;
 	int error;
 
+	agree_settle(comm);
 	if (!unit || attr->reduction > GW_MAX || attr->root >= comm->size ||
 	    !array_is_zero(attr->reserved) || (bounded && attr->algorithm) ||
 	    attr->count > UINT64_MAX / 2 / unit / (blocks ? comm->size : 1))
@@ -128,7 +129,7 @@ static int make(struct gw_comm *comm, enum operation operation, const struct gw_
 			       .rank = comm->rank,
 			       .size = comm->size,
 			       .root = attr->root,
-			       .near = algorithm_is_near(comm->rtt_ns),
+			       .near = algorithm_is_near(comm->network.rtt_ns),
 			       .unit = unit,
 			       .elements = blocks ? attr->count * comm->size : attr->count,
 			       .segment_bytes = comm->segment_bytes,
@@ -136,12 +137,10 @@ static int make(struct gw_comm *comm, enum operation operation, const struct gw_
 	multicast = !bounded && multicast_wanted(comm, task);
 	if (multicast)
 		task->algorithm = GW_ALGORITHM_MULTICAST;
-	else if (!task->algorithm || multicast_asked(task))
-		task->algorithm = algorithm_choose(operation, task->elements * unit, comm->size,
-						   comm->rtt_ns, comm->flags & GW_COMM_FIXED_ORDER);
-	/* Doubling sends several blocks in one message. */
-	if (coll->stride && task->algorithm == GW_ALGORITHM_DOUBLING)
-		task->algorithm = GW_ALGORITHM_RING;
+	else if (!task->algorithm || multicast_asked(task)) {
+		coll->undecided = !bounded && agree_pending(comm, comm->posted);
+		coll_choose(coll);
+	}
 	if ((!multicast && !algorithm_fits(operation, task->algorithm)) ||
 	    (reduces && !bounded && comm->flags & GW_COMM_FIXED_ORDER &&
 	     task->algorithm != GW_ALGORITHM_DIRECT))
@@ -153,7 +152,7 @@ static int make(struct gw_comm *comm, enum operation operation, const struct gw_
 	coll->reduction = attr->reduction;
 	if (bounded)
 		error = bounded_make(coll, bounded);
-	else
+	else if (!coll->undecided)
 		error = multicast ? multicast_make(coll) : coll_build(coll);
 	if (error)
 		return error;
@@ -203,6 +202,7 @@ static int submit_with(struct gw_comm *comm, enum operation operation,
 	else
 		coll->closed = true;
 	coll_start(comm, coll_track(coll));
+	agree_posted(comm);
 	return 0;
 }
 

@@ -2,6 +2,8 @@
 /* Draws the scenarios of boundedtest. */
 #include "simulation/bounded_scenario.h"
 
+#define OPERATIONS_MAX 10
+
 static uint64_t draw_count(struct rng *rng)
 {
 	switch (rng_below(rng, 8)) {
@@ -99,7 +101,7 @@ void bounded_scenario_draw(uint64_t seed, struct coll_scenario *s)
 		.burst_enter = 0.002,
 		.reorders_in = 4,
 		.skew_most_ns = 30 * MS,
-		.operations_max = COLL_OPERATIONS_MAX,
+		.operations_max = OPERATIONS_MAX,
 		.faults_in = 6,
 		.fault_most_ns = 300 * MS,
 	};
@@ -111,7 +113,7 @@ void bounded_scenario_draw(uint64_t seed, struct coll_scenario *s)
 		draw_plan(&rng, s->attr.shape.hosts, &s->plans[i]);
 	/* Deadlines adapt to operations of one size. Those that were not drawn are bounded sums. */
 	if (!rng_below(&rng, 3)) {
-		for (; s->count < COLL_OPERATIONS_MAX; s->count++)
+		for (; s->count < OPERATIONS_MAX; s->count++)
 			s->plans[s->count] = (struct coll_plan){ .operation = OPERATION_ALLREDUCE,
 								 .is_bounded = true };
 		for (unsigned i = 0; i < s->count; i++) {

@@ -20,7 +20,7 @@
 
 /* Time at which every scenario begins, in ns. */
 #define COLL_START_NS	    SECOND
-#define COLL_OPERATIONS_MAX 10
+#define COLL_OPERATIONS_MAX 24
 #define COLL_RANKS_MAX	    9
 
 /* One operation, the same on all ranks. */

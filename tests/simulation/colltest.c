@@ -115,6 +115,9 @@ static void draw(uint64_t seed, struct coll_scenario *s)
 		draw_plan(&rng, s, &s->plans[i]);
 	coll_scenario_fault(&rng, &limits, s);
 	draw_multicast(&rng, s);
+	/* So many that ranks agree on rates, also while operations are open that depend on it. */
+	for (; seed % 4 == 3 && s->count < COLL_OPERATIONS_MAX; s->count++)
+		draw_plan(&rng, s, &s->plans[s->count]);
 }
 
 /* ---- checking --------------------------------------------------------------------------------------------------- */

@@ -16,6 +16,7 @@
 
 #include "base/rng.h"
 #include "collective/algorithm.h"
+#include "collective/choose.h"
 #include "collective/engine.h"
 
 #define GUARD 0xa5a5a5a5a5a5a5a5u
@@ -383,17 +384,20 @@ static void two_ranks_exchange_once(void **state)
 	struct task task = {
 		.operation = OPERATION_ALLREDUCE, .size = 2, .unit = 4, .elements = 1024
 	};
+	struct network unknown = { 0 };
 	struct program program;
 	uint32_t sends = 0;
 
 	(void)state;
-	task.algorithm = algorithm_choose(task.operation, task.elements * task.unit, 2, 0, false);
+	task.algorithm =
+		choose_algorithm(task.operation, task.elements * task.unit, 2, &unknown, false);
 	assert_int_equal(algorithm_build(&task, &program), 0);
 	for (uint32_t i = 0; i < program.steps.count; i++)
 		sends += program_steps(&program)[i].kind == STEP_SEND;
 	assert_int_equal(sends, 1);
 	program_free(&program);
-	assert_int_equal(algorithm_choose(task.operation, 4096, 2, 0, true), GW_ALGORITHM_DIRECT);
+	assert_int_equal(choose_algorithm(task.operation, 4096, 2, &unknown, true),
+			 GW_ALGORITHM_DIRECT);
 }
 
 int main(void)

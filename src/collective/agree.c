@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Ranks agree on the rates that they have measured: agree.h. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "collective/agree.h"
+#include "collective/comm.h"
+
+/* An agreement holds from so many operations after it on: it has about as many rounds, beside theirs. */
+#define AGREE_LAG 4
+/* Numbers of operations at which ranks agree: this, twice, four times and so on, and at last every AGREE_EVERY. */
+#define AGREE_FIRST 6
+#define AGREE_EVERY 64
+/* Between two ranks algorithms differ little. */
+#define AGREE_RANKS 3
+
+/* In place of a rate that was not measured since the agreement before. */
+#define NOTHING_NEW UINT64_MAX
+
+struct agreement {
+	/* link in agree.open */
+	struct list node;
+	struct gw_comm *comm;
+	uint32_t number;
+	bool known;
+	/* in kbit/s: what this rank measured, then the minimum of all ranks */
+	uint64_t rate_kbps[CHOOSE_ALGORITHMS];
+};
+
+void agree_init(struct gw_comm *comm)
+{
+	list_init(&comm->agree.open);
+	comm->agree.next = AGREE_FIRST;
+}
+
+void agree_free(struct gw_comm *comm)
+{
+	while (!list_empty(&comm->agree.open)) {
+		struct agreement *first =
+			container_of(comm->agree.open.next, struct agreement, node);
+
+		list_del(&first->node);
+		free(first);
+	}
+}
+
+void agree_measure(const struct gw_coll *coll)
+{
+	struct gw_comm *comm = coll->comm;
+	const struct task *task = &coll->task;
+	uint64_t *rate = &comm->agree.rate_kbps[task->algorithm], kbps;
+
+	/* The first operation of a track connects ranks, and opens windows. */
+	if (comm->size < AGREE_RANKS || !coll->start_ns || coll->number < comm->track_count)
+		return;
+	kbps = choose_rate_kbps(task->operation, task->elements * task->unit, task->size,
+				task->algorithm, &comm->network,
+				gw_now_ns(comm->office->ctx) - coll->start_ns);
+	if (kbps > *rate)
+		*rate = kbps;
+}
+
+bool agree_pending(const struct gw_comm *comm, uint32_t number)
+{
+	const struct agreement *first;
+
+	if (list_empty(&comm->agree.open))
+		return false;
+	first = container_of(comm->agree.open.next, struct agreement, node);
+	return (int32_t)(number - first->number) >= AGREE_LAG;
+}
+
+bool agree_open(const struct gw_comm *comm)
+{
+	for (const struct list *node = comm->agree.open.next; node != &comm->agree.open;
+	     node = node->next)
+		if (!container_of(node, struct agreement, node)->known)
+			return true;
+	return false;
+}
+
+/* Operations that waited for the first agreement, and for no other. */
+static void decide(struct gw_comm *comm)
+{
+	for (uint32_t t = 0; t < comm->track_count; t++) {
+		struct list *colls = &comm->tracks[t].colls;
+
+		for (struct list *node = colls->next; node != colls; node = node->next) {
+			struct gw_coll *coll = container_of(node, struct gw_coll, node);
+
+			if (coll->undecided && !agree_pending(comm, coll->number))
+				coll_decide(coll);
+		}
+	}
+}
+
+void agree_settle(struct gw_comm *comm)
+{
+	while (agree_pending(comm, comm->posted)) {
+		struct agreement *first =
+			container_of(comm->agree.open.next, struct agreement, node);
+
+		if (!first->known)
+			break;
+		for (unsigned i = 0; i < CHOOSE_ALGORITHMS; i++)
+			if (first->rate_kbps[i] != NOTHING_NEW)
+				comm->network.rate_kbps[i] = first->rate_kbps[i];
+		list_del(&first->node);
+		free(first);
+		decide(comm);
+	}
+}
+
+static void agreed(struct gw_coll *coll, void *arg, const struct gw_coll_result *result)
+{
+	struct agreement *agreement = arg;
+	struct gw_comm *comm = agreement->comm;
+
+	(void)coll;
+	/* After a failure there is nothing to choose any more: agree_free(). */
+	if (result->status)
+		return;
+	agreement->known = true;
+	agree_settle(comm);
+	for (uint32_t t = 0; t < comm->track_count; t++)
+		coll_start(comm, t);
+}
+
+void agree_posted(struct gw_comm *comm)
+{
+	struct agreement *agreement;
+	struct gw_coll_attr attr = { .count = CHOOSE_ALGORITHMS,
+				     .type = GW_UINT64,
+				     .reduction = GW_MIN,
+				     .algorithm = GW_ALGORITHM_DOUBLING,
+				     .done = agreed };
+	int error = -ENOMEM;
+
+	if (comm->size < AGREE_RANKS || (int32_t)(comm->posted - comm->agree.next) < 0 ||
+	    comm->parting)
+		return;
+	if (comm->flags & GW_COMM_FIXED_ORDER)
+		attr.algorithm = GW_ALGORITHM_DIRECT;
+	comm->agree.next = comm->posted + (comm->posted < AGREE_EVERY ? comm->posted : AGREE_EVERY);
+	agreement = calloc(1, sizeof(*agreement));
+	if (agreement) {
+		agreement->comm = comm;
+		agreement->number = comm->posted;
+		for (unsigned i = 0; i < CHOOSE_ALGORITHMS; i++)
+			agreement->rate_kbps[i] =
+				comm->agree.rate_kbps[i] ? comm->agree.rate_kbps[i] : NOTHING_NEW;
+		memset(comm->agree.rate_kbps, 0, sizeof(comm->agree.rate_kbps));
+		list_add_tail(&comm->agree.open, &agreement->node);
+		attr.send = attr.recv = agreement->rate_kbps;
+		attr.arg = agreement;
+		error = coll_submit(comm, OPERATION_ALLREDUCE, &attr, 0, NULL, NULL);
+	}
+	if (error)
+		comm_fail(comm, true, error, "rank %u could not agree on rates: %s", comm->rank,
+			  strerror(-error));
+}

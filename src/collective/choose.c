@@ -1,0 +1,223 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Predicts what each algorithm takes, and chooses the fastest: choose.h. The constants fit what bench/collsim takes for operations drawn
+ * at random: 2 to 32 ranks, 0.05 to 100 ms, 0.1 to 100 Gbit/s, 4 KiB to 64 MiB. */
+#include <stddef.h>
+
+#include "collective/choose.h"
+
+/* Assumed until the network was measured: a round-trip time, and rates in one place and between places. */
+#define UNKNOWN_RTT_NS UINT64_C(1000000)
+#define NEAR_KBPS      UINT64_C(10000000)
+#define FAR_KBPS       UINT64_C(1000000)
+/* Time of a processor for a message. */
+#define MESSAGE_NS 1000
+/* Ranks up to which each may be connected with all others. Above CROWD_RANKS a rank grants each of them little at a time. */
+#define DIRECT_RANKS 32
+#define CROWD_RANKS  16
+#define CROWD_BYTES  4096
+/* Bytes in flight that each of several senders to one rank has at least: where they are more together than what the link carries in a
+ * round trip, they fill queues. */
+#define SENDER_BYTES (UINT64_C(16) << 10)
+/* Messages up to this need no grant; what is cut into longer ones waits for the first. */
+#define GRANTED_BYTES (UINT64_C(64) << 10)
+/* Messages on which rounds that do not overlap wait longer than a one-way delay. */
+#define ROUND_BYTES (UINT64_C(8) << 10)
+#define TREE_BYTES  (UINT64_C(16) << 10)
+/* How often a rate is corrected by a stretch that depends on it; four times is within some percent. */
+#define STRETCH_TURNS 4
+/* No prediction is needed above this, and products stay within 64 bits. */
+#define BYTES_MOST (UINT64_C(1) << 40)
+#define KBPS_LEAST UINT64_C(1000)
+#define KBPS_MOST  UINT64_C(1000000000)
+
+/* What an algorithm does one after the other. */
+struct shape {
+	/* one-way delays, in hundredths */
+	uint64_t delays;
+	/* bytes over one link */
+	uint64_t bytes;
+	/* messages of a rank */
+	uint64_t messages;
+	/* bytes travel while others are delayed, but for the last */
+	bool overlaps;
+};
+
+static uint64_t larger(uint64_t a, uint64_t b)
+{
+	return a > b ? a : b;
+}
+
+static uint64_t smaller(uint64_t a, uint64_t b)
+{
+	return a < b ? a : b;
+}
+
+static struct shape broadcast_shape(enum gw_algorithm algorithm, uint64_t bytes, uint64_t size,
+				    uint64_t rtt_ns)
+{
+	uint64_t rounds = doublings((uint32_t)size);
+	/* that of a binomial tree */
+	uint64_t depth = rounds - (size & (size - 1) ? 1 : 0);
+	struct shape shape = { .bytes = bytes };
+
+	switch (algorithm) {
+	case GW_ALGORITHM_RING:
+		shape.delays = 100 * (size - 1 + (bytes > GRANTED_BYTES));
+		shape.bytes += (size - 2) * algorithm_chain_segment(bytes, rtt_ns);
+		shape.messages = size - 1;
+		break;
+	case GW_ALGORITHM_TREE:
+		shape.delays = depth * (bytes <= TREE_BYTES ? 100 : 125);
+		shape.bytes *= rounds;
+		shape.messages = rounds;
+		break;
+	default:
+		shape.delays = 100 * (2 + (bytes / (size - 1) > GRANTED_BYTES));
+		shape.messages = size - 1;
+		break;
+	}
+	return shape;
+}
+
+static struct shape shape_of(enum operation operation, uint64_t bytes, uint64_t size,
+			     enum gw_algorithm algorithm, uint64_t rtt_ns)
+{
+	uint64_t phases = operation == OPERATION_ALLREDUCE ? 2 : 1, chunk = bytes / size;
+	uint64_t rounds = doublings((uint32_t)size), granted = chunk > GRANTED_BYTES;
+	struct shape shape = { .bytes = phases * (bytes - chunk) };
+
+	if (operation == OPERATION_BROADCAST)
+		return broadcast_shape(algorithm, bytes, size, rtt_ns);
+	switch (algorithm) {
+	case GW_ALGORITHM_RING:
+		shape.delays = phases * (110 * (size - 1) + 100 * granted);
+		shape.messages = phases * (size - 1);
+		shape.overlaps = true;
+		break;
+	case GW_ALGORITHM_DIRECT:
+		shape.delays = phases * 100 *
+			       (1 + granted + (size > CROWD_RANKS && chunk > CROWD_BYTES ? 2 : 0));
+		shape.messages = phases * (size - 1);
+		break;
+	default:
+		if (operation == OPERATION_ALLREDUCE && algorithm_moves_all(bytes, (uint32_t)size))
+			return (struct shape){ .delays = 100 * rounds,
+					       .bytes = rounds * bytes,
+					       .messages = rounds };
+		shape.delays =
+			phases * (rounds * (chunk > ROUND_BYTES ? 190 : 100) + 100 * granted);
+		shape.bytes += shape.bytes / 2;
+		shape.messages = phases * rounds;
+		break;
+	}
+	return shape;
+}
+
+/* By how much more time bytes take than on a link that is full, in hundredths. */
+static uint64_t stretch(uint64_t bytes, uint64_t size, enum gw_algorithm algorithm, uint64_t rtt_ns,
+			uint64_t kbps)
+{
+	uint64_t carried = kbps * (rtt_ns / 1000) / 8000;
+
+	if (algorithm != GW_ALGORITHM_DIRECT)
+		return 105;
+	if (size == 2)
+		return bytes / 2 > GRANTED_BYTES ? 150 : 105;
+	return 115 + smaller(100, 100 * (size - 1) * SENDER_BYTES / larger(1, carried));
+}
+
+static uint64_t bytes_ns(uint64_t bytes, uint64_t kbps)
+{
+	return bytes * 8 * 1000 / kbps * 1000;
+}
+
+static uint64_t rtt_or_guess(uint64_t rtt_ns)
+{
+	return rtt_ns ? rtt_ns : UNKNOWN_RTT_NS;
+}
+
+/* The rate of an algorithm, or the lowest one that is known. */
+static uint64_t rate_of(const struct network *network, enum gw_algorithm algorithm)
+{
+	uint64_t least = UINT64_MAX;
+
+	if (network->rate_kbps[algorithm])
+		return network->rate_kbps[algorithm];
+	for (unsigned i = 0; i < CHOOSE_ALGORITHMS; i++)
+		if (network->rate_kbps[i])
+			least = smaller(least, network->rate_kbps[i]);
+	if (least != UINT64_MAX)
+		return least;
+	return algorithm_is_near(network->rtt_ns) ? NEAR_KBPS : FAR_KBPS;
+}
+
+uint64_t choose_predict_ns(enum operation operation, uint64_t bytes, uint32_t size,
+			   enum gw_algorithm algorithm, const struct network *network)
+{
+	uint64_t rtt_ns = rtt_or_guess(network->rtt_ns), kbps = rate_of(network, algorithm);
+	struct shape shape =
+		shape_of(operation, smaller(bytes, BYTES_MOST), size, algorithm, rtt_ns);
+	uint64_t delays_ns = shape.delays * (rtt_ns / 2) / 100;
+	uint64_t data_ns =
+		bytes_ns(shape.bytes, kbps) / 100 * stretch(bytes, size, algorithm, rtt_ns, kbps);
+
+	return shape.messages * MESSAGE_NS +
+	       (shape.overlaps ? larger(delays_ns, data_ns) + rtt_ns / 2 : delays_ns + data_ns);
+}
+
+uint64_t choose_rate_kbps(enum operation operation, uint64_t bytes, uint32_t size,
+			  enum gw_algorithm algorithm, const struct network *network,
+			  uint64_t took_ns)
+{
+	uint64_t rtt_ns = rtt_or_guess(network->rtt_ns);
+	struct shape shape =
+		shape_of(operation, smaller(bytes, BYTES_MOST), size, algorithm, rtt_ns);
+	uint64_t delays_ns = shape.delays * (rtt_ns / 2) / 100, data_ns, full, kbps;
+	/* Where delays are most of it, the rest is chance as well as bytes. */
+	bool bound = bytes_ns(shape.bytes, rate_of(network, algorithm)) < delays_ns / 4;
+
+	took_ns -= smaller(took_ns, shape.messages * MESSAGE_NS);
+	if (shape.overlaps) {
+		bound = bound || took_ns < delays_ns / 2 * 3 + rtt_ns / 2;
+		data_ns = bound ? delays_ns / 4 : took_ns - rtt_ns / 2;
+	} else {
+		bound = bound || took_ns / 4 * 3 < delays_ns;
+		data_ns = bound ? took_ns / 4 : took_ns - delays_ns;
+	}
+	full = smaller(shape.bytes * 8 * 1000 / larger(1, data_ns / 1000), KBPS_MOST);
+	kbps = full;
+	for (unsigned i = 0; i < STRETCH_TURNS; i++)
+		kbps = larger(KBPS_LEAST,
+			      full * stretch(bytes, size, algorithm, rtt_ns, kbps) / 100);
+	return bound && kbps <= rate_of(network, algorithm) ? 0 : kbps;
+}
+
+enum gw_algorithm choose_algorithm(enum operation operation, uint64_t bytes, uint32_t size,
+				   const struct network *network, bool fixed_order)
+{
+	bool reduces = operation == OPERATION_ALLREDUCE || operation == OPERATION_REDUCE_SCATTER;
+	enum gw_algorithm best = GW_ALGORITHM_AUTO;
+	uint64_t best_ns = UINT64_MAX;
+
+	if (operation == OPERATION_BARRIER)
+		return GW_ALGORITHM_DOUBLING;
+	if (operation == OPERATION_ALLTOALL || (reduces && fixed_order) || size < 2)
+		return GW_ALGORITHM_DIRECT;
+	for (unsigned i = GW_ALGORITHM_AUTO + 1; i < CHOOSE_ALGORITHMS; i++) {
+		enum gw_algorithm algorithm = (enum gw_algorithm)i;
+		uint64_t ns;
+
+		if (!algorithm_fits(operation, algorithm) ||
+		    (algorithm == GW_ALGORITHM_DIRECT && size > DIRECT_RANKS))
+			continue;
+		ns = choose_predict_ns(operation, bytes, size, algorithm, network);
+		/* To try one has a price: it may be slower, and its windows are not open yet. */
+		if (!network->rate_kbps[algorithm])
+			ns += ns / 4;
+		if (ns < best_ns) {
+			best = algorithm;
+			best_ns = ns;
+		}
+	}
+	return best;
+}
