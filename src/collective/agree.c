@@ -71,15 +71,6 @@ bool agree_pending(const struct gw_comm *comm, uint32_t number)
 	return (int32_t)(number - first->number) >= AGREE_LAG;
 }
 
-bool agree_open(const struct gw_comm *comm)
-{
-	for (const struct list *node = comm->agree.open.next; node != &comm->agree.open;
-	     node = node->next)
-		if (!container_of(node, struct agreement, node)->known)
-			return true;
-	return false;
-}
-
 /* Operations that waited for the first agreement, and for no other. */
 static void decide(struct gw_comm *comm)
 {

@@ -40,7 +40,5 @@ void agree_measure(const struct gw_coll *coll);
 void agree_settle(struct gw_comm *comm);
 /* Whether the algorithm of an operation with this number depends on an agreement that is not in force. */
 bool agree_pending(const struct gw_comm *comm, uint32_t number);
-/* Whether ranks are about to agree. */
-bool agree_open(const struct gw_comm *comm);
 
 #endif

@@ -217,8 +217,7 @@ void coll_start(struct gw_comm *comm, uint32_t track)
 	if (list_empty(&comm->tracks[track].colls) || comm->status)
 		return;
 	coll = container_of(comm->tracks[track].colls.next, struct gw_coll, node);
-	/* Nobody makes progress after the closing barrier, on agreements neither. */
-	if (coll->started || coll->undecided || (coll == comm->closing && agree_open(comm)))
+	if (coll->started || coll->undecided)
 		return;
 	coll->started = true;
 	if (coll->multicast)
