@@ -9,7 +9,8 @@
 
 /* An agreement holds from so many operations after it on: it has about as many rounds, beside theirs. */
 #define AGREE_LAG 4
-/* Numbers of operations at which ranks agree: this, twice, four times and so on, and at last every AGREE_EVERY. */
+/* Numbers of operations at which ranks agree: this, three times this and so on, and at last every AGREE_EVERY. An algorithm that was chosen
+ * by one agreement has opened its windows before the next. */
 #define AGREE_FIRST 6
 #define AGREE_EVERY 64
 /* Between two ranks algorithms differ little. */
@@ -74,14 +75,22 @@ bool agree_pending(const struct gw_comm *comm, uint32_t number)
 /* Operations that waited for the first agreement, and for no other. */
 static void decide(struct gw_comm *comm)
 {
+	int error;
+
 	for (uint32_t t = 0; t < comm->track_count; t++) {
 		struct list *colls = &comm->tracks[t].colls;
 
 		for (struct list *node = colls->next; node != colls; node = node->next) {
 			struct gw_coll *coll = container_of(node, struct gw_coll, node);
 
-			if (coll->undecided && !agree_pending(comm, coll->number))
-				coll_decide(coll);
+			if (!coll->undecided || agree_pending(comm, coll->number))
+				continue;
+			error = coll_decide(coll);
+			if (error)
+				comm_fail(comm, true, error,
+					  "rank %u could not begin %s number %u: %s", comm->rank,
+					  operation_name(coll->task.operation), coll->number,
+					  strerror(-error));
 		}
 	}
 }
@@ -133,7 +142,8 @@ void agree_posted(struct gw_comm *comm)
 		return;
 	if (comm->flags & GW_COMM_FIXED_ORDER)
 		attr.algorithm = GW_ALGORITHM_DIRECT;
-	comm->agree.next = comm->posted + (comm->posted < AGREE_EVERY ? comm->posted : AGREE_EVERY);
+	comm->agree.next =
+		comm->posted + (2 * comm->posted < AGREE_EVERY ? 2 * comm->posted : AGREE_EVERY);
 	agreement = calloc(1, sizeof(*agreement));
 	if (agreement) {
 		agreement->comm = comm;

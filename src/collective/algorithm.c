@@ -5,8 +5,8 @@
 #include "collective/algorithm.h"
 
 /* Bytes of a segment unless told. Short ones overlap rounds, and reducing with sending, better, and cost more messages. The messages of
- * a ring go to one rank, and must be longer to fill its link where ranks are far apart; a ring halves its chunks where they are not
- * shorter than SEGMENT_BYTES then. */
+ * a ring go to one rank, and must be longer to fill its link where that carries much in a round trip; a ring halves its chunks where they
+ * are not shorter than SEGMENT_BYTES then. Elsewhere short ones are better, which wait for no grant. */
 #define SEGMENT_BYTES	   (UINT32_C(64) << 10)
 #define RING_SEGMENT_BYTES (UINT32_C(256) << 10)
 #define SEGMENTS_MAX	   64
@@ -77,7 +77,8 @@ static uint32_t segments_for(const struct task *task, uint32_t chunks)
 	uint32_t most = chain ? CHAIN_SEGMENTS_MAX : SEGMENTS_MAX;
 
 	if (!target)
-		target = ring && !(chain && task->near) ? RING_SEGMENT_BYTES : SEGMENT_BYTES;
+		target = ring && !task->light && !(chain && task->near) ? RING_SEGMENT_BYTES
+									: SEGMENT_BYTES;
 	if (!task->segment_bytes && ring && bytes < 2 * target)
 		target = bytes / 2 > SEGMENT_BYTES ? bytes / 2 : SEGMENT_BYTES;
 	segments = (bytes + target - 1) / target;

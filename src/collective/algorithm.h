@@ -45,6 +45,8 @@ struct task {
 	uint32_t segment_bytes;
 	/* all ranks are in one place: algorithm_is_near() */
 	bool near;
+	/* what a link carries in a round trip are a few short segments */
+	bool light;
 	/* the result is divided by the number of ranks */
 	bool mean;
 	/* `send` and `recv` share memory */

@@ -20,6 +20,8 @@
 #define SENDER_BYTES (UINT64_C(16) << 10)
 /* Messages up to this need no grant; what is cut into longer ones waits for the first. */
 #define GRANTED_BYTES (UINT64_C(64) << 10)
+/* A channel has so much under way at a time without grants. */
+#define LIGHT_BYTES (5 * GRANTED_BYTES)
 /* Messages on which rounds that do not overlap wait longer than a one-way delay. */
 #define ROUND_BYTES (UINT64_C(8) << 10)
 #define TREE_BYTES  (UINT64_C(16) << 10)
@@ -149,6 +151,11 @@ static uint64_t rate_of(const struct network *network, enum gw_algorithm algorit
 	if (least != UINT64_MAX)
 		return least;
 	return algorithm_is_near(network->rtt_ns) ? NEAR_KBPS : FAR_KBPS;
+}
+
+bool choose_is_light(const struct network *network)
+{
+	return rate_of(network, GW_ALGORITHM_RING) * (network->rtt_ns / 1000) / 8000 <= LIGHT_BYTES;
 }
 
 uint64_t choose_predict_ns(enum operation operation, uint64_t bytes, uint32_t size,

@@ -138,6 +138,7 @@ int coll_build(struct gw_coll *coll)
 	/* Doubling sends several blocks in one message. */
 	if (coll->stride && coll->task.algorithm == GW_ALGORITHM_DOUBLING)
 		coll->task.algorithm = GW_ALGORITHM_RING;
+	coll->task.light = choose_is_light(&coll->network);
 	error = algorithm_build(&coll->task, &coll->program);
 	if (error)
 		return error;
@@ -232,20 +233,19 @@ void coll_choose(struct gw_coll *coll)
 {
 	struct task *task = &coll->task;
 
-	task->algorithm =
-		choose_algorithm(task->operation, task->elements * task->unit, task->size,
-				 &coll->comm->network, coll->comm->flags & GW_COMM_FIXED_ORDER);
+	task->algorithm = choose_algorithm(task->operation, task->elements * task->unit, task->size,
+					   &coll->network, coll->comm->flags & GW_COMM_FIXED_ORDER);
 }
 
-void coll_decide(struct gw_coll *coll)
+int coll_decide(struct gw_coll *coll)
 {
-	int error;
-
 	coll->undecided = false;
-	coll_choose(coll);
-	error = coll_build(coll);
-	if (error)
-		advance(coll, error);
+	coll->network = coll->comm->network;
+	if (coll->multicast)
+		return 0;
+	if (coll->automatic)
+		coll_choose(coll);
+	return coll_build(coll);
 }
 
 void coll_fall_back(struct gw_coll *coll)

@@ -172,7 +172,11 @@ struct gw_coll {
 	/* bytes of partial results, with those from one slot to the next, that it needs of its track */
 	uint64_t work_bytes;
 	uint64_t slot_stride;
-	/* its algorithm depends on an agreement (agree.h) that is not known yet */
+	/* the network by which its algorithm and its segments are chosen, the same at all ranks */
+	struct network network;
+	/* the library chooses the algorithm */
+	bool automatic;
+	/* `network` depends on an agreement (agree.h) that is not known yet */
 	bool undecided;
 	bool started;
 	/* when its steps began, in ns of the context's clock; 0: they have not, or it has none */
@@ -286,12 +290,12 @@ void coll_free(struct gw_coll *coll);
 /* Posts an operation, of which strands do `parts`; these are freed with it, or on failure. `stride` as in struct gw_coll. */
 int coll_submit(struct gw_comm *comm, enum operation operation, const struct gw_coll_attr *attr,
 		uint64_t stride, struct parts *parts, struct gw_coll **out);
-/* Chooses an algorithm. */
+/* Chooses an algorithm, by the operation's network. */
 void coll_choose(struct gw_coll *coll);
 /* Builds the steps of the operation's algorithm. */
 int coll_build(struct gw_coll *coll);
-/* Chooses an algorithm for an undecided operation, and builds its steps. */
-void coll_decide(struct gw_coll *coll);
+/* The network that counts for the operation is the communicator's now: builds its steps. */
+int coll_decide(struct gw_coll *coll);
 /* Goes on with an algorithm that needs no multicast. */
 void coll_fall_back(struct gw_coll *coll);
 void track_free_memory(struct track *track);

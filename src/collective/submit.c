@@ -135,12 +135,11 @@ static int make(struct gw_comm *comm, enum operation operation, const struct gw_
 			       .segment_bytes = comm->segment_bytes,
 			       .mean = reduces && attr->reduction == GW_MEAN };
 	multicast = !bounded && multicast_wanted(comm, task);
+	coll->automatic = !multicast && (!task->algorithm || multicast_asked(task));
 	if (multicast)
 		task->algorithm = GW_ALGORITHM_MULTICAST;
-	else if (!task->algorithm || multicast_asked(task)) {
-		coll->undecided = !bounded && agree_pending(comm, comm->posted);
+	else if (coll->automatic)
 		coll_choose(coll);
-	}
 	if ((!multicast && !algorithm_fits(operation, task->algorithm)) ||
 	    (reduces && !bounded && comm->flags & GW_COMM_FIXED_ORDER &&
 	     task->algorithm != GW_ALGORITHM_DIRECT))
@@ -152,8 +151,11 @@ static int make(struct gw_comm *comm, enum operation operation, const struct gw_
 	coll->reduction = attr->reduction;
 	if (bounded)
 		error = bounded_make(coll, bounded);
-	else if (!coll->undecided)
-		error = multicast ? multicast_make(coll) : coll_build(coll);
+	else if (multicast)
+		error = multicast_make(coll);
+	coll->undecided = !bounded && agree_pending(comm, comm->posted);
+	if (!error && !bounded && !coll->undecided)
+		error = coll_decide(coll);
 	if (error)
 		return error;
 	return operation == OPERATION_BARRIER ? 0 : caller_memory(coll, attr);

@@ -400,10 +400,31 @@ static void two_ranks_exchange_once(void **state)
 			 GW_ALGORITHM_DIRECT);
 }
 
+/* Segments of a ring are short where a few of them fill the link, and long elsewhere. */
+static void ring_has_short_segments_on_light_links(void **state)
+{
+	struct task task = { .operation = OPERATION_ALLREDUCE,
+			     .algorithm = GW_ALGORITHM_RING,
+			     .size = 4,
+			     .unit = 4,
+			     .elements = 1 << 20 };
+	struct program program;
+
+	(void)state;
+	assert_int_equal(algorithm_build(&task, &program), 0);
+	assert_int_equal(program.layout.segments, 4);
+	program_free(&program);
+	task.light = true;
+	assert_int_equal(algorithm_build(&task, &program), 0);
+	assert_int_equal(program.layout.segments, 16);
+	program_free(&program);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(two_ranks_exchange_once),
+		cmocka_unit_test(ring_has_short_segments_on_light_links),
 		cmocka_unit_test(barrier),
 		cmocka_unit_test(broadcast),
 		cmocka_unit_test(allgather),

@@ -172,6 +172,16 @@ static void more_takes_longer(void **state)
 			}
 }
 
+/* A link that carries little in a round trip is filled by short segments. */
+static void light_is_little_in_flight(void **state)
+{
+	struct network slow = known(10 * MS, 200000), fast = known(10 * MS, 1000000);
+
+	(void)state;
+	assert_true(choose_is_light(&slow));
+	assert_false(choose_is_light(&fast));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -183,6 +193,7 @@ int main(void)
 		cmocka_unit_test(ring_of_delays_is_left),
 		cmocka_unit_test(measured_counts),
 		cmocka_unit_test(more_takes_longer),
+		cmocka_unit_test(light_is_little_in_flight),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
