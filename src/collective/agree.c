@@ -13,8 +13,6 @@
  * by one agreement has opened its windows before the next. */
 #define AGREE_FIRST 6
 #define AGREE_EVERY 64
-/* Between two ranks algorithms differ little. */
-#define AGREE_RANKS 3
 
 /* In place of a rate that was not measured since the agreement before. */
 #define NOTHING_NEW UINT64_MAX
@@ -53,7 +51,7 @@ void agree_measure(const struct gw_coll *coll)
 	uint64_t *rate = &comm->agree.rate_kbps[task->algorithm], kbps;
 
 	/* The first operation of a track connects ranks, and opens windows. */
-	if (comm->size < AGREE_RANKS || !coll->start_ns || coll->number < comm->track_count)
+	if (comm->size < 2 || !coll->start_ns || coll->number < comm->track_count)
 		return;
 	kbps = choose_rate_kbps(task->operation, task->elements * task->unit, task->size,
 				task->algorithm, &comm->network,
@@ -137,8 +135,7 @@ void agree_posted(struct gw_comm *comm)
 				     .done = agreed };
 	int error = -ENOMEM;
 
-	if (comm->size < AGREE_RANKS || (int32_t)(comm->posted - comm->agree.next) < 0 ||
-	    comm->parting)
+	if (comm->size < 2 || (int32_t)(comm->posted - comm->agree.next) < 0 || comm->parting)
 		return;
 	if (comm->flags & GW_COMM_FIXED_ORDER)
 		attr.algorithm = GW_ALGORITHM_DIRECT;
