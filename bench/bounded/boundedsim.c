@@ -2,51 +2,42 @@
 /*
  * boundedsim: bounded allreduces on a simulated network, in virtual time, beside exact ones.
  *
- *	boundedsim RANKS SIZE OPERATIONS RECOVERY [--loss P] [--burst N] [--late CHANCE:MEAN] [--compute T] [--deadline T] [--seed S]
- *		[--tracks N] [--rows N] [--rtt T] [--rate R] [--unbiased Z] [--tail T]
+ *	boundedsim RANKS SIZE STEPS RECOVERY [--loss P] [--burst N] [--late CHANCE:TIME[:fixed]] [--compute T] [--deadline T]
+ *		[--seed S] [--tracks N] [--buckets N] [--rows N] [--rtt T] [--rate R] [--unbiased Z] [--tail T] [--step T]
  *
- * RECOVERY is exact, count, zero, keep, hadamard or coded. Ranks compute, reduce, and compute again, as in training. Hosts hang on
- * one switch, at 10 Gbit/s and a round trip of 0.2 ms unless told. A packet is lost on its way with probability P, in bursts of N packets on the
- * mean. The last rank is a straggler: with a chance of CHANCE it computes longer in an iteration, by an exponentially distributed
- * time with that mean.
+ * RECOVERY is exact, count, zero, keep, hadamard or coded. Ranks compute, reduce, and compute again, as in training; SIZE bytes a
+ * step, in one operation or in as many as --buckets says. Hosts hang on one switch, at 10 Gbit/s and a round trip of 0.2 ms
+ * unless told. A packet is lost on its way with probability P, in bursts of N packets on the mean. The last rank is a straggler:
+ * with a chance of CHANCE it computes longer in a step, by an exponentially distributed time with that mean, or by that time.
  *
- * Prints one JSON object: the time of the operations, from a rank's call to its end there, over all ranks; the same without
- * those of ranks that came late themselves; the part of rank 0's until it has the plan, and its stage 1, on the mean; what arrived; the error of the means against the exact ones, squared, over the variance of
- * what a rank gives; and the mean error over all operations, of the sixteenth of the data where it is largest, in standard errors.
- * With --unbiased it fails if that is more than Z, with --tail if the 99th percentile of the times is more than T.
+ * Prints one JSON object: the time of a step's operations, from a rank's call to the end of all there, over all ranks; the same
+ * without those of ranks that came late themselves; the time of a step of rank 0 on the mean, with its computing; the part of
+ * rank 0's operations until it has the plan, and its stage 1, on the mean; what arrived; the error of the means against the
+ * exact ones, squared, over the variance of what a rank gives; and the mean error over all steps, of the sixteenth of the data
+ * where it is largest, in standard errors. With --unbiased it fails if that is more than Z, with --tail if the 99th percentile
+ * of the times is more than T, with --step if a step takes rank 0 longer than T on the mean.
  */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <godwit/bounded_collective.h>
-
-#include "lab/units.h"
+#include "bench/bounded/setting.h"
 #include "simulation/ranks.h"
 
 #define LIMIT_NS UINT64_C(3600000000000)
 /* Bursts end after this time also where few packets pass. */
 #define BURST_MAX_NS UINT64_C(1000000)
-/* Operations at the start that are not counted: deadlines adapt. */
-#define WARMUP 8
 /* Parts of the data whose mean error is watched by itself: an owner's share is never lost. */
 #define PARTS 16
-
-struct setting {
-	uint64_t ranks, bytes, operations, seed, late_ns, compute_ns, tracks, rtt_ns, rate_bps,
-		tail_ns, rows;
-	double loss, burst, late, unbiased;
-	bool exact;
-	struct gw_bounded_attr bounded;
-};
 
 struct member {
 	struct world_of *all;
 	uint32_t rank;
-	uint64_t done, post_ns;
+	/* steps that have ended; operations of this one that have not */
+	uint64_t done, open, post_ns;
 	bool computing;
-	/* when the next operation is posted */
+	/* when the next operations are posted */
 	uint64_t due_ns;
 	bool is_late;
 	float *send, *recv;
@@ -57,15 +48,17 @@ struct world_of {
 	struct ranks ranks;
 	struct rng rng;
 	struct member *members;
-	/* for each operation who is late, by how much */
+	/* for each step who is late, by how much */
 	uint32_t *late_rank;
 	uint64_t *late_ns;
 	uint64_t count, finished;
 	double *exact;
-	/* times of operations in ns: all, and of ranks that were not late */
+	/* times of the operations of a step in ns: all, and of ranks that were not late */
 	double *times, *punctual;
 	uint64_t time_count, punctual_count;
 	uint64_t expected, arrived, late, cut, judged;
+	/* when rank 0 had done the first steps, which are not counted, and all */
+	uint64_t warm_ns, end_ns;
 	/* sums over operations of rank 0, in ns: until the plan, stage 1 */
 	double waited, gathered;
 	/* sum of squared errors, and of errors and their squares by part, over operations */
@@ -111,60 +104,86 @@ static void next(struct member *member)
 			 (member->is_late ? member->all->late_ns[member->done] : 0);
 }
 
+static void note(struct world_of *all, const struct gw_coll *coll)
+{
+	struct gw_bounded_report report;
+	double share = 1 / (double)all->setting->buckets;
+
+	if (gw_bounded_report(coll, &report))
+		return;
+	all->expected += report.expected;
+	all->arrived += report.arrived;
+	all->waited += (double)report.waited_ns * share;
+	all->gathered += (double)report.gathered_ns * share;
+	all->late += report.end == GW_BOUNDED_END_LATE;
+	all->cut += report.end == GW_BOUNDED_END_DEADLINE;
+}
+
+static void step_over(struct member *member)
+{
+	struct world_of *all = member->all;
+	uint64_t now = ranks_now(&all->ranks);
+	double time = (double)(now - member->post_ns);
+
+	if (member->done >= WARMUP) {
+		all->times[all->time_count++] = time;
+		if (!member->is_late)
+			all->punctual[all->punctual_count++] = time;
+		if (!member->rank)
+			judge(all, member->recv);
+	}
+	member->done++;
+	if (!member->rank && member->done == WARMUP)
+		all->warm_ns = now;
+	if (!member->rank)
+		all->end_ns = now;
+	next(member);
+}
+
 static void done(struct gw_coll *coll, void *arg, const struct gw_coll_result *result)
 {
 	struct member *member = arg;
-	struct world_of *all = member->all;
-	struct gw_bounded_report report;
-	double time = (double)(ranks_now(&all->ranks) - member->post_ns);
 
 	if (result->status) {
 		fprintf(stderr, "boundedsim: %s\n", strerror(-result->status));
 		exit(1);
 	}
-	if (member->done >= WARMUP) {
-		all->times[all->time_count++] = time;
-		if (!member->is_late)
-			all->punctual[all->punctual_count++] = time;
-	}
-	if (!member->rank && member->done >= WARMUP) {
-		judge(all, member->recv);
-		if (!gw_bounded_report(coll, &report)) {
-			all->expected += report.expected;
-			all->arrived += report.arrived;
-			all->waited += (double)report.waited_ns;
-			all->gathered += (double)report.gathered_ns;
-			all->late += report.end == GW_BOUNDED_END_LATE;
-			all->cut += report.end == GW_BOUNDED_END_DEADLINE;
-		}
-	}
+	if (!member->rank && member->done >= WARMUP)
+		note(member->all, coll);
 	gw_coll_close(coll);
-	member->done++;
-	next(member);
+	if (!--member->open)
+		step_over(member);
 }
 
 static void post(struct member *member)
 {
 	struct world_of *all = member->all;
 	struct gw_comm *comm = all->ranks.rank[member->rank].comm;
-	struct gw_coll_attr attr = { .send = member->send,
-				     .recv = member->recv,
-				     .count = all->count,
-				     .type = GW_FLOAT32,
-				     .reduction = GW_MEAN,
-				     .done = done,
-				     .arg = member };
-	struct gw_coll *coll;
-	int error;
+	uint64_t buckets = all->setting->buckets;
 
 	member->computing = false;
 	member->post_ns = ranks_now(&all->ranks);
-	error = all->setting->exact
-			? gw_allreduce(comm, &attr, &coll)
-			: gw_bounded_allreduce(comm, &attr, &all->setting->bounded, &coll);
-	if (error) {
-		fprintf(stderr, "boundedsim: the operation is refused: %s\n", strerror(-error));
-		exit(1);
+	member->open = buckets;
+	for (uint64_t b = 0; b < buckets; b++) {
+		uint64_t from = all->count * b / buckets, to = all->count * (b + 1) / buckets;
+		struct gw_coll_attr attr = { .send = member->send + from,
+					     .recv = member->recv + from,
+					     .count = to - from,
+					     .type = GW_FLOAT32,
+					     .reduction = GW_MEAN,
+					     .done = done,
+					     .arg = member };
+		struct gw_coll *coll;
+		int error =
+			all->setting->exact
+				? gw_allreduce(comm, &attr, &coll)
+				: gw_bounded_allreduce(comm, &attr, &all->setting->bounded, &coll);
+
+		if (error) {
+			fprintf(stderr, "boundedsim: the operation is refused: %s\n",
+				strerror(-error));
+			exit(1);
+		}
 	}
 	ranks_touch(&all->ranks, member->rank);
 }
@@ -240,6 +259,8 @@ static void make(struct world_of *all)
 		all->late_rank[i] = rng_chance(&all->rng, setting->late) ? size - 1 : UINT32_MAX;
 		all->late_ns[i] =
 			(uint64_t)(-log(1 - rng_unit(&all->rng)) * (double)setting->late_ns);
+		if (setting->late_fixed)
+			all->late_ns[i] = setting->late_ns;
 	}
 	for (uint32_t r = 0; r < size; r++) {
 		struct member *member = &all->members[r];
@@ -282,6 +303,11 @@ static void show_times(const char *name, double *times, uint64_t count)
 	printf("]}, ");
 }
 
+static double step_ns(const struct world_of *all)
+{
+	return (double)(all->end_ns - all->warm_ns) / (double)(all->setting->operations - WARMUP);
+}
+
 static double show(struct world_of *all, const char *recovery)
 {
 	const struct setting *setting = all->setting;
@@ -303,6 +329,8 @@ static double show(struct world_of *all, const char *recovery)
 		if (variance > 1e-18)
 			worst = fmax(worst, fabs(mean) / sqrt(variance / n));
 	}
+	printf("\"buckets\": %llu, \"step_ms\": %.4f, ", (unsigned long long)setting->buckets,
+	       step_ns(all) / 1e6);
 	printf("\"waited_ms\": %.4f, \"gathered_ms\": %.4f, ", all->waited / n / 1e6,
 	       all->gathered / n / 1e6);
 	printf("\"arrived\": %.6f, \"late_operations\": %llu, \"cut_operations\": %llu, \"mse\": %.6g, \"bias_in_errors\": %.3f}\n",
@@ -327,94 +355,20 @@ static void release(struct world_of *all)
 	free(all->late_ns);
 }
 
-static int read_recovery(const char *word, struct setting *out)
-{
-	static const struct {
-		const char *word;
-		enum gw_recovery recovery;
-	} words[] = { { "count", GW_RECOVER_COUNT },
-		      { "zero", GW_RECOVER_ZERO },
-		      { "keep", GW_RECOVER_KEEP },
-		      { "hadamard", GW_RECOVER_HADAMARD },
-		      { "coded", GW_RECOVER_CODED } };
-
-	out->exact = !strcmp(word, "exact");
-	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
-		if (strcmp(word, words[i].word) != 0)
-			continue;
-		out->bounded.recovery = words[i].recovery;
-		return 0;
-	}
-	return !out->exact;
-}
-
-/* "0.05:100ms" */
-static int read_late(const char *text, struct setting *out)
-{
-	char chance[32];
-	const char *colon = strchr(text, ':');
-
-	if (!colon || (size_t)(colon - text) >= sizeof(chance))
-		return 1;
-	snprintf(chance, sizeof(chance), "%.*s", (int)(colon - text), text);
-	return units_share(chance, &out->late) || units_time_ns(colon + 1, &out->late_ns);
-}
-
-static int read_setting(int argc, char **argv, struct setting *out)
-{
-	int bad = argc < 5 || argc % 2 == 0 || units_count(argv[1], 2, 1024, &out->ranks) ||
-		  units_size_bytes(argv[2], &out->bytes) ||
-		  units_count(argv[3], WARMUP + 1, 1000000, &out->operations) ||
-		  read_recovery(argv[4], out);
-
-	for (int i = 5; !bad && i < argc; i += 2) {
-		const char *value = argv[i + 1];
-
-		if (!strcmp(argv[i], "--loss"))
-			bad = units_share(value, &out->loss);
-		else if (!strcmp(argv[i], "--burst"))
-			out->burst = strtod(value, NULL);
-		else if (!strcmp(argv[i], "--late"))
-			bad = read_late(value, out);
-		else if (!strcmp(argv[i], "--compute"))
-			bad = units_time_ns(value, &out->compute_ns);
-		else if (!strcmp(argv[i], "--deadline"))
-			bad = units_time_ns(value, &out->bounded.deadline_ns);
-		else if (!strcmp(argv[i], "--unbiased"))
-			out->unbiased = strtod(value, NULL);
-		else if (!strcmp(argv[i], "--tracks"))
-			bad = units_count(value, 1, 16, &out->tracks);
-		else if (!strcmp(argv[i], "--rows"))
-			bad = units_count(value, 0, 512, &out->rows);
-		else if (!strcmp(argv[i], "--tail"))
-			bad = units_time_ns(value, &out->tail_ns);
-		else if (!strcmp(argv[i], "--rtt"))
-			bad = units_time_ns(value, &out->rtt_ns);
-		else if (!strcmp(argv[i], "--rate"))
-			bad = units_rate_bps(value, &out->rate_bps);
-		else if (!strcmp(argv[i], "--seed"))
-			bad = units_count(value, 0, UINT32_MAX, &out->seed);
-		else
-			bad = 1;
-	}
-	return bad;
-}
-
 int main(int argc, char **argv)
 {
 	struct setting setting = { .seed = 1,
 				   .burst = 1,
 				   .compute_ns = 1000000,
 				   .tracks = 4,
+				   .buckets = 1,
 				   .rtt_ns = 200000,
 				   .rate_bps = UINT64_C(10000000000) };
 	struct world_of all = { .setting = &setting };
-	double bias, tail_ns;
+	double bias, tail_ns, step;
 
-	if (read_setting(argc, argv, &setting)) {
-		fprintf(stderr,
-			"usage: boundedsim RANKS SIZE OPERATIONS RECOVERY [--loss P] [--burst N] [--late CHANCE:MEAN] [--compute T] "
-			"[--deadline T] [--tracks N] [--rows N] [--rtt T] [--rate R] [--seed S] [--unbiased Z] [--tail T]\n");
+	if (setting_read(argc, argv, &setting)) {
+		fputs(setting_usage, stderr);
 		return 2;
 	}
 	setting.bounded.rows = (uint32_t)setting.rows;
@@ -422,7 +376,9 @@ int main(int argc, char **argv)
 	run(&all);
 	bias = show(&all, argv[4]);
 	tail_ns = all.times[all.time_count * 99 / 100];
+	step = step_ns(&all);
 	release(&all);
 	return (setting.unbiased > 0 && bias > setting.unbiased) ||
-	       (setting.tail_ns && tail_ns > (double)setting.tail_ns);
+	       (setting.tail_ns && tail_ns > (double)setting.tail_ns) ||
+	       (setting.step_ns && step > (double)setting.step_ns);
 }
