@@ -8,8 +8,8 @@
  *
  * An allreduce cuts the data into shards, one for each rank that is there in time: its owner. Every such rank sends each owner its
  * share of that shard (stage 1), until a deadline. The owner reduces what it has, once, and sends the result to all ranks (stage 2),
- * which is exact: all ranks end with the same bits, a rank that came late too. A rank may be as many operations behind the others
- * as the communicator has tracks; then the others wait.
+ * which is exact: all ranks end with the same bits, a rank that came late too. Results are kept for it. A rank may be as many operations
+ * behind the others as gw_comm_attr.ahead says; then the others wait.
  *
  * Many ranks form a grid, and stage 1 has two rounds: every rank reduces a shard for its row, and then a piece of it for its column,
  * each round with a deadline of its own. A mean is the mean of the rows' means, and a row whose share of a piece is lost is left out.
@@ -59,8 +59,8 @@ struct gw_bounded_attr {
 	/* GW_BOUNDED_REPAIR, GW_BOUNDED_TRANSFORMED */
 	uint32_t flags;
 	/* Time for stage 1, and time that a late rank is waited for once half of the ranks are there, in ns. 0: stage 1 may take twice
-	 * the median of what operations of about this size took the owners so far, and a late rank is waited for a part of that, or
-	 * longer if it has fallen behind already. The first four of a size wait for all ranks. */
+	 * the median of what operations of about this size took the owners so far, and a late rank is waited for a part of that; one
+	 * that has not come to an earlier operation only as long as it needs to come nearer. The first four of a size wait for all ranks. */
 	uint64_t deadline_ns;
 	/* Least part of the shares of each owner that must arrive, in millionths; below that the operation ends with -EIO. */
 	uint32_t floor_ppm;

@@ -75,7 +75,10 @@ struct gw_comm_attr {
 	/* Bytes into which large messages are cut, so that reducing and sending overlap; the same on all ranks; default: by
 	 * size and ranks. */
 	uint32_t segment_bytes;
-	uint64_t reserved[8];
+	/* Bounded operations (bounded_collective.h) whose results are kept for a rank that is late, 256 MiB of them at most: so far the
+	 * others may be ahead of it; up to 65536, default 64. */
+	uint64_t ahead;
+	uint64_t reserved[7];
 };
 
 /*

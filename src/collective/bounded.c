@@ -1,93 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Bounded operations: from the attributes through both stages to the report. */
+/* Bounded operations: through both stages to the report. */
 #include <errno.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/rng.h"
-#include "base/zero.h"
 #include "collective/bounded.h"
 
 /* Deadlines for which a share below its floor is repaired. */
 #define REPAIR_DEADLINES 10
-
-/* Whether there can be such a grid: an allreduce of rows that are full. */
-static bool grid_right(const struct task *task, uint32_t rows)
-{
-	return rows <= 1 || (task->operation == OPERATION_ALLREDUCE && rows < task->size &&
-			     !(task->size % rows));
-}
-
-static bool attr_right(const struct gw_coll *coll, const struct gw_bounded_attr *attr)
-{
-	bool sums = coll->reduction == GW_SUM || coll->reduction == GW_MEAN;
-	uint64_t blocks = coll->task.operation == OPERATION_REDUCE_SCATTER ? coll->task.size : 1;
-
-	if ((unsigned)attr->recovery > GW_RECOVER_CODED ||
-	    attr->flags & ~(GW_BOUNDED_REPAIR | GW_BOUNDED_TRANSFORMED) || attr->floor_ppm > PPM ||
-	    !array_is_zero(attr->reserved) ||
-	    (attr->flags & GW_BOUNDED_REPAIR && !attr->floor_ppm) ||
-	    (attr->recovery == GW_RECOVER_PREVIOUS && !attr->previous))
-		return false;
-	if (!grid_right(&coll->task, attr->rows))
-		return false;
-	if (attr->flags & GW_BOUNDED_TRANSFORMED &&
-	    (attr->recovery != GW_RECOVER_HADAMARD ||
-	     coll->task.elements % (blocks * BOUNDED_BLOCK)))
-		return false;
-	if (coll->task.operation == OPERATION_ALLGATHER ||
-	    coll->task.operation == OPERATION_BROADCAST)
-		return attr->recovery <= GW_RECOVER_PREVIOUS && attr->recovery != GW_RECOVER_KEEP &&
-		       !attr->floor_ppm;
-	if (attr->recovery == GW_RECOVER_HADAMARD)
-		return sums && (coll->type == GW_FLOAT32 || coll->type == GW_BFLOAT16);
-	return coll->type == GW_FLOAT32 || coll->type == GW_FLOAT16 || coll->type == GW_BFLOAT16 ||
-	       coll->type == GW_FLOAT64;
-}
-
-int bounded_make(struct gw_coll *coll, const struct gw_bounded_attr *attr)
-{
-	struct gw_comm *comm = coll->comm;
-	struct bounded *run;
-
-	if (!attr_right(coll, attr))
-		return -EINVAL;
-	if (!comm->bounded)
-		comm->bounded = calloc(1, sizeof(*comm->bounded));
-	run = calloc(1, sizeof(*run));
-	if (!comm->bounded || !run) {
-		free(run);
-		return -ENOMEM;
-	}
-	coll->bounded = run;
-	*run = (struct bounded){ .coll = coll, .comm = comm, .attr = *attr };
-	run->rows = attr->rows ? attr->rows : 1;
-	if (!attr->rows && coll->task.operation == OPERATION_ALLREDUCE)
-		run->rows = grid_rows(comm->size);
-	run->columns = comm->size / run->rows;
-	run->peers = calloc(comm->size, sizeof(*run->peers));
-	run->hails = calloc(comm->size, sizeof(*run->hails));
-	run->owners = calloc(comm->size, sizeof(*run->owners));
-	run->missing = calloc(comm->size, sizeof(*run->missing));
-	return run->peers && run->hails && run->owners && run->missing ? 0 : -ENOMEM;
-}
-
-void bounded_free(struct gw_coll *coll)
-{
-	struct bounded *run = coll->bounded;
-
-	if (!run)
-		return;
-	for (uint32_t r = 0; run->peers && r < run->comm->size; r++)
-		holes_free(&run->peers[r].holes);
-	free(run->peers);
-	free(run->hails);
-	free(run->owners);
-	free(run->missing);
-	free(run);
-	coll->bounded = NULL;
-}
 
 void bounded_start(struct gw_coll *coll)
 {
@@ -98,9 +19,14 @@ void bounded_start(struct gw_coll *coll)
 	bounded_check(run);
 }
 
-void bounded_kick(struct gw_coll *coll, uint32_t peer)
+void bounded_kick(struct gw_comm *comm, uint32_t track, uint32_t peer)
 {
-	message_pump(coll->bounded, peer);
+	struct bounded *run = bounded_running(comm, track);
+
+	if (run)
+		message_pump(run, peer);
+	else
+		keep_pump(comm, track, peer);
 }
 
 /* ---- stage 1 ---------------------------------------------------------------------------------------------------- */
@@ -149,14 +75,14 @@ static void choose_owners(struct bounded *run)
 	run->layout = (struct layout){ task->elements / granule, task->unit * granule, shards, 1 };
 }
 
-/* Cuts the track's memory into what the operation needs. */
+/* Takes memory: the track's for shares, and that of results. */
 static int take_memory(struct bounded *run)
 {
 	struct track *track = &run->comm->tracks[coll_track(run->coll)];
 	const struct bounded_peer *self = &run->peers[run->comm->rank];
 	struct round *round = &run->rounds[0];
 	/* The first shard is as long as any. */
-	uint64_t shard = bounded_aligned(layout_bytes(&run->layout, 0)), bytes = shard;
+	uint64_t shard = bounded_aligned(layout_bytes(&run->layout, 0)), bytes;
 	uint64_t packed = bounded_spreads(run)
 				  ? bounded_aligned(layout_offset(&run->layout, run->layout.chunks))
 				  : 0;
@@ -165,17 +91,19 @@ static int take_memory(struct bounded *run)
 	uint8_t *at;
 	int error;
 
-	bytes += packed + run->layout.chunks * run->summary_bytes;
+	bytes = packed;
 	for (uint32_t r = 0; shares && r < run->comm->size; r++)
 		bytes += run->peers[r].present && r != run->comm->rank ? shard : 0;
 	error = track_reserve(run->comm, track, bytes);
+	if (!error)
+		error = keep_reserve(run, shard + run->layout.chunks * run->summary_bytes);
 	if (error)
 		return error;
 	run->mr = track->mr;
-	round->reduced = track->memory;
-	round->packed = round->reduced + shard;
-	run->summaries = round->packed + packed;
-	at = run->summaries + run->layout.chunks * run->summary_bytes;
+	round->reduced = run->results_memory;
+	run->summaries = coll_at(round->reduced, shard);
+	round->packed = track->memory;
+	at = coll_at(track->memory, packed);
 	for (uint32_t r = 0; shares && r < run->comm->size; r++) {
 		if (!run->peers[r].present || r == run->comm->rank)
 			continue;
@@ -238,7 +166,7 @@ static void exchange(struct bounded *run, uint32_t peer)
 		return;
 	if (!bounded_gathers(run))
 		message_add(run, peer, MESSAGE_SUMMARY, false, bounded_summary(run, shard),
-			    run->summary_bytes, run->mr);
+			    run->summary_bytes, run->results_mr);
 	message_add(run, peer, MESSAGE_RESULT, false,
 		    coll_at(coll->base[PLACE_RECV], layout_offset(&run->layout, shard)),
 		    layout_bytes(&run->layout, shard), coll->mr[PLACE_RECV]);
@@ -377,8 +305,8 @@ static void shares_over(struct bounded *run)
 
 		if (!bounded_gathers(run))
 			message_add(run, peer, MESSAGE_SUMMARY, true, bounded_summary(run, shard),
-				    run->summary_bytes, run->mr);
-		message_add(run, peer, MESSAGE_RESULT, true, reduced, bytes, run->mr);
+				    run->summary_bytes, run->results_mr);
+		message_add(run, peer, MESSAGE_RESULT, true, reduced, bytes, run->results_mr);
 		message_pump(run, peer);
 	}
 }
@@ -417,6 +345,7 @@ static void tell(struct bounded *run)
 	struct gw_coll *coll = run->coll;
 
 	run->state = BOUNDED_TOLD;
+	run->told_ns = gw_now_ns(run->comm->office->ctx);
 	if (coll->task.operation == OPERATION_ALLGATHER)
 		fill_late(run);
 	if (bounded_gathers(run) && run->peers[run->comm->rank].present)
@@ -427,16 +356,34 @@ static void tell(struct bounded *run)
 	coll_tell(coll, report_make(run));
 }
 
+/* Has tracks go on that wait for late ranks only. */
+static void leave_tracks(struct gw_comm *comm)
+{
+	for (uint32_t t = 0; t < comm->track_count; t++) {
+		struct bounded *run = bounded_running(comm, t);
+
+		if (run && run->state == BOUNDED_TOLD && keep_leave_track(run))
+			coll_start(comm, t);
+	}
+}
+
 void bounded_check(struct bounded *run)
 {
-	if (run->comm->status)
+	struct gw_comm *comm = run->comm;
+
+	if (comm->status)
 		return;
 	if (run->state == BOUNDED_MEETING && !plan_decide(run))
 		return;
-	if (run->state == BOUNDED_REDUCED && !run->waits && !run->comm->status)
+	if (run->state == BOUNDED_REDUCED && !run->waits && !comm->status)
 		tell(run);
-	if (run->state == BOUNDED_TOLD && !run->open && !run->comm->status)
+	if (run->state != BOUNDED_TOLD || comm->status)
+		return;
+	if (!run->open) {
+		keep_give_back(run);
 		coll_end(run->coll, run->coll->result.status);
+	}
+	leave_tracks(comm);
 }
 
 struct bounded *bounded_running(const struct gw_comm *comm, uint32_t track)

@@ -14,7 +14,7 @@
  *
  * The coordinator waits for all ranks, and once half of them are there for a limited time only. A rank whose hail comes later
  * takes no part: it reads the plan when it comes, sends nothing, and gets the results. Results leave from memory of the library,
- * so that the operation ends for its caller while a late rank still has to fetch them; the track goes on after that.
+ * so that the operation ends for its caller, and the track goes on, while a late rank still has to fetch them (bounded_keep.c).
  *
  * Whatever the ranks must agree on is in the plan. That needs one round trip, and no other rule for who is late, for deadlines that
  * every rank would derive from measurements of its own, and for digests to compare.
@@ -150,7 +150,17 @@ struct bounded_track {
 	uint64_t waited_ns;
 };
 
+struct results;
+
 struct bounded_memory {
+	/* memory of results that no operation has */
+	struct list spare;
+	/* operations that have left their tracks and are kept for ranks that have not got their results, and bytes of these */
+	uint32_t kept;
+	uint64_t kept_bytes;
+	/* how long after its end here late ranks had the last result; time that they are waited for, so that they come nearer */
+	uint64_t lag_ns;
+	uint64_t catch_up_ns;
 	/* of stage 1; and of operations that reduce nothing */
 	struct gw_pace pace[2][BOUNDED_SIZES];
 	/* what the next hail says */
@@ -219,6 +229,8 @@ struct bounded {
 	struct hail *hails;
 	/* when the first hail came */
 	uint64_t first_hail_ns;
+	/* when enough ranks were there for an operation without the others; 0: not yet */
+	uint64_t enough_ns;
 	bool spread_noted;
 	/* when bounded_turn() is due: the coordinator stops waiting, or stage 1 ends; UINT64_MAX: not known, or over */
 	uint64_t wake_ns;
@@ -244,21 +256,34 @@ struct bounded {
 	/* shares under way that incast limits */
 	uint32_t shares_open;
 	bool timed_out;
-	/* in the track's memory, as what the rounds make: one for each shard; in a grid, then one for each row, of this rank's column */
+	/* one for each shard; in a grid, then one for each row, of this rank's column */
 	uint8_t *summaries;
 	size_t summary_bytes;
+	/* registration of the track's memory, where shares are */
 	struct gw_mr *mr;
+	/* what goes to other ranks in stage 2, in memory that stays until they have it */
+	struct results *results;
+	struct gw_mr *results_mr;
+	uint8_t *results_memory;
+	/* the track has gone on */
+	bool kept;
+	/* when the caller had its result */
+	uint64_t told_ns;
 	struct gw_bounded_report report;
 	uint64_t *missing;
 };
 
-/* ---- bounded.c ---- */
+/* ---- bounded_make.c ---- */
 
 /* Checks the attributes and makes what the operation needs. */
 int bounded_make(struct gw_coll *coll, const struct gw_bounded_attr *attr);
-void bounded_start(struct gw_coll *coll);
-void bounded_kick(struct gw_coll *coll, uint32_t peer);
 void bounded_free(struct gw_coll *coll);
+
+/* ---- bounded.c ---- */
+
+void bounded_start(struct gw_coll *coll);
+/* A channel of a track can be used, or has room. */
+void bounded_kick(struct gw_comm *comm, uint32_t track, uint32_t peer);
 int bounded_explain(const struct gw_coll *coll, char *text, size_t size);
 /* When bounded_turn() is to be called even if nothing happens; UINT64_MAX: never. */
 uint64_t bounded_deadline_ns(const struct gw_comm *comm);
@@ -325,6 +350,23 @@ static inline bool bounded_in_grid(const struct bounded *run)
 	return run->rows > 1;
 }
 
+/* ---- bounded_keep.c ---- */
+
+/* Has memory for results that is at least so large. */
+int keep_reserve(struct bounded *run, uint64_t bytes);
+/* All ranks have the results. */
+void keep_give_back(struct bounded *run);
+void keep_free(struct gw_comm *comm);
+/* Takes an operation that has ended for its caller off its track if it waits for late ranks only. False: too many are kept, or others
+ * have not got its results. */
+bool keep_leave_track(struct bounded *run);
+/* How much of what may be kept is, 0 to 1. */
+double keep_filled(const struct gw_comm *comm);
+/* Whether a rank has not come to an operation that others have ended. */
+bool keep_is_behind(const struct gw_comm *comm, uint32_t rank);
+/* Posts messages with a rank of the operations that left a track. Returns whether all were posted. */
+bool keep_pump(struct gw_comm *comm, uint32_t track, uint32_t peer);
+
 /* ---- bounded_report.c ---- */
 
 /* A digest of bytes, chained to an earlier one. */
@@ -337,10 +379,10 @@ int report_make(struct bounded *run);
 /* Adds a message to those with a rank. */
 struct message *message_add(struct bounded *run, uint32_t peer, enum message_kind kind,
 			    bool sending, void *addr, uint64_t length, struct gw_mr *mr);
-/* Posts what can be posted of the messages with a rank. */
+/* Posts what can be posted of the messages with a rank, after those of earlier operations of the track. */
 void message_pump(struct bounded *run, uint32_t peer);
-/* Ends the receives of hails that have not come. */
-void message_forget_hails(struct bounded *run);
+/* The same without regard to other operations. Returns whether all that there are were posted. */
+bool message_pump_one(struct bounded *run, uint32_t peer);
 /* Lets the next receive of a share begin. */
 void message_let_share(struct bounded *run);
 /* The deadline of a round has passed: shares whose receive was not posted count as missing. Those that were posted end by themselves. */
@@ -349,8 +391,8 @@ void message_abandon_shares(struct bounded *run, uint32_t round);
 /* ---- bounded_plan.c ---- */
 
 void plan_hail(struct bounded *run);
-/* A hail has come, or will not. */
-void plan_hailed(struct bounded *run, uint32_t peer, bool came);
+/* A hail has come. */
+void plan_hailed(struct bounded *run, uint32_t peer);
 /* The coordinator decides who takes part if it need not wait. True if it has. */
 bool plan_decide(struct bounded *run);
 /* Keeps what the plan says of the next operation. */

@@ -167,7 +167,21 @@ static uint8_t *take(uint8_t *memory, uint64_t *at, uint64_t bytes)
 	return taken;
 }
 
-/* Cuts memory into what the operation needs. Returns how much that is; with a null `memory` nothing else. */
+/* Cuts memory into what goes to other ranks in the end. Returns how much that is; with a null `memory` nothing else. */
+static uint64_t cut_results(struct bounded *run, uint8_t *memory)
+{
+	struct round *column = &run->rounds[1];
+	uint64_t at = 0;
+
+	run->summaries = take(memory, &at, (run->columns + run->rows) * run->summary_bytes);
+	if (!run->peers[run->comm->rank].present)
+		return at;
+	column->reduced = take(memory, &at, layout_bytes(&column->layout, 0));
+	run->shard = take(memory, &at, layout_bytes(&run->layout, 0));
+	return at;
+}
+
+/* The same of what stage 1 needs. */
 static uint64_t cut_memory(struct bounded *run, uint8_t *memory)
 {
 	struct round *row = &run->rounds[0], *column = &run->rounds[1];
@@ -176,12 +190,9 @@ static uint64_t cut_memory(struct bounded *run, uint8_t *memory)
 	uint32_t self = run->comm->rank;
 	uint64_t at = 0;
 
-	run->summaries = take(memory, &at, (run->columns + run->rows) * run->summary_bytes);
 	if (!run->peers[self].present)
 		return at;
 	row->reduced = take(memory, &at, shard);
-	column->reduced = take(memory, &at, piece);
-	run->shard = take(memory, &at, shard);
 	row->packed = take(memory, &at, all);
 	column->packed = take(memory, &at, all ? shard : 0);
 	for (uint32_t r = 0; r < run->comm->size; r++) {
@@ -231,7 +242,8 @@ static void send_share(struct bounded *run, uint32_t peer, uint32_t round, uint3
 static void expect_result(struct bounded *run, uint32_t peer, struct summary *summary,
 			  uint64_t from, uint64_t bytes)
 {
-	message_add(run, peer, MESSAGE_SUMMARY, false, summary, run->summary_bytes, run->mr);
+	message_add(run, peer, MESSAGE_SUMMARY, false, summary, run->summary_bytes,
+		    run->results_mr);
 	message_add(run, peer, MESSAGE_RESULT, false, coll_at(run->coll->base[PLACE_RECV], from),
 		    bytes, run->coll->mr[PLACE_RECV]);
 }
@@ -274,11 +286,14 @@ int grid_begin(struct bounded *run)
 
 	make_rounds(run);
 	error = track_reserve(run->comm, track, cut_memory(run, NULL));
+	if (!error)
+		error = keep_reserve(run, cut_results(run, NULL));
 	if (error)
 		return error;
 	run->mr = track->mr;
 	run->rounds[1].source_mr = track->mr;
 	cut_memory(run, track->memory);
+	cut_results(run, run->results_memory);
 	if (bounded_spreads(run) && run->peers[self].present)
 		spread_encode(run, &run->rounds[0], run->rounds[0].reduced);
 	for (uint32_t i = 1; i < size; i++)
@@ -335,8 +350,8 @@ static void combine(struct bounded *run)
 static void send_result(struct bounded *run, uint32_t peer, struct summary *summary, uint8_t *addr,
 			uint64_t bytes)
 {
-	message_add(run, peer, MESSAGE_SUMMARY, true, summary, run->summary_bytes, run->mr);
-	message_add(run, peer, MESSAGE_RESULT, true, addr, bytes, run->mr);
+	message_add(run, peer, MESSAGE_SUMMARY, true, summary, run->summary_bytes, run->results_mr);
+	message_add(run, peer, MESSAGE_RESULT, true, addr, bytes, run->results_mr);
 	message_pump(run, peer);
 }
 

@@ -69,9 +69,9 @@ static void moved(struct gw_op *op, void *arg, const struct gw_op_result *result
 	struct message *message = arg;
 	struct bounded *run = message->run;
 	struct gw_comm *comm = run->comm;
-	/* Both ends of a share, and of the hail of a late rank, may end without it. */
-	bool optional = message->kind == MESSAGE_SHARE || message->kind == MESSAGE_HAIL;
-	bool given_up = result->status == -ETIMEDOUT || result->status == -ECANCELED;
+	/* Both ends of a share may end without it. */
+	bool given_up = message->kind == MESSAGE_SHARE &&
+			(result->status == -ETIMEDOUT || result->status == -ECANCELED);
 
 	gw_op_close(op);
 	message->op = NULL;
@@ -79,14 +79,14 @@ static void moved(struct gw_op *op, void *arg, const struct gw_op_result *result
 	    (!result->status && !message->sending && result->length != message->length))
 		disagree(message, result->length);
 	/* Of other failures the channel's `gone` tells. */
-	if (comm->status || (result->status && !(optional && given_up)))
+	if (comm->status || (result->status && !given_up))
 		return;
 	message->ended = true;
 	run->open--;
 	if (message->kind == MESSAGE_SHARE || (!message->sending && message->kind != MESSAGE_HAIL))
 		run->waits--;
 	if (!message->sending && message->kind == MESSAGE_HAIL)
-		plan_hailed(run, message->peer, !result->status);
+		plan_hailed(run, message->peer);
 	else if (!message->sending && message->kind == MESSAGE_PLAN)
 		bounded_follow(run);
 	else if (!message->sending && message->kind == MESSAGE_SHARE)
@@ -139,8 +139,9 @@ static int pump(struct bounded *run, struct message_queue *queue)
 	return 0;
 }
 
-void message_pump(struct bounded *run, uint32_t peer)
+bool message_pump_one(struct bounded *run, uint32_t peer)
 {
+	const struct bounded_peer *other = &run->peers[peer];
 	int error = pump(run, &run->peers[peer].in);
 
 	if (!error)
@@ -150,16 +151,13 @@ void message_pump(struct bounded *run, uint32_t peer)
 			  "rank %u could not go on with bounded %s number %u: %s", run->comm->rank,
 			  operation_name(run->coll->task.operation), run->coll->number,
 			  strerror(-error));
+	return other->in.next == other->in.count && other->out.next == other->out.count;
 }
 
-void message_forget_hails(struct bounded *run)
+void message_pump(struct bounded *run, uint32_t peer)
 {
-	for (uint32_t r = 0; r < run->comm->size; r++) {
-		struct message *hail = &run->peers[r].in.items[0];
-
-		if (run->peers[r].in.count && hail->op && !hail->ended)
-			gw_op_cancel(hail->op);
-	}
+	if (run->kept || keep_pump(run->comm, coll_track(run->coll), peer))
+		message_pump_one(run, peer);
 }
 
 /* Those ahead of this rank last, as they are the last to send here. */

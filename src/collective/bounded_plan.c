@@ -81,32 +81,30 @@ static uint64_t deadline_for(const struct bounded *run, const struct gw_pace *pa
 	return known ? (uint64_t)((double)known * MARGIN) + DEADLINE_LEAST : 0;
 }
 
-/* Operations that have ended here and of which a rank that came late has not got all results: how far the last rank is behind. */
-static uint32_t behind(const struct bounded *run)
+/*
+ * How long ranks are waited for that have not come to an operation before this one: they have results to get and to compute with
+ * before they come. They catch up without help if they are faster than the others, as they wait for nobody. If they are not, they
+ * come nearer only while the others wait (bounded_keep.c says for how long that is worth it). When as many operations are kept for
+ * them as may be, the others wait for all of their next delay. So they are waited for the longer the nearer that is, at last half as
+ * long as from one operation to the next.
+ */
+static uint64_t catch_up(const struct bounded *run)
 {
-	uint32_t count = 0;
+	const struct bounded_memory *memory = memory_of(run);
+	double filled = keep_filled(run->comm);
+	uint64_t wait = (uint64_t)((double)memory->period_ns * filled * filled / 2);
 
-	for (uint32_t t = 0; t < run->comm->track_count; t++) {
-		const struct bounded *other = bounded_running(run->comm, t);
-
-		count +=
-			other && other != run && other->state == BOUNDED_TOLD && other->report.late;
-	}
-	return count;
+	return wait > memory->catch_up_ns ? wait : memory->catch_up_ns;
 }
 
 /*
  * How long a late rank is waited for once half of the ranks are there; 0: for ever. Without one of N ranks the result has an Nth less
  * data, so that it is worth an Nth of the time of an operation to wait for it. Ranks that are not late differ too: four times the spread
  * of most of them is waited.
- *
- * A rank that stays behind comes nearer only while the others wait, and when it is as many operations behind as there are tracks they
- * wait for all of its next delay. So they wait the longer the further it is behind: at that limit half as long as from one operation
- * to the next. A long delay is spread over many operations in this way.
  */
 static uint64_t patience(const struct bounded *run)
 {
-	uint64_t deadline = deadline_for(run, pace_of(run), 1, run->comm->size), wait, catch_up;
+	uint64_t deadline = deadline_for(run, pace_of(run), 1, run->comm->size), wait;
 
 	if (!deadline || run->attr.deadline_ns)
 		return run->attr.flags & GW_BOUNDED_REPAIR ? 10 * deadline : deadline;
@@ -118,9 +116,6 @@ static uint64_t patience(const struct bounded *run)
 		wait = LATE_LEAST + LATE_TRIPS * run->comm->network.rtt_ns;
 	if (wait > deadline)
 		wait = deadline;
-	catch_up = memory_of(run)->period_ns * behind(run) / run->comm->track_count / 2;
-	if (wait < catch_up)
-		wait = catch_up;
 	return run->attr.flags & GW_BOUNDED_REPAIR ? 10 * wait : wait;
 }
 
@@ -194,11 +189,11 @@ void plan_hail(struct bounded *run)
 	}
 }
 
-void plan_hailed(struct bounded *run, uint32_t peer, bool came)
+void plan_hailed(struct bounded *run, uint32_t peer)
 {
 	const struct hail *hail = &run->hails[peer];
 
-	if (!came || run->state != BOUNDED_MEETING)
+	if (run->state != BOUNDED_MEETING)
 		return;
 	if (hail->number != run->hail.number || hail->elements != run->hail.elements ||
 	    memcmp(hail->what, run->hail.what, sizeof(hail->what)) != 0 ||
@@ -218,19 +213,29 @@ void plan_hailed(struct bounded *run, uint32_t peer, bool came)
 /* Whether the coordinator need not wait any longer. */
 static bool waited_enough(struct bounded *run)
 {
-	uint64_t now = gw_now_ns(run->comm->office->ctx), wait = patience(run);
+	uint64_t now = gw_now_ns(run->comm->office->ctx), usual = patience(run), wait = 0;
 
 	if (run->here + 1 == run->comm->size)
 		return true;
-	if (2 * (run->here + 1) < run->comm->size || !wait)
+	if (2 * (run->here + 1) < run->comm->size || !usual)
 		return false;
 	if (run->coll->task.operation == OPERATION_BROADCAST &&
 	    !run->peers[run->coll->task.root].present)
 		return false;
 	if (bounded_in_grid(run) && !grid_complete(run))
 		return false;
-	if (run->wake_ns > now + wait)
-		run->wake_ns = now + wait;
+	if (!run->enough_ns)
+		run->enough_ns = now;
+	for (uint32_t r = 0; r < run->comm->size; r++) {
+		uint64_t mine;
+
+		if (run->peers[r].present)
+			continue;
+		mine = keep_is_behind(run->comm, r) ? catch_up(run) : usual;
+		if (wait < mine)
+			wait = mine;
+	}
+	run->wake_ns = run->enough_ns + wait;
 	return now >= run->wake_ns;
 }
 
@@ -314,7 +319,6 @@ bool plan_decide(struct bounded *run)
 		message_pump(run, r);
 	}
 	bounded_follow(run);
-	message_forget_hails(run);
 	return true;
 }
 

@@ -218,7 +218,9 @@ void coll_start(struct gw_comm *comm, uint32_t track)
 	if (list_empty(&comm->tracks[track].colls) || comm->status)
 		return;
 	coll = container_of(comm->tracks[track].colls.next, struct gw_coll, node);
-	if (coll->started || coll->undecided)
+	/* Messages of kept operations may not have been posted, and would come after those of this one. A bounded one sees to that. */
+	if (coll->started || coll->undecided ||
+	    (!coll->bounded && !list_empty(&comm->tracks[track].kept)))
 		return;
 	coll->started = true;
 	if (coll->multicast)
@@ -265,13 +267,16 @@ void coll_kick(struct gw_comm *comm, uint32_t track, uint32_t peer)
 {
 	struct gw_coll *coll;
 
-	if (list_empty(&comm->tracks[track].colls) || comm->status)
+	if (comm->status)
+		return;
+	bounded_kick(comm, track, peer);
+	if (list_empty(&comm->tracks[track].colls))
 		return;
 	coll = container_of(comm->tracks[track].colls.next, struct gw_coll, node);
+	if (coll->bounded)
+		return;
 	if (coll->started && coll->multicast)
 		multicast_kick(coll, peer);
-	else if (coll->started && coll->bounded)
-		bounded_kick(coll, peer);
 	else if (coll->started)
 		advance(coll, engine_kick(&coll->engine, peer));
 }

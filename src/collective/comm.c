@@ -34,6 +34,7 @@ static int tracks_open(struct gw_comm *comm)
 		struct track *track = &comm->tracks[i];
 
 		list_init(&track->colls);
+		list_init(&track->kept);
 		track->links = calloc(comm->size, sizeof(struct comm_link *));
 		if (!track->links)
 			return -ENOMEM;
@@ -57,6 +58,7 @@ int comm_create(struct office *office, const struct gw_comm_attr *attr, uint64_t
 	comm->segment_bytes = attr->segment_bytes;
 	comm->network.rtt_ns = office->mail->ops->rtt_ns(office->mail);
 	comm->track_count = attr->tracks ? attr->tracks : TRACKS_DEFAULT;
+	comm->ahead = attr->ahead ? (uint32_t)attr->ahead : AHEAD_DEFAULT;
 	comm->channel = (struct gw_channel_attr){
 		.congestion = attr->congestion,
 		.rate_bps = attr->rate_bps,
@@ -108,6 +110,8 @@ static int end_all(struct gw_comm *comm, int status)
 			coll_end(container_of(track->colls.next, struct gw_coll, node), status);
 			count++;
 		}
+		while (track->links && !list_empty(&track->kept))
+			coll_end(container_of(track->kept.next, struct gw_coll, node), status);
 	}
 	return count;
 }
@@ -160,6 +164,7 @@ void comm_destroy(struct gw_comm *comm)
 	multicast_close(comm);
 	free(comm->left);
 	free(comm->members);
+	keep_free(comm);
 	free(comm->bounded);
 	free(comm);
 }

@@ -30,6 +30,8 @@
 
 #define TRACKS_MAX     16
 #define TRACKS_DEFAULT 4
+#define AHEAD_DEFAULT  64
+#define AHEAD_MAX      65536
 /* Slots, and the memory of tracks, begin at multiples of this. */
 #define MEMORY_ALIGN 64
 #define SENTENCE_MAX 256
@@ -81,6 +83,8 @@ struct track {
 	struct comm_link **links;
 	/* operations in order; the first one runs */
 	struct list colls;
+	/* bounded operations that have ended here, in order, whose results some rank has not got */
+	struct list kept;
 	/* memory of the operation that runs: partial results and slots. It grows, and stays. */
 	uint8_t *memory;
 	uint64_t bytes;
@@ -102,6 +106,8 @@ struct gw_comm {
 	struct network network;
 	struct agree agree;
 	uint32_t track_count;
+	/* bounded operations that are kept for a rank that is behind, at most */
+	uint32_t ahead;
 	struct gw_channel_attr channel;
 	struct track tracks[TRACKS_MAX];
 	/* operations posted, and communicators split off */

@@ -34,7 +34,7 @@ static bool attr_sane(const struct gw_comm_attr *attr)
 	return attr->size <= GW_COMM_RANKS_MAX && (!attr->size || attr->rank < attr->size) &&
 	       !(attr->flags & ~(GW_COMM_FIXED_ORDER | GW_COMM_CLEAR | GW_COMM_SERVED)) &&
 	       attr->tracks <= TRACKS_MAX && attr->threads <= GW_COMM_THREADS_MAX &&
-	       array_is_zero(attr->reserved);
+	       attr->ahead <= AHEAD_MAX && array_is_zero(attr->reserved);
 }
 
 /* Fills in from the environment what the caller did not say. */

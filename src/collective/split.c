@@ -44,6 +44,7 @@ static int found(struct gw_comm *comm, uint64_t id, const struct candidate *cand
 				     .rate_bps = comm->channel.rate_bps,
 				     .peer_timeout_ns = comm->channel.peer_timeout_ns,
 				     .tracks = comm->track_count,
+				     .ahead = comm->ahead,
 				     .segment_bytes = comm->segment_bytes };
 	uint32_t *members = calloc(count, sizeof(*members));
 	int error;

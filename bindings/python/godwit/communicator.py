@@ -151,13 +151,13 @@ class Communicator:
     def __init__(self, rank: int = 0, size: int = 0, root: Optional[str] = None, port: int = 0, *, fixed_order: bool = False,
                  clear: bool = False, fabric: Optional[str] = None, secret_file: Optional[str] = None,
                  congestion: Optional[str] = None, rate_bps: int = 0, meet_timeout: float = 0, peer_timeout: float = 0, tracks: int = 0,
-                 segment_bytes: int = 0, threads: int = 0, service: bool = True) -> None:
+                 segment_bytes: int = 0, threads: int = 0, ahead: int = 0, service: bool = True) -> None:
         self._handle: Optional[int] = None
         attr = CommAttr(rank=rank, size=size, root=_bytes(root), port=port,
                         flags=(FIXED_ORDER if fixed_order else 0) | (CLEAR if clear else 0) | (SERVED if service else 0),
                         fabric=_bytes(fabric), secret_file=_bytes(secret_file), congestion=_bytes(congestion),
                         rate_bps=rate_bps, meet_ns=int(meet_timeout * 1e9), peer_timeout_ns=int(peer_timeout * 1e9),
-                        tracks=tracks, segment_bytes=segment_bytes, threads=threads)
+                        tracks=tracks, segment_bytes=segment_bytes, threads=threads, ahead=ahead)
         handle = c_void_p()
         status = lib.gw_comm_open(byref(attr), byref(handle))
         if status:

@@ -48,7 +48,7 @@ class CommAttr(Structure):
         ("rank", c_uint32), ("size", c_uint32), ("root", c_char_p), ("port", c_uint16), ("threads", c_uint16),
         ("flags", c_uint32), ("fabric", c_char_p), ("secret_file", c_char_p), ("congestion", c_char_p),
         ("rate_bps", c_uint64), ("meet_ns", c_uint64), ("peer_timeout_ns", c_uint64), ("tracks", c_uint32),
-        ("segment_bytes", c_uint32), ("reserved", c_uint64 * 8),
+        ("segment_bytes", c_uint32), ("ahead", c_uint64), ("reserved", c_uint64 * 7),
     ]
 
 
