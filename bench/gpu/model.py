@@ -19,7 +19,7 @@ TEXT_BYTES = 4 << 20
 HELD_OUT = 1 << 16  # bytes at the end of the text that nobody trains on
 RATE = 1e-3
 WARM_UP_STEPS = 20
-# Steps that a rank may be ahead of another, and some: of bounded operations as many as a communicator has tracks.
+# Steps that a rank may do before it hears that the run ends.
 AHEAD = 6
 EVALUATIONS = 8  # batches of the held-out text
 
@@ -115,7 +115,8 @@ def join(way, rank, together):
     """Opens the process group of a rank."""
     if way["backend"] == "godwit":
         sys.path.insert(0, way["package"])
-        import godwit.torch  # noqa: F401  registers the backend
+        import godwit.torch  # registers the backend
+        godwit.torch.configure(**way.get("communicator", {}))
     timeout = datetime.timedelta(seconds=120)
     store = dist.TCPStore(os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"]), together.size, rank == 0, timeout)
     dist.init_process_group(way["backend"], store=store, rank=rank, world_size=together.size, timeout=timeout)
@@ -164,7 +165,8 @@ def trainer(way, size, steps, seed, seconds, together, straggler=None):
             # Rank 0 ends the run early, once.
             if rank == 0 and ends[-1] > seconds and not ending:
                 ending = True
-                together.set_steps(min(steps, step + AHEAD))
+                # Others may be many steps ahead. Each had one beat before the first.
+                together.set_steps(min(steps, together.most_beats() - 1 + AHEAD))
         result = {"losses": [loss.hex() for loss in losses], "ends_s": ends, "bytes": sum(p.numel() * 4 for p in inner.parameters())}
         if wrapped.state:
             result["missing"] = wrapped.state.missing_share

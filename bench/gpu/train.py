@@ -43,9 +43,9 @@ class Way:
     """How gradients travel: a backend of torch.distributed, under it a contender of contenders.py or nobody, and perhaps a hook."""
 
     def __init__(self, name, what, backend, transport=None, congestion="cubic", hook=None, reduce=None, fsdp=False, exact=True,
-                 loss=None, **hook_settings):
-        # loss: of packets, instead of what --loss says
-        self.loss = loss
+                 loss=None, communicator=None, **hook_settings):
+        # loss: of packets, instead of what --loss says; communicator: attributes of it
+        self.loss, self.communicator = loss, communicator or {}
         self.name, self.what, self.backend, self.transport, self.congestion = name, what, backend, transport, congestion
         self.hook, self.reduce, self.fsdp, self.exact, self.hook_settings = hook, reduce, fsdp, exact, hook_settings
 
@@ -59,17 +59,20 @@ class Way:
     def described(self, device):
         backend = "gloo" if device == "cpu" and self.backend == "nccl" else self.backend
         return {"backend": backend, "device": device, "hook": self.hook, "reduce": self.reduce, "fsdp": self.fsdp,
-                "hook_settings": self.hook_settings, "package": os.path.join(ROOT, "bindings", "python")}
+                "hook_settings": self.hook_settings, "communicator": self.communicator, "package": os.path.join(ROOT, "bindings", "python")}
 
 
+# As many tracks as a step has buckets: channels that are used in each step know their rate.
+IN_STEP = {"tracks": 2}
 WAYS = [
     Way("socket-cubic", "NCCL, its Socket transport, cubic", "nccl", "socket-cubic"),
     Way("socket-bbr", "NCCL, its Socket transport, bbr", "nccl", "socket-bbr", "bbr"),
     Way("gloo", "Gloo, bbr", "gloo", congestion="bbr"),
     Way("plugin", "NCCL, libnccl-net-godwit.so", "nccl", "godwit"),
     Way("exact", "Godwit's collectives, backend of torch.distributed", "godwit"),
-    Way("bounded", "Godwit's bounded allreduce, DDP hook", "godwit", hook="bounded_hook", exact=False),
-    Way("bounded-5", "the same, with a loss of 5 % in bursts", "godwit", hook="bounded_hook", exact=False, loss=0.05),
+    Way("bounded", "Godwit's bounded allreduce, DDP hook", "godwit", hook="bounded_hook", exact=False, communicator=IN_STEP),
+    Way("bounded-5", "the same, with a loss of 5 % in bursts", "godwit", hook="bounded_hook", exact=False, loss=0.05,
+        communicator=IN_STEP),
     Way("fsdp", "FSDP on NCCL, libnccl-net-godwit.so", "nccl", "godwit", fsdp=True),
 ]
 DEFAULT = ["socket-cubic", "socket-bbr", "gloo", "plugin", "bounded", "bounded-5"]

@@ -208,6 +208,9 @@ class Together:
     def beats(self):
         return sum(self.words[self.size:2 * self.size])
 
+    def most_beats(self):
+        return max(self.words[self.size:2 * self.size])
+
     def set_steps(self, steps):
         self.words[self.last] = steps
 
