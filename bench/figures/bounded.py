@@ -63,6 +63,19 @@ def plain(kept):
     return table(rows) if found else "No results are kept yet: `bench/run --keep bounded-collective` writes them."
 
 
+def stall(kept):
+    rows = [["a second in one step of ten", "", "a step of rank 0, ms", "exact / it", "operations, median, ms", "99th percentile, ms", "arrived",
+             "operations without the straggler"]]
+    exact = {one["late"]: one["step_ms"] for one in kept["result"]["stall"] if one["recovery"] == "exact"}
+    for one in kept["result"]["stall"]:
+        bounded = one["recovery"] != "exact"
+        rows.append(["yes" if one["late"] else "no", one["recovery"], f"{one['step_ms']:.1f}",
+                     f"{exact[one['late']] / one['step_ms']:.2f}" if bounded else "-", f"{one['times_ms']['p50']:.1f}", f"{one['times_ms']['p99']:.1f}",
+                     f"{100 * one['arrived']:.2f} %" if bounded else "",
+                     f"{100 * one['late_operations'] / one['operations'] / one['buckets']:.0f} %" if bounded else ""])
+    return table(rows)
+
+
 # method, colour, text
 ERROR_LINES = [("ring", "#cc6677", "ring"), ("transpose", "#4477aa", "transpose"), ("transpose-zero", "#66ccee", "the same, exact results"),
                ("transpose-count", "#228833", "counted"), ("hadamard-stride", "#aa3377", "Hadamard, strided")]
@@ -148,4 +161,4 @@ def tensor(kept):
 
 
 TABLES = {"tensor": tensor, "bounded-collective.error": error, "bounded-collective.largest": largest, "bounded-collective.unbiased": unbiased,
-          "bounded-collective.tail": tail, "bounded-collective.plain": plain, "bounded-lab": lab}
+          "bounded-collective.tail": tail, "bounded-collective.plain": plain, "bounded-collective.stall": stall, "bounded-lab": lab}

@@ -237,6 +237,13 @@ def bounded_tail(recovery, ranks):
     return exact / bounded
 
 
+def bounded_stall():
+    """Time of a step of exact training over that of bounded training, with a rank that stalls."""
+    exact, bounded = (next(one["step_ms"] for one in kept("bounded-collective.json")["stall"] if one["late"] and one["recovery"] == name)
+                      for name in ("exact", "count"))
+    return exact / bounded
+
+
 def tensor_ratio(part):
     """Least speed of the transform or of striding, in memcpy()s."""
     return min(one["memcpy_ratio"] for one in kept("tensor.json")["works"] if part in one["work"] and not one["work"].startswith(("sum", "max", "divide")))
@@ -253,6 +260,7 @@ FIGURES = {
     "bounded.tail": lambda: number(bounded_tail("count", 8)),
     "bounded.tail-32": lambda: number(bounded_tail("count", 32)),
     "bounded.tail-128": lambda: number(bounded_tail("count", 128)),
+    "bounded.stall": lambda: number(bounded_stall()),
     "walk.down-functions": lambda: str(kept("walk.json")["down"]["functions"]),
     "walk.down-files": lambda: str(kept("walk.json")["down"]["files"]),
     "walk.up-functions": lambda: str(kept("walk.json")["up"]["functions"]),
