@@ -4,8 +4,8 @@
  *
  * An operation that owes the peer a record stands in line (ch->lines) until a pack has room, then in that pack's list
  * until the peer has read it, unless the record is TAKEN: that nothing waits for. While fewer than two packs are on their way
- * the next one leaves at once, so that a lone small send waits for nothing. Otherwise records gather until the pack is half full,
- * an earlier one is answered, or a part of a round trip has passed since the last but one left. A pack of data is answered when
+ * the next one leaves at once, so that a lone small send waits for nothing. Otherwise records gather until the pack is worth a message
+ * (GATHER_BYTES; while packs are plenty) or half full, an earlier one is answered, or a part of a round trip has passed since the last but one left. A pack of data is answered when
  * every record in it has met its receive: that is how a send ends, unless it asked to end when it was copied (GW_OP_BUFFERED).
  * Data leaves one pack to the notices, so that a receiver that posts nothing can still be told things.
  */
@@ -16,6 +16,8 @@
 /* Records gather for 1 / GATHER_SHARE of a round trip at most, and for GATHER_NS at least. */
 #define GATHER_SHARE 16
 #define GATHER_NS    UINT64_C(50000)
+/* Bytes with which a pack leaves: some packets, beside which its header and its answer cost little. */
+#define GATHER_BYTES 8192u
 
 static struct list *line(struct gw_op *op)
 {
@@ -160,6 +162,9 @@ static bool leaves(struct gw_channel *ch, enum pack_group group)
 	uint64_t due, wait_ns = GATHER_NS;
 
 	if (ch->packs_out[group] < PACKS_AT_ONCE || ch->filling[group]->used >= ch->pack_bytes / 2)
+		return true;
+	/* Not the last packs, which would then be missing for a round trip. */
+	if (ch->filling[group]->used >= GATHER_BYTES && ch->packs_out[group] < ch->packs_max / 2)
 		return true;
 	if (!gw_qp_estimate(ch->qp[SMALL], &path) && path.rtt_ns / GATHER_SHARE > wait_ns)
 		wait_ns = path.rtt_ns / GATHER_SHARE;

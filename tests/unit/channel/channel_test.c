@@ -287,6 +287,45 @@ static void small_sends_do_not_wait_for_answers(void **state)
 	two_close(&two);
 }
 
+/* A pack that is worth a message waits for no more, however large packs are, unless few are left. */
+static void large_packs_do_not_gather(void **state)
+{
+	enum { COUNT = 6, BYTES = 9000 };
+	static struct act sends[COUNT], recvs[COUNT];
+	const struct gw_channel_attr large = { .small_bytes = 64 << 10,
+					       .pack_bytes = 68 << 10,
+					       .packs = 8 };
+	const struct link_attr fast = { .rate_bps = 100000000000, .delay_ns = 5 * MS };
+	struct two_attr attr = { .link = fast, .channel = { large, large } };
+	uint64_t posted[COUNT];
+	struct two two;
+
+	(void)state;
+	memset(sends, 0, sizeof(sends));
+	memset(recvs, 0, sizeof(recvs));
+	two_open(&two, &attr);
+	/* The first ones learn the round trip. */
+	for (int round = 0; round < 2; round++) {
+		two_run(&two, 100 * MS);
+		for (int i = 0; i < COUNT; i++)
+			act_recv(&two, 1, BYTES, &recvs[i]);
+		for (int i = 0; i < COUNT; i++) {
+			posted[i] = two_now(&two);
+			act_send(&two, 0, BYTES, (uint64_t)i, &sends[i]);
+			two_run(&two, 5 * US);
+		}
+		for (int i = 0; i < COUNT; i++) {
+			two_until(&two, S, sends[i].ended && recvs[i].ended);
+			act_check(&sends[i], 0);
+			act_check_bytes(&recvs[i], BYTES, (uint64_t)i);
+		}
+	}
+	for (int i = 0; i < 4; i++)
+		assert_in_range(recvs[i].at - posted[i], fast.delay_ns, fast.delay_ns + 200 * US);
+	assert_true(recvs[4].at - posted[4] > fast.delay_ns + 200 * US);
+	two_close(&two);
+}
+
 /* A buffered send ends when it was copied, and arrives all the same where packets are lost. Large ones end when they have arrived. */
 static void buffered_sends_end_at_once(void **state)
 {
@@ -348,6 +387,7 @@ int main(void)
 		cmocka_unit_test(clear_to_send_costs_nothing),
 		cmocka_unit_test(fills_the_path),
 		cmocka_unit_test(small_sends_do_not_wait_for_answers),
+		cmocka_unit_test(large_packs_do_not_gather),
 		cmocka_unit_test(buffered_sends_end_at_once),
 	};
 
