@@ -33,7 +33,7 @@
 #define ADDRESS_CHARS 46
 #define WHO_CHARS     64
 /* Bytes of a message that NCCL's own thread moves. */
-#define SMALL_BYTES   (64u << 10)
+#define SMALL_BYTES   (16u << 10)
 #define NS_PER_SECOND UINT64_C(1000000000)
 /* Silence after which the peer's host is asked whether the process exists. */
 #define ALIVE_ASK_NS (10 * NS_PER_SECOND)
