@@ -204,7 +204,9 @@ static int submit_with(struct gw_comm *comm, enum operation operation,
 	else
 		coll->closed = true;
 	coll_start(comm, coll_track(coll));
-	agree_posted(comm);
+	/* Not after bounded ones, which wait for no rank: an agreement waits for all. */
+	if (!bounded)
+		agree_posted(comm);
 	return 0;
 }
 
