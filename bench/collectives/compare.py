@@ -126,7 +126,7 @@ class OpenMpi:
                     "oob_tcp_if_include": "10.200.0.0/24", "btl_tcp_links": links, "btl_tcp_sndbuf": 0, "btl_tcp_rcvbuf": 0,
                     "mpi_yield_when_idle": 1}
         mca = " ".join(f"--mca {name} {value}" for name, value in settings.items())
-        run = (f"mpirun --allow-run-as-root --bind-to none -np {network['hosts']} --host {hosts} {mca} "
+        run = (f"mpirun --allow-run-as-root --oversubscribe --bind-to none -np {network['hosts']} --host {hosts} {mca} "
                f"\"{self.program(build)}\" {self.arguments(network)}")
         meet = f'while [ $(ls "{directory}" | wc -l) -lt {network["hosts"] - 1} ]; do sleep 0.1; done'
         return (f"{with_congestion(self.control)}export LAB_AGENT={directory}; "

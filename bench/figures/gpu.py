@@ -61,7 +61,8 @@ def settings(result):
 def contenders_table(kept, in_lab, title, head, row, value, goals):
     """A row for each scenario, operation and size, which begins with row(), and a column for each contender with value() of its cell."""
     result = kept["result"]
-    scenarios = [one for one in result["scenarios"] if ("rtt_ms" in one["path"]) == in_lab]
+    # Without a figure of ours there is nothing to compare.
+    scenarios = [one for one in result["scenarios"] if ("rtt_ms" in one["path"]) == in_lab and set(OURS) & set(measured(one))]
     if not scenarios:
         return "Not measured."
     names = ordered(result, scenarios)

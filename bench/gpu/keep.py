@@ -67,7 +67,8 @@ def write(options, program, name, result):
     if os.path.exists(path):
         with open(path, encoding="utf-8") as file:
             compiler = file.read().strip()
-    words = [word for at, word in enumerate(sys.argv) if at and word != "--out" and sys.argv[at - 1] != "--out"]
+    places = ("--out", "--build")
+    words = [word for at, word in enumerate(sys.argv) if at and word not in places and sys.argv[at - 1] not in places]
     whole = {"command": shlex.join([program, *words]), "processor": processor(), "compiler": compiler, "result": result}
     with open(os.path.join(options.out, name), "w", encoding="utf-8") as file:
         json.dump(whole, file, indent=1)
