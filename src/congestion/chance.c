@@ -7,6 +7,9 @@
 /* The ceiling, in multiples of the loss that was found to be chance. */
 #define CEILING_FACTOR 1.5
 #define TEST_EVERY_NS  UINT64_C(10000000000)
+/* Time for which loss is congestion without another test after one that showed congestion: short flows that share a short queue would
+ * test for most of their time. */
+#define REFUTED_NS UINT64_C(50000000)
 /* Packets behind each of the two shares that the test compares. */
 #define PACKETS_LEAST 96
 /* Least fall of the loss that shows congestion: a share of it, and standard deviations of the difference. */
@@ -100,6 +103,7 @@ static enum chance_verdict conclude(struct chance *c, bool queue, uint64_t now_n
 	bool congestion = queue || fell(c);
 
 	if (congestion) {
+		c->refuted_ns = now_ns;
 		/* The test that raised the ceiling is refuted if this loss was below it. */
 		if (share_of(c->lost_before, c->packets_before) <= c->ceiling) {
 			c->ceiling = c->base;
@@ -135,6 +139,10 @@ enum chance_verdict chance_judge(struct chance *c, const struct chance_round *ro
 		if (c->packets < PACKETS_LEAST || !passed(c, now_ns))
 			return CHANCE_FINE;
 		if (share_of(c->lost, c->packets) > CHANCE_BREAKER) {
+			enter(c, CHANCE_COUNTING);
+			return CHANCE_CONGESTION;
+		}
+		if (c->refuted_ns && now_ns - c->refuted_ns < REFUTED_NS) {
 			enter(c, CHANCE_COUNTING);
 			return CHANCE_CONGESTION;
 		}

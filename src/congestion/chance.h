@@ -6,7 +6,8 @@
  * loses a smaller share when less is sent. When loss clearly passes a ceiling, the sender therefore sends CHANCE_TEST of its rate
  * for two round trips: the first shows what was already in flight, the second shows the effect. If the loss did not fall by
  * a quarter and no queue stands, it is chance, and the ceiling becomes 1.5 times that loss. Otherwise it is congestion.
- * While more than the first ceiling is lost, the test is repeated every 10 s.
+ * While more than the first ceiling is lost, the test is repeated every 10 s. Loss soon after a test that showed congestion is
+ * congestion without another test.
  *
  * Loss above CHANCE_BREAKER is always congestion: beyond it a sender that is several times too fast would see its loss fall
  * by less than a quarter.
@@ -48,6 +49,8 @@ struct chance {
 	double packets_before, lost_before;
 	/* time of the last test that showed chance; 0: none */
 	uint64_t proven_ns;
+	/* time of the last test that showed congestion; 0: none */
+	uint64_t refuted_ns;
 	enum chance_stage stage;
 };
 

@@ -32,6 +32,8 @@ struct rank {
 
 struct path {
 	uint64_t delay_ns;
+	/* bytes that the link's queue holds; 0: any number */
+	uint64_t queue_bytes;
 	unsigned channels, operations;
 	/* one connection carries both directions */
 	bool both_ways;
@@ -148,7 +150,9 @@ static unsigned connections(const struct job *job)
 
 static void job_open(struct job *job)
 {
-	struct two_attr attr = { .link = { .rate_bps = LINK_BPS, .delay_ns = job->path->delay_ns },
+	struct two_attr attr = { .link = { .rate_bps = LINK_BPS,
+					   .delay_ns = job->path->delay_ns,
+					   .queue_bytes = job->path->queue_bytes },
 				 .host = { .queue = 1 << 14 } };
 
 	connection_sizes(2 * job->path->delay_ns, &attr.channel[0]);
@@ -246,11 +250,24 @@ static void channels_share_a_short_path(void **state)
 		assert_true(of_the_floor(&near, kib[i]) < (kib[i] <= 64 ? 102 : 115));
 }
 
+/* A queue of a bandwidth-delay product, which the flows overflow together. They are paced by windows that are cut by half then, and far
+ * from the goal of 1.15. */
+static void channels_share_a_short_queue(void **state)
+{
+	static const struct path near = {
+		.delay_ns = 100 * US, .queue_bytes = 100000, .channels = 2, .operations = 30
+	};
+
+	(void)state;
+	assert_true(of_the_floor(&near, 1024) < 300);
+}
+
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_step_takes_a_one_way_delay),
 		cmocka_unit_test(channels_share_a_short_path),
+		cmocka_unit_test(channels_share_a_short_queue),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
