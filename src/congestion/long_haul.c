@@ -184,8 +184,9 @@ static double growth(struct long_haul *l, double excess)
 		CALM_AHEAD * m->delivered / l->used * (model_trip(m) + target_ns(l)) / l->window -
 		1;
 
-	/* Less was sent than the window allows, and slowly, or into a queue that has drained since, so that an empty queue says nothing. The window does not grow, and shrinks only
-	 * where that of a flow that uses it would: messages that are sent one at a time would lose all of it otherwise. */
+	/* Less was sent than the window allows, and slowly, or into a queue that has drained since, so that an empty queue says
+	 * nothing. The window does not grow, and shrinks only where that of a flow that uses it would: messages that are sent one at a
+	 * time would lose all of it otherwise. */
 	if ((m->idle && paced_bytes(l) <= 0) || m->probing ||
 	    UP * l->left_ns > up / 2 * target_ns(l)) {
 		l->calm = 0;
