@@ -18,6 +18,11 @@
 
 uint64_t bucket_bytes_in(uint64_t rate_bps, uint64_t time_ns)
 {
+	uint64_t tokens;
+
+	/* As a rule it fits, and a division of 128 bits is a slow call. */
+	if (!__builtin_mul_overflow(rate_bps, time_ns, &tokens))
+		return tokens / (uint64_t)TOKENS_A_BYTE;
 	return (uint64_t)((unsigned __int128)rate_bps * time_ns / TOKENS_A_BYTE);
 }
 

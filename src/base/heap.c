@@ -141,11 +141,6 @@ void heap_update(struct heap *heap, struct heap_node *node, uint64_t key)
 		rise(heap, &entry, index);
 }
 
-struct heap_node *heap_min(const struct heap *heap)
-{
-	return heap->count ? heap->entries[0].node : NULL;
-}
-
 struct heap_node *heap_pop(struct heap *heap)
 {
 	struct heap_node *node = heap_min(heap);

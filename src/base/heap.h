@@ -58,7 +58,11 @@ void heap_remove(struct heap *heap, struct heap_node *node);
 void heap_update(struct heap *heap, struct heap_node *node, uint64_t key);
 
 /* Return the node with the smallest key, or NULL if the heap is empty; heap_pop() also removes it. */
-struct heap_node *heap_min(const struct heap *heap);
+static inline struct heap_node *heap_min(const struct heap *heap)
+{
+	return heap->count ? heap->entries[0].node : NULL;
+}
+
 struct heap_node *heap_pop(struct heap *heap);
 
 static inline bool heap_contains(const struct heap_node *node)
