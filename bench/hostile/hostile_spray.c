@@ -88,8 +88,9 @@ static void scribble(struct spray *spray, uint8_t *bytes, size_t length)
 static void seal(struct packet *packet)
 {
 	size_t covered = packet->length - ROCE_ICRC_SIZE;
+	struct icrc_flow flow = packet->way->flow;
 
-	icrc_final(icrc_begin(&packet->way->flow, packet->length, 0, true, packet->bytes, covered),
+	icrc_final(icrc_begin(&flow, packet->length, 0, true, packet->bytes, covered),
 		   packet->bytes + covered);
 }
 

@@ -5,7 +5,12 @@
  *
  *	8 bytes of ones | IP header | UDP header
  *
- * How an unknown IPv4 identification is recovered. A CRC is linear: the ICRCs of two packets of
+ * What differs from packet to packet costs little, because a CRC is linear. Each bit of the
+ * identification changes the CRC of the prefix by a constant. And each bit of the BTH's FECN / BECN
+ * byte, which counts as ones, can be set right before the BTH is read: one difference in the CRC's
+ * 32 bits there has the same effect.
+ *
+ * How an unknown IPv4 identification is recovered. The ICRCs of two packets of
  * equal length differ by the CRC, without its inversions, of the packets' difference. If a packet
  * is sound, it differs from the one we assume only in one 32-bit word of the IP header, that of
  * identification, flags and fragment offset. Let w(x) be that difference as a polynomial and k the
@@ -137,34 +142,68 @@ int icrc_flow_init(const struct sockaddr *source, const struct sockaddr *destina
 
 void icrc_flow_from_port(struct icrc_flow *flow, uint16_t port)
 {
+	flow->crc_length = 0;
 	put_be16(flow->prefix + flow->prefix_length - UDP_SIZE, port);
 }
 
-uint32_t icrc_begin(const struct icrc_flow *flow, size_t udp_payload_length, uint16_t ip_id,
+/* What each bit of the identification, and DF, changes in the CRC of the prefix. */
+static const uint32_t id_bits[16] = {
+	0x9b73ead4, 0xed96d3e9, 0x005ca193, 0x00b94326, 0x0172864c, 0x02e50c98,
+	0x05ca1930, 0x0b943260, 0x81256527, 0xd93bcc0f, 0x69069e5f, 0xd20d3cbe,
+	0x7f6b7f3d, 0xfed6fe7a, 0x26dcfab5, 0x4db9f56a,
+};
+#define DF_BIT 0xca4e23c7u
+
+/* What each bit of the BTH's FECN / BECN byte changes, as if it had been in the CRC of what precedes the BTH. */
+static const uint32_t congestion_bits[8] = {
+	0xdb710641, 0x6d930ac3, 0xdb261586, 0x6d3d2d4d,
+	0xda7a5a9a, 0x6f85b375, 0xdf0b66ea, 0x6567cb95,
+};
+/* All of them. */
+#define CONGESTION_ALL 0x0f6a70d9u
+
+static uint32_t sum_of(const uint32_t *bits, uint32_t which)
+{
+	uint32_t sum = 0;
+
+	for (; which; which &= which - 1)
+		sum ^= bits[__builtin_ctz(which)];
+	return sum;
+}
+
+/* The CRC of the prefix for this length of the UDP payload, with identification 0 and DF set. */
+static uint32_t prefix_crc(struct icrc_flow *flow, size_t udp_payload_length)
+{
+	uint16_t udp_length = (uint16_t)(udp_payload_length + UDP_SIZE);
+	uint8_t *prefix = flow->prefix;
+
+	if (flow->crc_length == udp_payload_length)
+		return flow->crc;
+	if (flow->ipv6) {
+		put_be16(prefix + IPV6_PAYLOAD_LENGTH, udp_length);
+	} else {
+		put_be16(prefix + IPV4_TOTAL_LENGTH, (uint16_t)(udp_length + IPV4_SIZE));
+		prefix[IPV4_FLAGS] = IPV4_DF;
+	}
+	put_be16(prefix + flow->prefix_length - UDP_SIZE + 4, udp_length);
+	flow->crc = crc32_update(0, prefix, flow->prefix_length);
+	flow->crc_length = (uint32_t)udp_payload_length;
+	return flow->crc;
+}
+
+uint32_t icrc_begin(struct icrc_flow *flow, size_t udp_payload_length, uint16_t ip_id,
 		    bool dont_fragment, const void *headers, size_t headers_length)
 {
-	uint8_t block[ICRC_PREFIX_MAX + ROCE_HEADERS_MAX];
-	size_t udp_length = udp_payload_length + UDP_SIZE;
-	uint8_t *bth = block + flow->prefix_length;
-	size_t copied = headers_length < ROCE_HEADERS_MAX ? headers_length : ROCE_HEADERS_MAX;
-	uint32_t crc;
+	uint8_t congestion = ((const uint8_t *)headers)[BTH_CONGESTION];
+	uint32_t crc = prefix_crc(flow, udp_payload_length);
 
 	assert(headers_length >= ROCE_BTH_SIZE);
 	assert(udp_payload_length <= (flow->ipv6 ? ICRC_IPV6_LENGTH_MAX : ICRC_IPV4_LENGTH_MAX));
-	memcpy(block, flow->prefix, flow->prefix_length);
-	if (flow->ipv6) {
-		put_be16(block + IPV6_PAYLOAD_LENGTH, (uint16_t)udp_length);
-	} else {
-		put_be16(block + IPV4_TOTAL_LENGTH, (uint16_t)(udp_length + IPV4_SIZE));
-		put_be16(block + IPV4_ID, ip_id);
-		block[IPV4_FLAGS] = dont_fragment ? IPV4_DF : 0;
-	}
-	put_be16(bth - UDP_SIZE + 4, (uint16_t)udp_length);
-	memcpy(bth, headers, copied);
-	bth[BTH_CONGESTION] = 0xff;
-
-	crc = crc32_update(0, block, flow->prefix_length + copied);
-	return icrc_update(crc, (const uint8_t *)headers + copied, headers_length - copied);
+	if (!flow->ipv6)
+		crc ^= sum_of(id_bits, ip_id) ^ (dont_fragment ? 0 : DF_BIT);
+	/* The byte counts as ones, whatever is in it. */
+	crc ^= congestion ? sum_of(congestion_bits, congestion ^ 0xffu) : CONGESTION_ALL;
+	return crc32_update(crc, headers, headers_length);
 }
 
 uint32_t icrc_update(uint32_t crc, const void *data, size_t length)
@@ -213,7 +252,7 @@ static uint32_t get_le32(const uint8_t *p)
 	return (uint32_t)p[3] << 24 | (uint32_t)p[2] << 16 | (uint32_t)p[1] << 8 | p[0];
 }
 
-enum icrc_verdict icrc_verify(const struct icrc_flow *flow, const void *udp_payload, size_t length,
+enum icrc_verdict icrc_verify(struct icrc_flow *flow, const void *udp_payload, size_t length,
 			      uint16_t guess_id, uint32_t max_id, struct icrc_match *out)
 {
 	const uint8_t *bytes = udp_payload;
@@ -228,8 +267,7 @@ enum icrc_verdict icrc_verify(const struct icrc_flow *flow, const void *udp_payl
 		return ICRC_BAD;
 	covered = length - ROCE_ICRC_SIZE;
 	syndrome = get_le32(bytes + covered) ^
-		   icrc_update(icrc_begin(flow, length, guess_id, true, bytes, ROCE_BTH_SIZE),
-			       bytes + ROCE_BTH_SIZE, covered - ROCE_BTH_SIZE);
+		   icrc_begin(flow, length, guess_id, true, bytes, covered);
 	if (syndrome == 0) {
 		*out = flow->ipv6 ? (struct icrc_match){ 0 }
 				  : (struct icrc_match){ guess_id, true };

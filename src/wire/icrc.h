@@ -53,12 +53,16 @@ struct sockaddr;
 
 /*
  * The masked IP and UDP headers of one direction between two sockets: build once, use for every
- * packet. Opaque. A packet sent and its answer need a flow each.
+ * packet. Opaque. A packet sent and its answer need a flow each. A flow remembers the CRC of these
+ * headers for the last length, since most packets have the same.
  */
 struct icrc_flow {
 	uint8_t prefix[ICRC_PREFIX_MAX];
 	uint8_t prefix_length;
 	bool ipv6;
+	/* length of the UDP payload that the CRC is for; 0: none */
+	uint32_t crc_length;
+	uint32_t crc;
 };
 
 enum icrc_verdict {
@@ -90,7 +94,7 @@ void icrc_flow_from_port(struct icrc_flow *flow, uint16_t port);
  * `headers` starts at the BTH and holds at least all of it; the rest follows in any number of
  * icrc_update() calls. `ip_id` and `dont_fragment` are ignored for IPv6.
  */
-uint32_t icrc_begin(const struct icrc_flow *flow, size_t udp_payload_length, uint16_t ip_id,
+uint32_t icrc_begin(struct icrc_flow *flow, size_t udp_payload_length, uint16_t ip_id,
 		    bool dont_fragment, const void *headers, size_t headers_length);
 uint32_t icrc_update(uint32_t crc, const void *data, size_t length);
 void icrc_final(uint32_t crc, uint8_t out[4]);
@@ -104,7 +108,7 @@ void icrc_final(uint32_t crc, uint8_t out[4]);
  * identifications 0 to max_id with DF set are accepted; guess_id must be among them. `out` is set
  * unless the verdict is ICRC_BAD; for IPv6, to zero.
  */
-enum icrc_verdict icrc_verify(const struct icrc_flow *flow, const void *udp_payload, size_t length,
+enum icrc_verdict icrc_verify(struct icrc_flow *flow, const void *udp_payload, size_t length,
 			      uint16_t guess_id, uint32_t max_id, struct icrc_match *out);
 
 #endif

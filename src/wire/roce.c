@@ -239,6 +239,22 @@ void roce_uc_write_imm(struct roce_packet *p, uint32_t dest_qpn, uint32_t psn, u
 	p->imm = imm;
 }
 
+void roce_encode_uc_write_imm(uint8_t headers[ROCE_HEADERS_MAX], uint32_t dest_qpn, uint32_t psn,
+			      uint64_t va, uint32_t rkey, uint32_t imm, uint32_t payload_length)
+{
+	uint8_t *reth = headers + ROCE_BTH_SIZE;
+
+	headers[0] = ROCE_OP_UC_WRITE_ONLY_WITH_IMM;
+	headers[1] = (uint8_t)(BTH_MIGREQ | (-payload_length & BTH_PAD_MASK) << BTH_PAD_SHIFT);
+	put_be16(headers + 2, ROCE_DEFAULT_PKEY);
+	put_be32(headers + 4, dest_qpn & ROCE_QPN_MASK);
+	put_be32(headers + 8, psn & ROCE_PSN_MASK);
+	put_be64(reth, va);
+	put_be32(reth + 8, rkey);
+	put_be32(reth + 12, payload_length);
+	put_be32(reth + ROCE_RETH_SIZE, imm);
+}
+
 void roce_ud_send(struct roce_packet *p, uint32_t dest_qpn, uint32_t psn, uint32_t qkey,
 		  uint32_t src_qpn, const void *payload, uint32_t payload_length)
 {

@@ -137,6 +137,9 @@ size_t roce_encode(const struct roce_packet *p, void *headers, size_t size);
  */
 void roce_uc_write_imm(struct roce_packet *p, uint32_t dest_qpn, uint32_t psn, uint64_t va,
 		       uint32_t rkey, uint32_t imm, const void *payload, uint32_t payload_length);
+/* The headers of roce_uc_write_imm() and roce_encode(), at once: of all packets most are such. */
+void roce_encode_uc_write_imm(uint8_t headers[ROCE_HEADERS_MAX], uint32_t dest_qpn, uint32_t psn,
+			      uint64_t va, uint32_t rkey, uint32_t imm, uint32_t payload_length);
 void roce_ud_send(struct roce_packet *p, uint32_t dest_qpn, uint32_t psn, uint32_t qkey,
 		  uint32_t src_qpn, const void *payload, uint32_t payload_length);
 void roce_ud_send_imm(struct roce_packet *p, uint32_t dest_qpn, uint32_t psn, uint32_t qkey,

@@ -135,7 +135,7 @@ static size_t uc_header(const struct player *player, uint32_t psn, uint8_t *out)
 	return BTH_SIZE;
 }
 
-static bool serve(const struct player *player, uint32_t psn)
+static bool serve(struct player *player, uint32_t psn)
 {
 	static uint8_t packet[PACKET_MAX], payload[PACKET_MAX];
 	size_t headers, end;
@@ -170,7 +170,7 @@ static bool all_theirs(const uint8_t *payload, size_t length)
 	return true;
 }
 
-static bool sound(const struct player *player, const uint8_t *packet, size_t length)
+static bool sound(struct player *player, const uint8_t *packet, size_t length)
 {
 	size_t pad = -player->size & 3;
 	struct roce_packet datagram;
@@ -186,7 +186,7 @@ static bool sound(const struct player *player, const uint8_t *packet, size_t len
 	       get_be24(packet + 5) == OWN_QPN && all_theirs(packet + BTH_SIZE, player->size);
 }
 
-static bool take(const struct player *player)
+static bool take(struct player *player)
 {
 	static uint8_t packet[PACKET_MAX];
 	struct pollfd waiting = { .fd = player->fd, .events = POLLIN };

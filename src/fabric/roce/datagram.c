@@ -17,7 +17,7 @@ _Static_assert(ROCE_BTH_SIZE + ROCE_DETH_SIZE + ROCE_IMM_SIZE + ADDRESS_UD_KEY_S
 
 /* Builds a packet. The key is copied behind the headers, so that the data can stay where it is; being four bytes long it
  * does not change the padding. */
-static void build(struct frame *frame, const struct roce_qp *qp, const struct icrc_flow *flow,
+static void build(struct frame *frame, const struct roce_qp *qp, struct icrc_flow *flow,
 		  const struct fabric_target *target, const struct fabric_write *write,
 		  uint32_t psn)
 {
@@ -29,7 +29,8 @@ static void build(struct frame *frame, const struct roce_qp *qp, const struct ic
 			 write->length);
 	headers = roce_encode(&packet, frame->headers, sizeof(frame->headers));
 	put_be32(frame->headers + headers, target->rkey);
-	frame_finish(frame, headers + ADDRESS_UD_KEY_SIZE, flow, &packet, 0);
+	frame_finish(frame, headers + ADDRESS_UD_KEY_SIZE, flow, packet.payload,
+		     packet.payload_length, 0);
 }
 
 int datagram_write(struct roce_qp *qp, unsigned lane, const struct fabric_target *target,

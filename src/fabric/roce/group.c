@@ -234,7 +234,7 @@ void groups_close(struct roce_endpoint *endpoint)
 	free(groups);
 }
 
-static void build(struct frame *frame, const struct roce_group *group, uint32_t slot,
+static void build(struct frame *frame, struct roce_group *group, uint32_t slot,
 		  const struct fabric_write *write, uint32_t psn)
 {
 	uint32_t imm = fabric_imm(&group->split, slot, write->packet, write->user);
@@ -244,7 +244,7 @@ static void build(struct frame *frame, const struct roce_group *group, uint32_t 
 	roce_ud_send_imm(&packet, MULTICAST_QPN, psn, group->qkey, group->number, imm, write->data,
 			 write->length);
 	headers = roce_encode(&packet, frame->headers, sizeof(frame->headers));
-	frame_finish(frame, headers, &group->to_group, &packet, 0);
+	frame_finish(frame, headers, &group->to_group, packet.payload, packet.payload_length, 0);
 }
 
 static int roce_group_send(struct fabric_group *fabric_group, uint32_t slot,

@@ -29,7 +29,7 @@ static bool alike(const struct outbox_datagram *a, const struct outbox_datagram 
 }
 
 /* Fills in the ICRC of a datagram that leaves with this identification. */
-static void guard(const struct outbox_datagram *datagram, uint16_t ip_id)
+static void guard(struct outbox_datagram *datagram, uint16_t ip_id)
 {
 	uint8_t *bytes = datagram->part.iov_base;
 	size_t covered = datagram->part.iov_len - ROCE_ICRC_SIZE;
@@ -114,16 +114,13 @@ void roce_flush(struct fabric *fabric)
 	outbox->count = outbox->used = 0;
 }
 
-void outbox_add(const struct tx_lane *lane, const struct frame *frame)
+uint8_t *outbox_add(const struct tx_lane *lane, size_t length)
 {
 	struct roce_endpoint *endpoint = lane->qp->endpoint;
 	struct outbox *outbox = &endpoint->outbox;
 	struct outbox_datagram *datagram;
-	size_t length = 0;
 	uint8_t *out;
 
-	for (int part = 0; part < FRAME_PARTS; part++)
-		length += frame->parts[part].iov_len;
 	if (outbox->count == OUTBOX_DATAGRAMS || length > OUTBOX_BYTES - outbox->used)
 		roce_flush(&endpoint->fabric);
 	datagram = &outbox->datagrams[outbox->count++];
@@ -139,9 +136,5 @@ void outbox_add(const struct tx_lane *lane, const struct frame *frame)
 	datagram->batches = segments_usable(lane->qp) &&
 			    length <= endpoint->fabric.caps.max_control + OVERHEAD_MOST;
 	datagram->gone = false;
-	for (int part = 0; part < FRAME_PARTS; part++) {
-		if (frame->parts[part].iov_len)
-			memcpy(out, frame->parts[part].iov_base, frame->parts[part].iov_len);
-		out += frame->parts[part].iov_len;
-	}
+	return out;
 }

@@ -29,27 +29,22 @@ void tx_lane(struct roce_qp *qp, unsigned lane, struct tx_lane *out)
 	out->fd = lane_flow(qp, lane, &out->flow);
 }
 
-static void add_icrc(struct frame *frame, const struct icrc_flow *flow,
-		     const struct roce_packet *packet, size_t headers, uint16_t ip_id)
+void frame_finish(struct frame *frame, size_t headers, struct icrc_flow *flow, const void *payload,
+		  size_t length, uint16_t ip_id)
 {
-	size_t length = headers + packet->payload_length + packet->pad + ROCE_ICRC_SIZE;
-	uint32_t crc = icrc_begin(flow, length, ip_id, true, frame->headers, headers);
+	size_t pad = -length & PAD_MAX;
+	uint32_t crc;
 
-	crc = icrc_update(crc, packet->payload, packet->payload_length);
-	crc = icrc_update(crc, frame->trailer, packet->pad);
-	icrc_final(crc, frame->trailer + packet->pad);
-}
-
-void frame_finish(struct frame *frame, size_t headers, const struct icrc_flow *flow,
-		  const struct roce_packet *packet, uint16_t ip_id)
-{
 	memset(frame->trailer, 0, sizeof(frame->trailer));
-	if (flow)
-		add_icrc(frame, flow, packet, headers, ip_id);
+	if (flow) {
+		crc = icrc_begin(flow, headers + length + pad + ROCE_ICRC_SIZE, ip_id, true,
+				 frame->headers, headers);
+		crc = icrc_update(crc, payload, length);
+		icrc_final(icrc_update(crc, frame->trailer, pad), frame->trailer + pad);
+	}
 	frame->parts[0] = (struct iovec){ frame->headers, headers };
-	frame->parts[1] =
-		(struct iovec){ (void *)(uintptr_t)packet->payload, packet->payload_length };
-	frame->parts[2] = (struct iovec){ frame->trailer, packet->pad + ROCE_ICRC_SIZE };
+	frame->parts[1] = (struct iovec){ (void *)(uintptr_t)payload, length };
+	frame->parts[2] = (struct iovec){ frame->trailer, pad + ROCE_ICRC_SIZE };
 }
 
 /* A packet whose payload is encrypted, with its tag in place of the ICRC. The lane's counter is its PSN. */
@@ -67,7 +62,7 @@ static void build_sealed(struct frame *frame, const struct tx_lane *lane,
 	if (packet->has_reth)
 		sealed.reth.length += SEAL_EXTRA;
 	headers = roce_encode(&sealed, frame->headers, sizeof(frame->headers));
-	frame_finish(frame, headers, NULL, &sealed, 0);
+	frame_finish(frame, headers, NULL, out, sealed.payload_length, 0);
 	/* Should the cipher fail, what leaves is no secret, and is refused by the peer. */
 	if (!seal_packet(lane->qp->seal, packet->has_reth ? SEAL_DATA : SEAL_CONTROL, lane->number,
 			 frame->headers, headers, packet->payload, packet->payload_length, out,
@@ -75,17 +70,10 @@ static void build_sealed(struct frame *frame, const struct tx_lane *lane,
 		memset(out, 0, sealed.payload_length);
 }
 
-static void build(struct frame *frame, const struct tx_lane *lane, const struct roce_packet *packet,
-		  uint16_t ip_id)
+/* What the ICRC of packets on the lane covers; null where they have none. */
+static struct icrc_flow *guarded_flow(struct tx_lane *lane)
 {
-	size_t headers;
-
-	if (lane->qp->seal) {
-		build_sealed(frame, lane, packet);
-		return;
-	}
-	headers = roce_encode(packet, frame->headers, sizeof(frame->headers));
-	frame_finish(frame, headers, lane->qp->skip_icrc ? NULL : &lane->flow, packet, ip_id);
+	return lane->qp->skip_icrc ? NULL : &lane->flow;
 }
 
 void frame_address(struct frame *frame, union socket_address *to, struct msghdr *out)
@@ -172,19 +160,26 @@ unsigned frames_push(struct roce_endpoint *endpoint, int fd, struct mmsghdr *mes
 	return done;
 }
 
-void build_data(struct frame *frame, const struct tx_lane *lane, const struct fabric_target *target,
+void build_data(struct frame *frame, struct tx_lane *lane, const struct fabric_target *target,
 		const struct fabric_write *write, uint32_t psn, uint16_t ip_id)
 {
 	const struct roce_qp *qp = lane->qp;
 	uint32_t imm = fabric_imm(&qp->split, target->slot, write->packet, write->user);
 	struct roce_packet packet;
 
-	roce_uc_write_imm(&packet, qp->peer_qpn, psn, write->va, target->rkey, imm, write->data,
-			  write->length);
-	build(frame, lane, &packet, ip_id);
+	if (qp->seal) {
+		roce_uc_write_imm(&packet, qp->peer_qpn, psn, write->va, target->rkey, imm,
+				  write->data, write->length);
+		build_sealed(frame, lane, &packet);
+		return;
+	}
+	roce_encode_uc_write_imm(frame->headers, qp->peer_qpn, psn, write->va, target->rkey, imm,
+				 write->length);
+	frame_finish(frame, ROCE_HEADERS_MAX, guarded_flow(lane), write->data, write->length,
+		     ip_id);
 }
 
-static unsigned send_singly(const struct tx_lane *lane, const struct fabric_target *target,
+static unsigned send_singly(struct tx_lane *lane, const struct fabric_target *target,
 			    const struct fabric_write *writes, unsigned count, uint32_t psn)
 {
 	_Alignas(struct cmsghdr) uint8_t control[CMSG_SPACE(sizeof(target->depart_ns))] = { 0 };
@@ -243,23 +238,41 @@ void roce_control_by(struct fabric_qp *fabric_qp, unsigned lane)
 	qp->control_lane = lane < qp->endpoint->lanes ? (uint8_t)lane : 0;
 }
 
+/* Puts a sealed frame into the outbox. */
+static void add_sealed(const struct tx_lane *lane, const struct roce_packet *packet)
+{
+	struct frame frame;
+	uint8_t *out;
+
+	build_sealed(&frame, lane, packet);
+	out = outbox_add(lane,
+			 frame.parts[0].iov_len + frame.parts[1].iov_len + frame.parts[2].iov_len);
+	for (int part = 0; part < FRAME_PARTS; part++) {
+		if (frame.parts[part].iov_len)
+			memcpy(out, frame.parts[part].iov_base, frame.parts[part].iov_len);
+		out += frame.parts[part].iov_len;
+	}
+}
+
 int roce_control(struct fabric_qp *fabric_qp, const void *data, size_t length)
 {
 	struct roce_qp *qp = roce_qp(fabric_qp);
 	struct roce_packet packet;
 	struct tx_lane lane;
-	struct frame frame;
+	uint8_t *out;
 
 	roce_ud_send(&packet, qp->peer_control_qpn, qp->control_psn, qp->peer_qkey, qp->qpn, data,
 		     (uint32_t)length);
 	tx_lane(qp, qp->control_lane, &lane);
-	if (qp->seal)
-		build_sealed(&frame, &lane, &packet);
-	else
-		frame_finish(&frame, roce_encode(&packet, frame.headers, sizeof(frame.headers)),
-			     NULL, &packet, 0);
-	outbox_add(&lane, &frame);
 	qp->control_psn++;
+	if (qp->seal) {
+		add_sealed(&lane, &packet);
+		return 0;
+	}
+	out = outbox_add(&lane, ROCE_CONTROL_OVERHEAD + length + packet.pad);
+	out += roce_encode(&packet, out, ROCE_HEADERS_MAX);
+	memcpy(out, data, length);
+	memset(out + length, 0, packet.pad + ROCE_ICRC_SIZE);
 	return 0;
 }
 
@@ -272,7 +285,11 @@ void send_cnp(struct roce_qp *qp)
 
 	roce_cnp(&packet, qp->peer_qpn);
 	tx_lane(qp, 0, &lane);
-	build(&frame, &lane, &packet, 0);
+	if (qp->seal)
+		build_sealed(&frame, &lane, &packet);
+	else
+		frame_finish(&frame, roce_encode(&packet, frame.headers, sizeof(frame.headers)),
+			     guarded_flow(&lane), NULL, 0, 0);
 	frame_address(&frame, &qp->peer, &message.msg_hdr);
 	qp->endpoint->fabric.counters[FABRIC_TX_CNP] +=
 		frames_push(qp->endpoint, lane.fd, &message, 1);

@@ -36,14 +36,14 @@ void tx_lane(struct roce_qp *qp, unsigned lane, struct tx_lane *out);
 /* What the ICRC covers of a lane to the peer; returns the socket that it leaves by. */
 int lane_flow(const struct roce_qp *qp, unsigned lane, struct icrc_flow *out);
 
-/* Completes a frame whose first `headers` bytes of headers are written: adds the packet's payload, padding and ICRC, or
- * zeros in place of the ICRC where `flow` is null. */
-void frame_finish(struct frame *frame, size_t headers, const struct icrc_flow *flow,
-		  const struct roce_packet *packet, uint16_t ip_id);
+/* Completes a frame whose first `headers` bytes of headers are written: adds the payload, padding and ICRC, or zeros in
+ * place of the ICRC where `flow` is null. */
+void frame_finish(struct frame *frame, size_t headers, struct icrc_flow *flow, const void *payload,
+		  size_t length, uint16_t ip_id);
 /* Makes a message of a frame. */
 void frame_address(struct frame *frame, union socket_address *to, struct msghdr *out);
 /* A data packet as a UC write; `ip_id` is the IPv4 identification that it will leave with. */
-void build_data(struct frame *frame, const struct tx_lane *lane, const struct fabric_target *target,
+void build_data(struct frame *frame, struct tx_lane *lane, const struct fabric_target *target,
 		const struct fabric_write *write, uint32_t psn, uint16_t ip_id);
 
 /* Sends messages, in order, until the socket has no room; returns how many are gone, those included that the host
@@ -67,8 +67,8 @@ void departure_put(struct msghdr *message, void *control, size_t room, uint64_t 
 void departures_add(struct roce_endpoint *endpoint, uint64_t at_ns, size_t bytes);
 
 /* outbox.c */
-/* Copies a frame, whose ICRC is not made yet, into the outbox. */
-void outbox_add(const struct tx_lane *lane, const struct frame *frame);
+/* Adds a datagram of this many bytes, the ICRC included, which is not made yet; returns where they are to be written. */
+uint8_t *outbox_add(const struct tx_lane *lane, size_t length);
 
 /* segments.c */
 /* Whether batches may be sent to the queue pair's peer now. */
@@ -85,7 +85,7 @@ int segments_push(struct roce_endpoint *endpoint, int fd, union socket_address *
 /* Whether this errno may mean that a device takes no batches. */
 bool segments_doubted(int error);
 /* Sends a batch of segments_count() packets; returns how many are gone. */
-unsigned segments_send(const struct tx_lane *lane, const struct fabric_target *target,
+unsigned segments_send(struct tx_lane *lane, const struct fabric_target *target,
 		       const struct fabric_write *writes, unsigned count, uint32_t psn);
 
 #endif

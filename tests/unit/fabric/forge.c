@@ -44,8 +44,9 @@ void forger_close(struct forger *forger)
 void forge_icrc(const struct forger *forger, uint8_t *bytes, size_t length)
 {
 	size_t covered = length - ROCE_ICRC_SIZE;
+	struct icrc_flow flow = forger->flow;
 
-	icrc_final(icrc_begin(&forger->flow, length, 0, true, bytes, covered), bytes + covered);
+	icrc_final(icrc_begin(&flow, length, 0, true, bytes, covered), bytes + covered);
 }
 
 size_t forge(const struct forger *forger, const struct roce_packet *packet, uint8_t *out)

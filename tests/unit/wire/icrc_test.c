@@ -131,7 +131,7 @@ static struct icrc_flow usual_flow(void)
 }
 
 /* Writes the right ICRC, in as many pieces as chance has it, into the packet's last bytes. */
-static void seal(const struct icrc_flow *flow, size_t length, uint16_t id, bool dont_fragment)
+static void seal(struct icrc_flow *flow, size_t length, uint16_t id, bool dont_fragment)
 {
 	size_t covered = length - 4;
 	size_t at = 12 + random_below((uint32_t)(covered < 70 ? covered - 11 : 59));

@@ -53,6 +53,10 @@ static void test_write_imm_bytes(void **state)
 	assert_true(p.has_reth && p.has_imm && !p.has_deth && !p.has_aeth);
 	assert_int_equal(roce_encode(&p, headers, sizeof(headers)), 32);
 	assert_memory_equal(headers, write_imm, 32);
+	memset(headers, 0xee, sizeof(headers));
+	roce_encode_uc_write_imm(headers, 0xff123456, 0x55abcdef, 0x0102030405060708, 0xa1b2c3d4,
+				 0xcafef00d, 6);
+	assert_memory_equal(headers, write_imm, 32);
 
 	memset(&p, 0xee, sizeof(p));
 	assert_int_equal(roce_decode(write_imm, sizeof(write_imm), &p), 0);
