@@ -319,6 +319,15 @@ int recvmmsg(int fd, struct mmsghdr *messages, unsigned count, int flags, struct
 	return -1;
 }
 
+ssize_t recvmsg(int fd, struct msghdr *message, int flags)
+{
+	struct mmsghdr one = { .msg_hdr = *message };
+	int n = recvmmsg(fd, &one, 1, flags, NULL);
+
+	*message = one.msg_hdr;
+	return n < 0 ? n : (ssize_t)one.msg_len;
+}
+
 /* ---- what else differs between machines ---- */
 
 int setsockopt(int fd, int level, int name, const void *value, socklen_t length)

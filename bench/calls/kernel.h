@@ -2,7 +2,7 @@
 /*
  * kernel.h: the kernel's part of two UDP sockets, played by a queue in this process, and counted.
  *
- * The program's own sendmsg(), sendmmsg() and recvmmsg() come before the C library's. A batch (UDP_SEGMENT) arrives in one
+ * The program's own sendmsg(), sendmmsg(), recvmsg() and recvmmsg() come before the C library's. A batch (UDP_SEGMENT) arrives in one
  * piece, as through a device that leaves it whole (UDP_GRO). Nothing is lost. Each end has a processor of its own and
  * time is virtual: it passes at the end that runs, with each call and with each byte copied, and a datagram takes a while to
  * the other end. Random bytes come from a fixed seed. So a run does the same on every machine, at any load.

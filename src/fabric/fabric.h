@@ -450,6 +450,8 @@ struct fabric {
 	/* Whether the last poll took so little that nothing more is likely to wait: whoever has nothing else to do may wait()
 	 * without another poll. */
 	bool idle;
+	/* Time of the last poll, by which its events had arrived; 0: the fabric did not read its clock. */
+	uint64_t polled_ns;
 	/* Why the last call failed, in a sentence, where there is more to say than its errno. */
 	char error[192];
 };

@@ -288,7 +288,7 @@ int gw_progress(struct gw_context *ctx)
 	ctx->busy = true;
 	fabric = ctx->fabric;
 	count_ = fabric->ops->poll(fabric, events);
-	ctx->now = fabric->ops->now_ns(fabric);
+	ctx->now = fabric->polled_ns ? fabric->polled_ns : fabric->ops->now_ns(fabric);
 	for (int i = 0; i < count_; i++)
 		if (events[i].type == FABRIC_DATA || !context_group_event(ctx, &events[i]))
 			take(&events[i]);

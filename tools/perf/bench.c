@@ -152,7 +152,8 @@ void perf_flow_send(struct perf_flow *flow, uint32_t flags)
 	if (bench->plan.verify)
 		perf_pattern_fill(memory, bench->plan.size,
 				  perf_pattern_key(bench->client, flow->number, shot->sequence));
-	shot->posted_ns = gw_now_ns(bench->ctx);
+	if (bench->plan.test == PERF_BANDWIDTH)
+		shot->posted_ns = gw_now_ns(bench->ctx);
 	rc = perf_flow_post_send(shot, memory, bench->plan.size,
 				 flags | (uint32_t)(shot->sequence & PERF_IMM_SEQUENCE));
 	if (rc) {

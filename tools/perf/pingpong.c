@@ -19,10 +19,9 @@ static void take_sample(struct perf_flow *flow, const struct perf_arrival *arriv
 		perf_samples_add(samples, half_ns);
 }
 
-static void ping(struct perf_flow *flow)
+static void ping(struct perf_flow *flow, uint64_t now)
 {
 	const struct perf_samples *samples = &flow->bench->samples;
-	uint64_t now = gw_now_ns(flow->bench->ctx);
 	bool last = perf_flow_ends(flow, now) || samples->count + 1 >= samples->room;
 
 	flow->owes = list_empty(&flow->idle_sends);
@@ -41,9 +40,8 @@ static void pong(struct perf_flow *flow)
 
 static void begin(struct perf_bench *bench, uint64_t now)
 {
-	(void)now;
 	for (uint32_t i = 0; bench->client && i < bench->plan.qps; i++)
-		ping(&bench->flows[i]);
+		ping(&bench->flows[i], now);
 }
 
 /* A send ended: sends the answer that had to wait for a free shot. */
@@ -53,7 +51,7 @@ static void sent(struct perf_flow *flow, uint64_t now)
 	if (!flow->owes || flow->bench->error)
 		return;
 	if (flow->bench->client)
-		ping(flow);
+		ping(flow, gw_now_ns(flow->bench->ctx));
 	else
 		pong(flow);
 }
@@ -62,12 +60,12 @@ static void received(struct perf_flow *flow, const struct perf_arrival *arrival,
 {
 	struct perf_bench *bench = flow->bench;
 
-	(void)now;
 	if (bench->client) {
-		/* The turn's own time is from before its work. */
-		take_sample(flow, arrival, (gw_now_ns(bench->ctx) - flow->ping_ns) / 2);
+		/* The turn's own time is from before its work. The next ping leaves at the time that this one ended. */
+		now = gw_now_ns(bench->ctx);
+		take_sample(flow, arrival, (now - flow->ping_ns) / 2);
 		if (!flow->last_sent)
-			ping(flow);
+			ping(flow, now);
 	} else {
 		flow->owed_imm = arrival->imm & PERF_IMM_LAST;
 		if (arrival->missing_packets)

@@ -30,7 +30,6 @@ static void roce_close(struct fabric *fabric)
 
 static uint64_t roce_now_ns(const struct fabric *fabric)
 {
-
 	(void)fabric;
 	return clock_now_ns();
 }
@@ -98,6 +97,7 @@ static void roce_watched(struct fabric *fabric, const struct pollfd *fds)
 	struct roce_endpoint *endpoint = endpoint_of(fabric);
 
 	endpoint->others_due |= fds[WATCH_SHARE].revents != 0;
+	endpoint->inbox.full = false;
 	/* A sender that still has data tries again now, and sets this again if there is no room after all. */
 	if ((fds[WATCH_SOCKET].revents | fds[WATCH_BLOCKED].revents) & POLLOUT)
 		endpoint->blocked_fd = -1;

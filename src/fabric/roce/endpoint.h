@@ -145,8 +145,9 @@ struct inbox {
 	uint64_t real_ns;
 	/* Message headers that the last read wrote to, which have to be set up again. */
 	uint32_t used;
-	/* Datagrams to ask for in the next read. */
+	/* Datagrams to ask for in the next read, and whether the last one got all that it asked for. */
 	uint32_t ask;
+	bool full;
 	struct mmsghdr messages[RX_BATCH];
 	struct iovec parts[RX_BATCH];
 	_Alignas(struct cmsghdr) uint8_t control[RX_BATCH][CMSG_ROOM];

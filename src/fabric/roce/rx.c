@@ -9,6 +9,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/clock.h"
 #include "base/lines.h"
 #include "fabric/roce/endpoint.h"
 
@@ -308,44 +309,71 @@ void rx_prepare(struct roce_endpoint *endpoint)
 	inbox->used = inbox->ask = RX_BATCH;
 }
 
-/* Reads the time of day and the fabric's clock together. */
-static void read_clocks(struct roce_endpoint *endpoint)
+static uint64_t time_of_day_ns(void)
 {
 	struct timespec real;
 
 	clock_gettime(CLOCK_REALTIME, &real);
-	endpoint->inbox.real_ns = (uint64_t)real.tv_sec * NS_A_SECOND + (uint64_t)real.tv_nsec;
-	endpoint->now_ns = endpoint->fabric.ops->now_ns(&endpoint->fabric);
+	return (uint64_t)real.tv_sec * NS_A_SECOND + (uint64_t)real.tv_nsec;
+}
+
+/* Reads up to `ask` datagrams; returns how many. */
+static uint32_t read_socket(struct roce_endpoint *endpoint)
+{
+	struct inbox *inbox = &endpoint->inbox;
+	ssize_t count;
+
+	if (inbox->ask > 1) {
+		count = recvmmsg(endpoint->fd, inbox->messages, inbox->ask, MSG_DONTWAIT, NULL);
+		return count > 0 ? (uint32_t)count : 0;
+	}
+	count = recvmsg(endpoint->fd, &inbox->messages[0].msg_hdr, MSG_DONTWAIT);
+	if (count < 0)
+		return 0;
+	inbox->messages[0].msg_len = (unsigned)count;
+	return 1;
+}
+
+/* How many datagrams to ask for in the next read. The kernel looks for one more than there are, which is a part of the time of a
+ * small message: so for one, until two reads in a row, without a sleep between them, got all that they asked for. Of batches few
+ * enough that the first is still in the cache when its last packet is placed. */
+static uint32_t ask_next(struct inbox *inbox, bool merged)
+{
+	bool full = inbox->count == inbox->ask, again = full && inbox->full;
+
+	inbox->full = full;
+	if (merged)
+		return RX_BATCH_MERGED;
+	return again ? RX_BATCH : 1;
 }
 
 static bool fill_inbox(struct roce_endpoint *endpoint)
 {
 	struct inbox *inbox = &endpoint->inbox;
+	uint64_t last_ns = endpoint->now_ns;
 	bool merged = false;
-	int count;
 
 	/* The kernel wrote to these; a read that finds nothing leaves them as they are. */
 	for (uint32_t i = 0; i < inbox->used; i++) {
 		inbox->messages[i].msg_hdr.msg_namelen = sizeof(inbox->from[i]);
 		inbox->messages[i].msg_hdr.msg_controllen = CMSG_ROOM;
 	}
-	count = recvmmsg(endpoint->fd, inbox->messages, inbox->ask, MSG_DONTWAIT, NULL);
+	inbox->count = inbox->used = read_socket(endpoint);
 	inbox->next = inbox->offset = inbox->segment = 0;
-	inbox->count = inbox->used = count > 0 ? (uint32_t)count : 0;
+	endpoint->now_ns = clock_now_ns();
 	if (inbox->count)
-		read_clocks(endpoint);
+		inbox->real_ns = time_of_day_ns();
 	for (uint32_t i = 0; i < inbox->count; i++) {
 		inbox->lengths[i] = inbox->messages[i].msg_len;
 		inbox->sizes[i] = read_ancillary(endpoint, i);
 		merged |= inbox->sizes[i] != 0;
 	}
-	if (inbox->count < inbox->ask)
+	/* So it was, too, if what is first in line came after the last read. */
+	if (inbox->count < inbox->ask || inbox->at_ns[0] > last_ns)
 		endpoint->fabric.emptied = true;
 	/* A batch is often followed by the next. */
 	endpoint->fabric.idle = inbox->count <= 1 && !merged;
-	/* Batches: few enough that the first is still in the cache when its last packet is placed. Whoever got one datagram or
-	 * none asks for one: the kernel looks no further, which is a part of the time of a small message. */
-	inbox->ask = merged ? RX_BATCH_MERGED : inbox->count < inbox->ask ? 1 : RX_BATCH;
+	inbox->ask = ask_next(inbox, merged);
 	return inbox->count;
 }
 
@@ -385,7 +413,11 @@ static int from_socket(struct roce_endpoint *endpoint, struct fabric_event *even
 	struct incoming in;
 	int n = 0;
 
-	*drained = endpoint->inbox.next == endpoint->inbox.count && !fill_inbox(endpoint);
+	*drained = false;
+	if (endpoint->inbox.next < endpoint->inbox.count)
+		endpoint->now_ns = clock_now_ns();
+	else
+		*drained = !fill_inbox(endpoint);
 	while (n < most && next_packet(endpoint, &in))
 		n += take(endpoint, &in, &events[n]);
 	return n;
@@ -430,12 +462,11 @@ void rx_drain(struct roce_endpoint *endpoint)
 int roce_poll(struct fabric *fabric, struct fabric_event *events)
 {
 	struct roce_endpoint *endpoint = endpoint_of(fabric);
-	uint64_t now_ns = endpoint->now_ns = fabric->ops->now_ns(fabric);
 	bool drained;
 	int n;
 
 	if (endpoint->faults)
-		faults_release(endpoint, now_ns);
+		faults_release(endpoint, clock_now_ns());
 	n = from_windows(endpoint, events, FABRIC_EVENTS / 4);
 	n += from_socket(endpoint, events + n, FABRIC_EVENTS - n, &drained);
 	/* Seldom, since steering leaves little to hand on; a thread that sleeps is woken by it. */
@@ -445,6 +476,7 @@ int roce_poll(struct fabric *fabric, struct fabric_event *events)
 	}
 	if (endpoint->groups)
 		n += groups_poll(endpoint, events + n, FABRIC_EVENTS - n);
-	steer_tick(endpoint, now_ns, drained);
+	steer_tick(endpoint, endpoint->now_ns, drained);
+	fabric->polled_ns = endpoint->now_ns;
 	return n;
 }

@@ -109,13 +109,21 @@ void tx_refused(struct roce_endpoint *endpoint, int error, unsigned packets)
 	endpoint->fabric.counters[FABRIC_TX_ERRORS] += packets;
 }
 
+/* As sendmmsg(), which takes longer for one. */
+static int send_some(int fd, struct mmsghdr *messages, unsigned count)
+{
+	if (count > 1)
+		return sendmmsg(fd, messages, count, MSG_DONTWAIT);
+	return sendmsg(fd, &messages->msg_hdr, MSG_DONTWAIT) < 0 ? -1 : 1;
+}
+
 unsigned frames_send(struct roce_endpoint *endpoint, int fd, struct mmsghdr *messages,
 		     unsigned count)
 {
 	unsigned done = 0;
 
 	while (done < count) {
-		int n = sendmmsg(fd, messages + done, count - done, MSG_DONTWAIT);
+		int n = send_some(fd, messages + done, count - done);
 
 		if (n < 0 && tx_no_room(errno)) {
 			endpoint->fabric.counters[FABRIC_TX_BUSY]++;
