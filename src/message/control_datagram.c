@@ -18,21 +18,30 @@ void control_datagram_open(struct control_datagram *datagram, struct gw_qp *qp, 
 
 void control_datagram_begin(struct control_datagram *datagram, enum control_type type)
 {
-	struct gw_qp *qp = datagram->qp;
-	struct control_header header = { .token = qp->control.peer_token,
-					 .announced = qp->rx.announced,
-					 .granted = qp->tx.grants_seen,
-					 .completed = qp->rx.completed,
-					 .results = qp->tx.results_seen,
-					 .size = qp->size.proven,
-					 .settled = qp->size.state == SIZE_SETTLED,
-					 .epoch = qp->size.epoch,
-					 .epoch_applied = qp->size.applied };
+	const struct gw_qp *qp = datagram->qp;
+	uint8_t *bytes;
+	size_t room;
+	struct control_header header;
 
 	if (datagram->used && datagram->size - datagram->used < MESSAGE_ROOM)
 		control_datagram_send(datagram);
-	control_begin(&datagram->writer, datagram->bytes + datagram->used,
-		      datagram->size - datagram->used, type, &header);
+	bytes = datagram->bytes + datagram->used;
+	room = datagram->size - datagram->used;
+	/* While a datagram is filled nothing comes that would change these numbers. */
+	if (datagram->used) {
+		control_begin_like(&datagram->writer, bytes, room, type, datagram->bytes);
+		return;
+	}
+	header = (struct control_header){ .token = qp->control.peer_token,
+					  .announced = qp->rx.announced,
+					  .granted = qp->tx.grants_seen,
+					  .completed = qp->rx.completed,
+					  .results = qp->tx.results_seen,
+					  .size = qp->size.proven,
+					  .settled = qp->size.state == SIZE_SETTLED,
+					  .epoch = qp->size.epoch,
+					  .epoch_applied = qp->size.applied };
+	control_begin(&datagram->writer, bytes, room, type, &header);
 }
 
 void control_datagram_end(struct control_datagram *datagram)

@@ -323,7 +323,8 @@ static bool take_body(struct gw_qp *qp, const struct control_message *message)
 	return true;
 }
 
-static void take_message(struct gw_qp *qp, const uint8_t *bytes, size_t length)
+/* Takes a message in. `known`: its header says what that of the message before it said. Returns whether the header was right. */
+static bool take_message(struct gw_qp *qp, const uint8_t *bytes, size_t length, bool known)
 {
 	struct gw_context *ctx = qp->ctx;
 	struct control_message message;
@@ -333,19 +334,26 @@ static void take_message(struct gw_qp *qp, const uint8_t *bytes, size_t length)
 		count(ctx, error == -ENOMSG	       ? COUNT_DROP_CONTROL_UNKNOWN
 			   : error == -EPROTONOSUPPORT ? COUNT_DROP_CONTROL_VERSION
 						       : COUNT_DROP_CONTROL);
-		return;
+		return known;
 	}
-	if (message.header.token != qp->control.token) {
+	if (!known && message.header.token != qp->control.token) {
 		count(ctx, COUNT_DROP_TOKEN);
-		return;
+		return false;
 	}
 	count(ctx, COUNT_CONTROL_HEARD);
-	if (!take_header(qp, &message.header) || !take_body(qp, &message))
+	if (!known && !take_header(qp, &message.header)) {
 		count(ctx, COUNT_DROP_CLAIM);
+		return false;
+	}
+	if (!take_body(qp, &message))
+		count(ctx, COUNT_DROP_CLAIM);
+	return true;
 }
 
 void control_received(struct gw_qp *qp, const uint8_t *bytes, uint32_t length)
 {
+	const uint8_t *before = NULL;
+
 	if (trace_is_on())
 		trace_datagram(qp, "rx", bytes, length);
 	while (qp->state == QP_CONNECTED) {
@@ -356,7 +364,10 @@ void control_received(struct gw_qp *qp, const uint8_t *bytes, uint32_t length)
 								 : COUNT_DROP_CONTROL);
 			return;
 		}
-		take_message(qp, bytes, (size_t)first);
+		before = take_message(qp, bytes, (size_t)first,
+				      before && control_same_header(before, bytes))
+				 ? bytes
+				 : NULL;
 		if (!qp_valid(qp))
 			return; /* closed by a callback */
 		bytes += first;

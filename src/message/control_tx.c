@@ -132,7 +132,7 @@ static bool put_result(struct gw_qp *qp, struct control_datagram *datagram, stru
 static void put_results(struct gw_qp *qp, struct control_datagram *datagram)
 {
 	uint32_t open = qp->rx.granted - qp->rx.results_acked;
-	uint32_t owed = 0;
+	uint32_t owed = 0, fresh = 0;
 
 	if (!++qp->rx.results_round)
 		qp->rx.results_round = 1;
@@ -142,9 +142,14 @@ static void put_results(struct gw_qp *qp, struct control_datagram *datagram)
 		if (!recv || !recv_is_completed(recv))
 			continue;
 		owed++;
-		if (!recv->told_round && !put_result(qp, datagram, recv))
+		if (recv->told_round)
+			continue;
+		if (!put_result(qp, datagram, recv))
 			return;
+		fresh++;
 	}
+	if (fresh == owed)
+		return;
 	if (qp->rx.results_turn - qp->rx.results_acked >= open)
 		qp->rx.results_turn = qp->rx.results_acked;
 	for (uint32_t i = 0; i < open && owed; i++) {

@@ -286,6 +286,9 @@ int control_decode(const void *message_bytes, size_t length, struct control_mess
  * version, -EMSGSIZE: it names more bytes than there are, or fewer than its header. */
 int control_first(const void *datagram, size_t length);
 
+/* Whether the headers of two messages of a datagram, whose lengths control_first() gave, say the same: all but type and length. */
+bool control_same_header(const void *message, const void *other);
+
 /* `index` is below the respective count; the message is of the type named. */
 struct control_announce_entry control_announce_at(const struct control_message *message,
 						  unsigned index);
@@ -308,6 +311,9 @@ struct control_writer {
 
 int control_begin(struct control_writer *w, void *buf, size_t size, enum control_type type,
 		  const struct control_header *header);
+/* The same with the header of another message, which is complete. */
+int control_begin_like(struct control_writer *w, void *buf, size_t size, enum control_type type,
+		       const void *message);
 
 int control_put_announce(struct control_writer *w, uint32_t first_msn);
 int control_put_announce_entry(struct control_writer *w,

@@ -8,6 +8,7 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <string.h>
 
 #include "base/bytes.h"
 #include "wire/control_layout.h"
@@ -227,6 +228,13 @@ static int decode_body(struct span body, struct control_message *message)
 	default:
 		return -ENOMSG;
 	}
+}
+
+bool control_same_header(const void *message, const void *other)
+{
+	return !memcmp((const uint8_t *)message + CONTROL_TOKEN_AT,
+		       (const uint8_t *)other + CONTROL_TOKEN_AT,
+		       CONTROL_HEADER_SIZE - CONTROL_TOKEN_AT);
 }
 
 int control_first(const void *datagram, size_t length)

@@ -66,6 +66,20 @@ int control_begin(struct control_writer *w, void *buf, size_t size, enum control
 	return 0;
 }
 
+int control_begin_like(struct control_writer *w, void *buf, size_t size, enum control_type type,
+		       const void *message)
+{
+	uint8_t *b = buf;
+
+	*w = (struct control_writer){ .buf = buf, .size = size < UINT16_MAX ? size : UINT16_MAX };
+	if (w->size < CONTROL_HEADER_SIZE)
+		return -ENOSPC;
+	memcpy(b, message, CONTROL_HEADER_SIZE);
+	b[1] = (uint8_t)type;
+	w->used = CONTROL_HEADER_SIZE;
+	return 0;
+}
+
 static int put_list(struct control_writer *w, enum control_type type, uint32_t first_msn)
 {
 	uint8_t *b = append_body(w, type, CONTROL_ANNOUNCE_SIZE);

@@ -394,6 +394,41 @@ static void several_in_one(void **state)
 	scene_close(&scene);
 }
 
+/* A right header vouches for no other one in the datagram. */
+static void each_header_counts(void **state)
+{
+	struct scene scene;
+	struct control_header headers[4];
+	struct letter letter;
+	size_t length = 0;
+	struct gw_context *ctx;
+
+	(void)state;
+	scene_open(&scene);
+	ctx = scene.pair.ctx[0];
+	forget_counters(&scene.pair);
+	for (uint32_t i = 0; i < 4; i++) {
+		struct control_credit credit = { 100 * (i + 1) };
+
+		headers[i] = forge_header(&scene.forger[0]);
+		if (i == 1)
+			headers[i].token++;
+		if (i == 3)
+			headers[i].announced += 1000;
+		assert_int_equal(control_begin(&letter.writer, letter.bytes + length,
+					       sizeof(letter.bytes) - length, CONTROL_CREDIT,
+					       &headers[i]),
+				 0);
+		assert_int_equal(control_put_credit(&letter.writer, &credit), 0);
+		length += control_end(&letter.writer);
+	}
+	control_received(scene.pair.qp[0], letter.bytes, (uint32_t)length);
+	assert_int_equal(scene.pair.qp[0]->feedback.window, 300);
+	assert_int_equal(ctx->counters[COUNT_DROP_TOKEN], 1);
+	assert_int_equal(ctx->counters[COUNT_DROP_CLAIM], 1);
+	scene_close(&scene);
+}
+
 /* Anything at all under the right token. The queue pair may end of it; memory that was not granted may not change. */
 static void storm(void **state)
 {
@@ -451,6 +486,7 @@ int main(void)
 		cmocka_unit_test(more_grants_than_slots),
 		cmocka_unit_test(old_news),
 		cmocka_unit_test(several_in_one),
+		cmocka_unit_test(each_header_counts),
 		cmocka_unit_test(told_data),
 		cmocka_unit_test(storm),
 	};
