@@ -177,7 +177,7 @@ static int read_pack(struct bounce *bounce, size_t size)
 	return more < 0 ? -EPROTO : 0; /* who changes a pack after it is whole is not honest */
 }
 
-/* Packets landed, or the announcement came. */
+/* Packets landed or the announcement came in this turn. */
 static void look(struct gw_recv *recv, void *arg, uint64_t now)
 {
 	struct bounce *bounce = ((struct gw_transfer *)gw_recv_state(recv))->arg;
@@ -204,7 +204,6 @@ static void look(struct gw_recv *recv, void *arg, uint64_t now)
 void bounce_listen(struct gw_channel *ch)
 {
 	ch->bouncing = gw_selective_repeat;
-	ch->bouncing.recv.announced = look;
 	ch->bouncing.recv.progress = look;
 }
 

@@ -274,6 +274,17 @@ static int tell_ends(struct gw_context *ctx)
 	return told;
 }
 
+/* Whether nothing is left to do in a turn in which nothing came. */
+static bool turn_is_over(const struct gw_context *ctx)
+{
+	const struct heap_node *node = heap_min(&ctx->timers);
+
+	return list_empty(&ctx->touched) && list_empty(&ctx->runnable) &&
+	       list_empty(&ctx->senders) && list_empty(&ctx->ended_sends) &&
+	       list_empty(&ctx->ended_recvs) && list_empty(&ctx->gone) &&
+	       list_empty(&ctx->unarmed) && (!node || node->key > ctx->now);
+}
+
 int gw_progress(struct gw_context *ctx)
 {
 	struct fabric_event events[FABRIC_EVENTS];
@@ -294,6 +305,10 @@ int gw_progress(struct gw_context *ctx)
 			take(&events[i]);
 	work = count_ + context_groups_turn(ctx);
 	credit_update(ctx);
+	if (!work && turn_is_over(ctx)) {
+		ctx->busy = false;
+		return 0;
+	}
 	work += show_progress(ctx);
 	work += fire_timers(ctx);
 	work += tell_ends(ctx); /* what their callbacks ask for is part of this turn */

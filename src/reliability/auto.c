@@ -50,7 +50,6 @@ static void repeat_look(struct gw_recv *recv, void *arg, uint64_t now)
 }
 
 static const struct gw_recv_handler repeat_recv = {
-	.announced = repeat_look,
 	.progress = repeat_look,
 	.control = selective_repeat_told,
 	.timer = selective_repeat_overdue,
@@ -58,7 +57,7 @@ static const struct gw_recv_handler repeat_recv = {
 	.recut = selective_repeat_recut,
 };
 
-/* Until the announcement it is not known what a hole means. */
+/* Until the announcement it is not known what a hole means. Selective Repeat looks when progress() follows, in the same turn. */
 static void announced(struct gw_recv *recv, void *arg, uint64_t now)
 {
 	struct erasure_receiving *r = &erasure_of_recv(recv)->receiving;
@@ -72,7 +71,6 @@ static void announced(struct gw_recv *recv, void *arg, uint64_t now)
 		return;
 	}
 	gw_recv_set_handler(recv, &repeat_recv);
-	repeat_look(recv, arg, now);
 }
 
 const struct gw_scheme gw_auto = {

@@ -317,7 +317,6 @@ const struct gw_scheme gw_selective_repeat = {
 		.recut = selective_repeat_send_recut,
 	},
 	.recv = {
-		.announced = selective_repeat_look,
 		.progress = selective_repeat_look,
 		.control = selective_repeat_told,
 		.timer = selective_repeat_overdue,
