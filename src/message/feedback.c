@@ -41,6 +41,7 @@ struct sent_record {
 #define BYTES_MOST	    UINT16_MAX
 #define LOG_MIN		    256u
 #define LOG_MAX		    16384u
+#define LOG_SHARE	    16u
 #define REPORT_COST	    140 /* bytes on the wire, near enough */
 #define REPORT_BUDGET_MAX   (4 * REPORT_COST)
 #define REPORT_DELAY_MIN_NS UINT64_C(100000)
@@ -72,11 +73,13 @@ struct sent_record {
 /* rtt_min_ns covers one to two of these. */
 #define RTT_MIN_SPAN_NS UINT64_C(15000000000)
 
-static uint32_t log_size(const struct gw_qp *qp)
+/* Entries for what is in flight, so that few records are overwritten before their echo, and for no more: the log of a queue pair
+ * with small messages then stays in the cache. What the window allows is enough in any case. */
+static uint32_t log_size(const struct gw_qp *qp, uint32_t in_flight)
 {
 	uint32_t size = LOG_MIN;
 
-	while (size < LOG_MAX && size < 2 * qp->feedback.window)
+	while (size < LOG_MAX && size < 2 * qp->feedback.window && size < LOG_SHARE * in_flight)
 		size *= 2;
 	return size;
 }
@@ -96,7 +99,7 @@ void feedback_stop(struct gw_qp *qp)
 	f->log = NULL;
 }
 
-/* The log is got with the first send, and a larger one when the window grows: a queue pair that only receives needs none.
+/* The log is got with the first send, and a larger one when more is in flight: a queue pair that only receives needs none.
  * What the old one knows is carried over, for behind a gate a whole window waits for one echo to be recognised. */
 int feedback_start(struct gw_qp *qp)
 {
@@ -104,7 +107,8 @@ int feedback_start(struct gw_qp *qp)
 	struct sent_record *old = f->log;
 	uint32_t old_size = old ? f->log_mask + 1 : 0;
 
-	for (uint32_t size = log_size(qp); size >= LOG_MIN && size > old_size; size /= 2) {
+	for (uint32_t size = log_size(qp, f->sequence - f->echoed);
+	     size >= LOG_MIN && size > old_size; size /= 2) {
 		struct sent_record *log = NULL;
 
 		/* The window is what the peer says. */
@@ -235,6 +239,8 @@ uint32_t feedback_allow(struct gw_qp *qp, uint32_t payload, uint32_t want, bool 
 	uint32_t room = f->window > in_flight ? f->window - in_flight : 0;
 
 	f->leave_ns = qp->ctx->now;
+	if (LOG_SHARE * in_flight > f->log_mask && f->log_mask < LOG_MAX - 1)
+		feedback_start(qp);
 	if (in_flight >= f->window)
 		f->idle = true; /* for the controller: it is not the path that holds data back */
 	if (!qp->reach.proven)
@@ -277,8 +283,6 @@ void feedback_credit(struct gw_qp *qp, uint32_t window)
 
 	qp->feedback.window = window;
 	gate_credit(qp);
-	if (qp->feedback.log)
-		feedback_start(qp);
 	if (more)
 		reopen(qp);
 }
