@@ -58,6 +58,12 @@ static uint64_t initial_window(uint64_t packet_bytes)
 	return few > WINDOW_BYTES ? few : WINDOW_BYTES;
 }
 
+/* What the controller allows changes with its state only, and is asked for more often. */
+static void refresh(struct cc *cc)
+{
+	cc->ops->limits(cc->state, &cc->limits);
+}
+
 void cc_init(struct cc *cc, const struct cc_ops *ops, const struct cc_attr *attr, uint64_t now_ns)
 {
 	*cc = (struct cc){ .ops = ops == &cc_default ? &cc_long_haul : ops,
@@ -78,27 +84,29 @@ void cc_init(struct cc *cc, const struct cc_ops *ops, const struct cc_attr *attr
 	if (!cc->attr.wake_ns)
 		cc->attr.wake_ns = DEFAULT_WAKE_NS;
 	cc->ops->init(cc->state, &cc->attr, now_ns);
+	refresh(cc);
 }
 
 void cc_sent(struct cc *cc, uint64_t bytes, uint64_t now_ns)
 {
-	if (cc->ops->sent)
-		cc->ops->sent(cc->state, bytes, now_ns);
+	if (!cc->ops->sent)
+		return;
+	cc->ops->sent(cc->state, bytes, now_ns);
+	refresh(cc);
 }
 
 /* Runs another controller from now on, with the window that the present one reached. */
 static void replace(struct cc *cc, const struct cc_ops *ops, uint64_t now_ns)
 {
 	struct cc_attr attr = cc->attr;
-	struct cc_limits limits;
 
 	if (cc->ops == ops)
 		return;
-	cc->ops->limits(cc->state, &limits);
-	attr.initial_window_bytes = limits.window_bytes;
+	attr.initial_window_bytes = cc->limits.window_bytes;
 	memset(cc->state, 0, sizeof(cc->state));
 	cc->ops = ops;
 	ops->init(cc->state, &attr, now_ns);
+	refresh(cc);
 }
 
 /* Chooses between swift and long-haul. */
@@ -141,7 +149,6 @@ static void compare_sizes(struct cc *cc, struct cc_report *report)
 void cc_report(struct cc *cc, const struct cc_report *report, uint64_t now_ns)
 {
 	struct cc_report known = *report;
-	struct cc_limits limits;
 
 	cc->saved_ops = NULL;
 	if (known.return_ns >= known.rtt_ns)
@@ -150,15 +157,16 @@ void cc_report(struct cc *cc, const struct cc_report *report, uint64_t now_ns)
 	if (cc->choosing)
 		choose(cc, known.rtt_ns - known.return_ns, now_ns);
 	/* A window that the receiver's credit does not let the sender use says nothing about a larger one. */
-	cc->ops->limits(cc->state, &limits);
-	known.app_limited |= cc->credit_bytes < limits.window_bytes;
+	known.app_limited |= cc->credit_bytes < cc->limits.window_bytes;
 	cc->ops->report(cc->state, &known, now_ns);
+	refresh(cc);
 }
 
 void cc_cnp(struct cc *cc, uint64_t now_ns)
 {
 	if (cc->ops->cnp)
 		cc->ops->cnp(cc->state, now_ns);
+	refresh(cc);
 }
 
 void cc_timeout(struct cc *cc, uint64_t now_ns)
@@ -169,6 +177,7 @@ void cc_timeout(struct cc *cc, uint64_t now_ns)
 	}
 	if (cc->ops->timeout)
 		cc->ops->timeout(cc->state, now_ns);
+	refresh(cc);
 }
 
 void cc_undo_timeout(struct cc *cc)
@@ -178,6 +187,7 @@ void cc_undo_timeout(struct cc *cc)
 	cc->ops = cc->saved_ops;
 	memcpy(cc->state, cc->saved, sizeof(cc->state));
 	cc->saved_ops = NULL;
+	refresh(cc);
 }
 
 void cc_credit(struct cc *cc, uint64_t window_bytes, uint64_t now_ns)
@@ -187,9 +197,8 @@ void cc_credit(struct cc *cc, uint64_t window_bytes, uint64_t now_ns)
 
 struct cc_limits cc_limits(const struct cc *cc)
 {
-	struct cc_limits limits;
+	struct cc_limits limits = cc->limits;
 
-	cc->ops->limits(cc->state, &limits);
 	if (limits.rate_bps > cc->attr.link_rate_bps)
 		limits.rate_bps = cc->attr.link_rate_bps;
 	if (!limits.rate_bps)

@@ -122,6 +122,8 @@ struct cc {
 	struct cc_attr attr;
 	/* bytes that the receiver can buffer */
 	uint64_t credit_bytes;
+	/* what the controller allows in its present state */
+	struct cc_limits limits;
 	_Alignas(8) unsigned char state[CC_STATE_SIZE];
 	/* controller and state before a timeout; null: no timeout, or a report came since */
 	const struct cc_ops *saved_ops;

@@ -9,6 +9,8 @@
 #include <math.h>
 #include <stdint.h>
 
+#include "congestion/lesser.h"
+
 struct recent {
 	/* minimum or maximum of the previous span and of the current one */
 	double before, now;
@@ -38,24 +40,24 @@ static inline void recent_see_least(struct recent *recent, double value, double 
 				    uint64_t now_ns)
 {
 	recent_roll(recent, INFINITY, span_ns, now_ns);
-	recent->now = fmin(recent->now, value);
+	recent->now = lesser(recent->now, value);
 }
 
 static inline void recent_see_most(struct recent *recent, double value, double span_ns,
 				   uint64_t now_ns)
 {
 	recent_roll(recent, 0, span_ns, now_ns);
-	recent->now = fmax(recent->now, value);
+	recent->now = greater(recent->now, value);
 }
 
 static inline double recent_least(const struct recent *recent)
 {
-	return fmin(recent->before, recent->now);
+	return lesser(recent->before, recent->now);
 }
 
 static inline double recent_most(const struct recent *recent)
 {
-	return fmax(recent->before, recent->now);
+	return greater(recent->before, recent->now);
 }
 
 #endif

@@ -32,6 +32,7 @@
 
 #include "congestion/cc.h"
 #include "congestion/chance.h"
+#include "congestion/lesser.h"
 #include "congestion/recent.h"
 
 #define NS_A_SECOND 1e9
@@ -159,7 +160,7 @@ static void swift_init(void *state, const struct cc_attr *attr, uint64_t now_ns)
 	*s = (struct swift){
 		.packet = attr->packet_bytes,
 		.window = (double)attr->initial_window_bytes / attr->packet_bytes,
-		.most = fmin((double)attr->max_window_bytes, MOST_BYTES) / attr->packet_bytes,
+		.most = lesser((double)attr->max_window_bytes, MOST_BYTES) / attr->packet_bytes,
 		.fixed_margin_ns = (double)attr->target_queue_ns,
 		.wake_ns = (double)attr->wake_ns,
 		.round_at = now_ns,
@@ -196,7 +197,7 @@ static bool is_small(const struct swift *s)
  * a window must last from one to the next. */
 static double age_ns(const struct swift *s)
 {
-	return fmin(s->gap_ns, s->rtt_ns * fmax(s->window - SMALL_WIN + 1, 1));
+	return lesser(s->gap_ns, s->rtt_ns * greater(s->window - SMALL_WIN + 1, 1));
 }
 
 /* Time in which a window is sent: a round trip, and the age of a report. */
@@ -215,8 +216,9 @@ static double margin_ns(const struct swift *s)
 	if (is_small(s))
 		return base;
 	packets = MARGIN_PACKETS * (1 - SMALL_WIN / s->window);
-	base += fmin(fmax(packets * turn_ns(s) / s->window - MARGIN_FAST_NS, 0), MARGIN_AGE_MAX_NS);
-	return base + fmin(fmax(age_ns(s) - s->rtt_ns / 2, 0) * MARGIN, MARGIN_AGE_MAX_NS);
+	base += lesser(greater(packets * turn_ns(s) / s->window - MARGIN_FAST_NS, 0),
+		       MARGIN_AGE_MAX_NS);
+	return base + lesser(greater(age_ns(s) - s->rtt_ns / 2, 0) * MARGIN, MARGIN_AGE_MAX_NS);
 }
 
 static double target_ns(const struct swift *s)
@@ -252,7 +254,7 @@ static void see_rtt(struct swift *s, double rtt_ns, double delay_ns, uint64_t no
 	if (s->drain_until && now_ns >= s->drain_until) {
 		s->drain_until = 0;
 		s->bare_at = now_ns;
-	} else if ((double)(now_ns - s->bare_at) > fmax(DRAIN_TRIPS * s->rtt_ns, DRAIN_MIN_NS)) {
+	} else if ((double)(now_ns - s->bare_at) > greater(DRAIN_TRIPS * s->rtt_ns, DRAIN_MIN_NS)) {
 		s->drain_until = now_ns + (uint64_t)(2 * s->rtt_ns);
 		s->bare_at = now_ns;
 	}
@@ -290,11 +292,11 @@ static bool is_heavy(const struct swift *s, const struct chance_round *round)
 static void judge_loss(struct swift *s, uint64_t now_ns)
 {
 	/* Of many flows one that sends less changes little, but a queue now and then shows that others are there. */
-	bool queue = fmax(s->mean_delay_ns, delay_ns(s)) > target_ns(s);
+	bool queue = greater(s->mean_delay_ns, delay_ns(s)) > target_ns(s);
 	struct chance_round round = {
 		.packets = s->counted, .lost = s->lost, .queue = queue, .idle = s->idle
 	};
-	double loss = s->counted > 0 ? fmin(s->lost / s->counted, 1) : 0;
+	double loss = s->counted > 0 ? lesser(s->lost / s->counted, 1) : 0;
 	bool exceeded = chance_exceeded(&s->chance, loss, round.packets);
 	enum chance_verdict verdict = CHANCE_CONGESTION;
 
@@ -324,7 +326,7 @@ static void end_round(struct swift *s, uint64_t now_ns)
 	double marked = s->delivered > 0 ? s->marked / s->delivered : 0;
 
 	if (s->noticed)
-		marked = fmax(marked, CNP_SHARE);
+		marked = greater(marked, CNP_SHARE);
 	s->marks += (marked - s->marks) * MARK_GAIN;
 	if (marked > 0)
 		cut(s, s->marks / 2, "backing off: packets were marked", now_ns);
@@ -345,7 +347,7 @@ static void end_round(struct swift *s, uint64_t now_ns)
 static void grow(struct swift *s, const struct cc_report *report)
 {
 	double packets = (double)report->delivered_bytes / s->packet;
-	double used = packets / (1 - fmin(s->loss, CHANCE_BREAKER)) +
+	double used = packets / (1 - lesser(s->loss, CHANCE_BREAKER)) +
 		      (double)report->in_flight_bytes / s->packet;
 
 	/* In a test little is in flight and reports are uneven: only a lack of data is a pause. */
@@ -371,8 +373,8 @@ static void grow(struct swift *s, const struct cc_report *report)
 static void swift_report(void *state, const struct cc_report *report, uint64_t now_ns)
 {
 	struct swift *s = state;
-	double most_ns = is_small(s) ? s->rtt_ns : fmax(GAP_MOST * least_ns(s), s->rtt_ns);
-	double gap_ns = fmin((double)(now_ns - s->report_at), s->rtt_ns > 0 ? most_ns : 0);
+	double most_ns = is_small(s) ? s->rtt_ns : greater(GAP_MOST * least_ns(s), s->rtt_ns);
+	double gap_ns = lesser((double)(now_ns - s->report_at), s->rtt_ns > 0 ? most_ns : 0);
 
 	if (!report->app_limited)
 		s->gap_ns += (gap_ns - s->gap_ns) * SMOOTH;
@@ -400,7 +402,7 @@ static void swift_report(void *state, const struct cc_report *report, uint64_t n
 	}
 	if ((double)(now_ns - s->round_at) >= s->rtt_ns)
 		end_round(s, now_ns);
-	s->window = fmin(fmax(s->window, MIN_WIN), s->most);
+	s->window = lesser(greater(s->window, MIN_WIN), s->most);
 }
 
 static void swift_cnp(void *state, uint64_t now_ns)
@@ -415,7 +417,7 @@ static void swift_timeout(void *state, uint64_t now_ns)
 {
 	struct swift *s = state;
 
-	s->window = fmin(s->window, TIMEOUT_WIN);
+	s->window = lesser(s->window, TIMEOUT_WIN);
 	/* A sender among many that get one packet through in many round trips must not double. */
 	s->starting = false;
 	s->testing = false;
@@ -456,10 +458,10 @@ static void swift_limits(const void *state, struct cc_limits *out)
 	}
 	rate = window * 8 * NS_A_SECOND / (pace_ns(s) + age_ns(s)) * pace(s);
 	/* A queue on the way back makes reports late, and is no reason to send less. */
-	window *= fmin(turn_ns(s) / (s->mean_delay_ns + age_ns(s)), RETURN_MOST);
+	window *= lesser(turn_ns(s) / (s->mean_delay_ns + age_ns(s)), RETURN_MOST);
 	out->rate_bps = rate < 1e13 ? (uint64_t)rate : CC_UNPACED;
-	window *= 1 + fmax(age_ns(s) - s->rtt_ns, 0) / turn_ns(s);
-	out->window_bytes = (uint64_t)fmax(window, s->packet);
+	window *= 1 + greater(age_ns(s) - s->rtt_ns, 0) / turn_ns(s);
+	out->window_bytes = (uint64_t)greater(window, s->packet);
 }
 
 static void swift_status(const void *state, struct cc_status *out)
@@ -469,7 +471,7 @@ static void swift_status(const void *state, struct cc_status *out)
 	*out = (struct cc_status){ .doing = s->doing };
 	if (s->rtt_ns > 0) {
 		out->base_rtt_ns = (uint64_t)least_ns(s);
-		out->queue_ns = (uint64_t)fmax(s->mean_delay_ns - least_ns(s), 0);
+		out->queue_ns = (uint64_t)greater(s->mean_delay_ns - least_ns(s), 0);
 	}
 }
 
