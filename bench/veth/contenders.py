@@ -241,5 +241,6 @@ def contenders():
         UdpBlast("udp-blast", "bare UDP, no reliability: the floor",
                  "UDP_SEGMENT, UDP_GRO, recvmmsg, 1 MiB of credit"),
         UdpPingpong("udp-pingpong", "bare UDP, one packet each way", "connected sockets"),
+        UdpPingpong("udp-as-godwit", "the same, asking the kernel what Godwit asks it, in packets of its size", "unconnected sockets, ancillary data; asleep: ppoll", "--as-godwit"),
     ]
     return {each.name: each for each in every}

@@ -137,7 +137,7 @@ def run_veth(options):
 
 def run_latency(options):
     there = who_is_there(options)
-    cases = [Case({"poll": "polling", "sleep": "sleeping"}[wait], "lat", median_us, ["godwit", "udp-pingpong", "ucx-perftest"],
+    cases = [Case({"poll": "polling", "sleep": "sleeping"}[wait], "lat", median_us, ["godwit", "udp-pingpong", "udp-as-godwit", "ucx-perftest"],
                   {None: ["--wait", wait, "--messages", str(LATENCY_MESSAGES)]})
              for wait in ("poll", "sleep")]
     run_cases(cases, there, options)
