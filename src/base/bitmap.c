@@ -38,6 +38,14 @@ size_t bitmap_count(const uint64_t *words, size_t nbits)
 	return bitmap_count_range(words, 0, nbits);
 }
 
+void bitmap_set_range(uint64_t *words, size_t from, size_t count)
+{
+	size_t to = from + count;
+
+	for (size_t i = from / BITMAP_WORD_BITS; i < bitmap_words(to); i++)
+		words[i] |= mask_in_word(i, from, to);
+}
+
 void bitmap_clear_range(uint64_t *words, size_t from, size_t count)
 {
 	size_t to = from + count;

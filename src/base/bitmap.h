@@ -65,7 +65,8 @@ static inline bool bitmap_test_and_set(uint64_t *words, size_t bit)
 size_t bitmap_count(const uint64_t *words, size_t nbits);
 size_t bitmap_count_range(const uint64_t *words, size_t from, size_t to);
 
-/* Clears `count` bits from `from` on. */
+/* Sets, or clears, `count` bits from `from` on. */
+void bitmap_set_range(uint64_t *words, size_t from, size_t count);
 void bitmap_clear_range(uint64_t *words, size_t from, size_t count);
 
 /* True if every bit of the range is set; true for an empty range. */

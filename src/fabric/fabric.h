@@ -172,7 +172,7 @@ struct fabric_target {
 };
 
 enum fabric_event_type {
-	/* A packet landed. */
+	/* A packet landed, or a run of packets that came one right behind the other. */
 	FABRIC_DATA,
 	/* A control datagram arrived. */
 	FABRIC_CONTROL,
@@ -208,8 +208,11 @@ struct fabric_event {
 	union {
 		/* FABRIC_DATA */
 		struct {
+			/* The first packet, and how many of the next numbers landed right after it, each with as many bytes of
+			 * data and the same user bits. */
 			uint32_t packet;
-			/* Bytes of data. */
+			uint32_t more;
+			/* Bytes of data in each. */
 			uint32_t length;
 			uint32_t user_bits;
 		} data;

@@ -2,6 +2,9 @@
 /*
  * Landing: what a packet and an announcement do to a receive.
  *
+ * Packets come singly or in runs: what follows a packet in one batch is mostly the next packet. The part of a run that is next in
+ * order and new is taken in one step, and the rest packet by packet.
+ *
  * Two levels of bits: one a packet, and one a chunk, set when all packets of the chunk are. A chunk is a power of two
  * of packets, 64 at most, and so never crosses a word: completing one is a mask and a comparison.
  *
@@ -47,11 +50,14 @@ static void coalesce(struct gw_recv *recv, uint32_t chunk)
 {
 	uint32_t first = chunk * recv->chunk_packets;
 	uint32_t last = first + recv->chunk_packets;
+	uint64_t mask;
 
 	if (recv->is_announced && last > recv->packets)
 		last = recv->packets;
-	if (first < last && last <= recv->capacity_packets &&
-	    bitmap_range_full(recv->bits, first, last - first))
+	if (first >= last || last > recv->capacity_packets)
+		return;
+	mask = UINT64_MAX >> (BITMAP_WORD_BITS - (last - first)) << first % BITMAP_WORD_BITS;
+	if ((recv->bits[first / BITMAP_WORD_BITS] & mask) == mask)
 		bitmap_set(recv->chunks, chunk);
 }
 
@@ -64,17 +70,19 @@ void recv_rebuild_chunks(struct gw_recv *recv)
 		coalesce(recv, i);
 }
 
-static void collect_fragment(struct gw_recv *recv, const struct gw_qp *qp, uint32_t packet,
-			     uint32_t user)
+static void collect_fragments(struct gw_recv *recv, const struct gw_qp *qp, uint32_t packet,
+			      uint32_t packets, uint32_t user)
 {
-	uint32_t piece;
-
 	if (!recv->pieces || recv->is_announced)
 		return;
-	piece = packet % recv->pieces;
-	recv->fragments |= 1u << piece;
-	recv->fragment_value |= (uint32_t)((uint64_t)(user & ((1u << qp->fragment_bits) - 1))
-					   << piece * qp->fragment_bits);
+	for (uint32_t i = 0; i < packets && i < recv->pieces; i++) {
+		uint32_t piece = (packet + i) % recv->pieces;
+
+		recv->fragments |= 1u << piece;
+		recv->fragment_value |=
+			(uint32_t)((uint64_t)(user & ((1u << qp->fragment_bits) - 1))
+				   << piece * qp->fragment_bits);
+	}
 }
 
 static bool generation_matches(const struct gw_qp *qp, const struct slot *slot,
@@ -88,63 +96,95 @@ static bool generation_matches(const struct gw_qp *qp, const struct slot *slot,
 	       (slot->generation & ((1u << qp->generation_bits) - 1));
 }
 
-/* False when it was set before. */
-static bool set_bit(struct gw_qp *qp, struct gw_recv *recv, uint32_t packet)
+/* Sets the bits of packets that are new, or of one that may not be. False when it was set before. */
+static bool set_bits(struct gw_qp *qp, struct gw_recv *recv, uint32_t packet, uint32_t packets)
 {
+	uint32_t last = packet + packets - 1;
+
 	if (bitmap_test_and_set(recv->bits, packet)) {
 		qp->feedback.duplicate++;
 		count(qp->ctx, COUNT_DUPLICATE);
 		return false;
 	}
-	count(qp->ctx, COUNT_LANDED);
-	recv->landed++;
-	if (packet >= recv->highest)
-		recv->highest = packet + 1;
-	coalesce(recv, packet / recv->chunk_packets);
+	if (packets > 1)
+		bitmap_set_range(recv->bits, packet + 1, packets - 1);
+	qp->ctx->counters[COUNT_LANDED] += packets;
+	recv->landed += packets;
+	if (last >= recv->highest)
+		recv->highest = last + 1;
+	for (uint32_t chunk = packet / recv->chunk_packets;;) {
+		coalesce(recv, chunk++);
+		if (chunk * recv->chunk_packets > last)
+			break;
+	}
 	if (list_empty(&recv->touched))
 		list_add_tail(&qp->ctx->touched, &recv->touched);
 	return true;
 }
 
+/* How many packets of a run, from this one on, are taken in one step: those next in order that are new and full, or one. No bit
+ * is set from `highest` on. */
+static uint32_t step(const struct gw_recv *recv, uint32_t packet, uint32_t left, uint32_t length)
+{
+	uint32_t end = recv->is_announced ? recv->packets : recv->capacity_packets;
+
+	if (left == 1 || packet != recv->highest || length != recv->payload ||
+	    (recv->short_length && !recv->is_announced) || packet + 1 >= end)
+		return 1;
+	/* The last one may have to be shorter. */
+	return left < end - 1 - packet ? left : end - 1 - packet;
+}
+
+static void land(struct gw_qp *qp, struct gw_recv *recv, uint32_t packet, uint32_t packets,
+		 const struct fabric_event *event)
+{
+	bool fresh;
+
+	if (!shape_fits(recv, packet, event->data.length)) {
+		count(qp->ctx, COUNT_DROP_SHAPE);
+		return;
+	}
+	TRACE_QP(qp, "rx data msn=%u packets=%u+%u bytes=%u lane=%u%s", recv->msn, packet, packets,
+		 event->data.length, event->lane, event->ce ? " marked" : "");
+	feedback_landed(qp, recv->msn, packet + packets - 1, packets,
+			(uint64_t)packets * event->data.length, event->ce);
+	if (packet != recv->highest)
+		estimate_gap(qp, recv, packet);
+	fresh = set_bits(qp, recv, packet, packets);
+	order_landed(qp, recv, packet, packets, event, fresh);
+	if (fresh)
+		collect_fragments(recv, qp, packet, packets, event->data.user_bits);
+}
+
 void recv_land(struct gw_qp *qp, const struct fabric_event *event)
 {
 	struct slot *slot = &qp->rx.slots[event->slot & qp->rx.mask];
-	uint32_t packet = event->data.packet;
+	uint32_t packet = event->data.packet, left = event->data.more + 1, packets;
 	struct gw_recv *recv;
-	bool fresh;
 
 	if (qp->state != QP_CONNECTED)
 		return;
 	qp->control.heard_at = qp->ctx->now;
 	qp->feedback.probes_unanswered = 0;
 	if (slot->state != SLOT_OPEN && slot->state != SLOT_COMPLETED) {
-		qp->feedback.late++;
-		count(qp->ctx, COUNT_LATE);
+		qp->feedback.late += left;
+		qp->ctx->counters[COUNT_LATE] += left;
 		return;
 	}
 	if (!generation_matches(qp, slot, event)) {
-		count(qp->ctx, COUNT_DROP_GENERATION);
+		qp->ctx->counters[COUNT_DROP_GENERATION] += left;
 		return;
 	}
 	recv = pool_at(&qp->ctx->recvs, slot->value);
 	if (recv_is_completed(recv)) {
-		qp->feedback.late++;
-		count(qp->ctx, COUNT_LATE);
+		qp->feedback.late += left;
+		qp->ctx->counters[COUNT_LATE] += left;
 		return;
 	}
-	if (!shape_fits(recv, packet, event->data.length)) {
-		count(qp->ctx, COUNT_DROP_SHAPE);
-		return;
+	for (; left; packet += packets, left -= packets) {
+		packets = step(recv, packet, left, event->data.length);
+		land(qp, recv, packet, packets, event);
 	}
-	TRACE_QP(qp, "rx data msn=%u packet=%u bytes=%u lane=%u%s", recv->msn, packet,
-		 event->data.length, event->lane, event->ce ? " marked" : "");
-	feedback_landed(qp, recv->msn, packet, event->data.length, event->ce);
-	if (packet != recv->highest)
-		estimate_gap(qp, recv, packet);
-	fresh = set_bit(qp, recv, packet);
-	order_landed(qp, recv, packet, event, fresh);
-	if (fresh)
-		collect_fragment(recv, qp, packet, event->data.user_bits);
 }
 
 bool recv_land_inline(struct gw_qp *qp, const struct control_data *data)
@@ -170,8 +210,8 @@ bool recv_land_inline(struct gw_qp *qp, const struct control_data *data)
 		count(qp->ctx, COUNT_DROP_UNREACHABLE);
 		return true;
 	}
-	feedback_landed(qp, recv->msn, data->packet, data->length, false);
-	if (set_bit(qp, recv, data->packet))
+	feedback_landed(qp, recv->msn, data->packet, 1, data->length, false);
+	if (set_bits(qp, recv, data->packet, 1))
 		lines_copy(recv->addr + (uint64_t)data->packet * recv->payload, data->bytes,
 			   data->length);
 	return true;

@@ -160,11 +160,11 @@ static void take(const struct fabric_event *event)
 		event->at_ns && event->at_ns < qp->ctx->now ? event->at_ns : qp->ctx->now;
 	switch (event->type) {
 	case FABRIC_DATA:
-		reach_heard(qp, event->data.length);
+		reach_heard(qp, event->data.length, event->data.more + 1);
 		recv_land(qp, event);
 		break;
 	case FABRIC_CONTROL:
-		reach_heard(qp, event->control.length);
+		reach_heard(qp, event->control.length, 1);
 		control_received(qp, event->control.bytes, event->control.length);
 		break;
 	case FABRIC_EXPOSED:
@@ -185,6 +185,30 @@ static void take(const struct fabric_event *event)
 		data_flushed(qp, event->count);
 		break;
 	}
+}
+
+/* Whether the second event is the packet that goes on with the first. Of a run only the last arrival's time counts. */
+static bool goes_on(const struct fabric_event *run, const struct fabric_event *event)
+{
+	return event->type == FABRIC_DATA && event->user == run->user && event->slot == run->slot &&
+	       event->data.packet == run->data.packet + run->data.more + 1 &&
+	       event->data.length == run->data.length &&
+	       event->data.user_bits == run->data.user_bits &&
+	       event->generation == run->generation && event->lane == run->lane &&
+	       event->ce == run->ce;
+}
+
+/* Makes one event, the last, of the events from the first on that are a run of packets. Returns its index. */
+static int join(struct fabric_event *events, int first, int count_)
+{
+	int last = first;
+
+	while (last + 1 < count_ && goes_on(&events[last], &events[last + 1])) {
+		events[last + 1].data.packet = events[last].data.packet;
+		events[last + 1].data.more += events[last].data.more + 1;
+		last++;
+	}
+	return last;
 }
 
 static int fire_timers(struct gw_context *ctx)
@@ -300,9 +324,13 @@ int gw_progress(struct gw_context *ctx)
 	fabric = ctx->fabric;
 	count_ = fabric->ops->poll(fabric, events);
 	ctx->now = fabric->polled_ns ? fabric->polled_ns : fabric->ops->now_ns(fabric);
-	for (int i = 0; i < count_; i++)
-		if (events[i].type == FABRIC_DATA || !context_group_event(ctx, &events[i]))
-			take(&events[i]);
+	for (int i = 0; i < count_; i++) {
+		if (events[i].type == FABRIC_DATA)
+			i = join(events, i, count_);
+		else if (context_group_event(ctx, &events[i]))
+			continue;
+		take(&events[i]);
+	}
 	work = count_ + context_groups_turn(ctx);
 	credit_update(ctx);
 	if (!work && turn_is_over(ctx)) {

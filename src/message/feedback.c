@@ -546,21 +546,24 @@ static uint32_t report_every(const struct feedback *f)
 	return f->rtt_ns && f->rtt_ns < NEAR_NS ? REPORT_EVERY_NEAR : REPORT_EVERY;
 }
 
-void feedback_landed(struct gw_qp *qp, uint32_t msn, uint32_t packet, uint32_t bytes, bool ce)
+void feedback_landed(struct gw_qp *qp, uint32_t msn, uint32_t packet, uint32_t packets,
+		     uint64_t bytes, bool ce)
 {
 	struct feedback *f = &qp->feedback;
 
-	f->landed++;
-	f->ce += ce;
+	f->landed += packets;
+	if (ce)
+		f->ce += packets;
 	credit_used(qp);
 	f->echo_msn = msn;
 	f->echo_packet = packet;
 	f->echo_time = qp->ctx->arrived;
 	f->echo_valid = true;
-	f->unreported++;
+	f->unreported += packets;
 	/* In hundredths of a byte, so that small packets count too. */
-	f->budget += (int32_t)bytes;
-	if (f->budget > REPORT_BUDGET_MAX * 100)
+	if (bytes < (uint64_t)(REPORT_BUDGET_MAX * 100 - f->budget))
+		f->budget += (int32_t)bytes;
+	else
 		f->budget = REPORT_BUDGET_MAX * 100;
 	if (f->unreported >= f->advertised / 4 ||
 	    (f->unreported >= report_every(f) && f->budget >= REPORT_COST * 100)) {

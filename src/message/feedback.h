@@ -140,7 +140,9 @@ void feedback_sent(struct gw_qp *qp, uint32_t msn, uint32_t packet, uint32_t byt
 		   uint32_t lane, uint32_t number);
 /* The lane that a packet was last sent on; PATH_NONE when that is forgotten. */
 uint32_t feedback_lane(const struct gw_qp *qp, uint32_t msn, uint32_t packet);
-void feedback_landed(struct gw_qp *qp, uint32_t msn, uint32_t packet, uint32_t bytes, bool ce);
+/* So many packets landed, of which this is the last, with so many bytes in all. */
+void feedback_landed(struct gw_qp *qp, uint32_t msn, uint32_t packet, uint32_t packets,
+		     uint64_t bytes, bool ce);
 void feedback_reported(struct gw_qp *qp, const struct control_message *message);
 void feedback_rtt(struct gw_qp *qp, uint64_t sample_ns);
 /* The answer to a probe waited this long at both hosts. */

@@ -255,7 +255,7 @@ static void wake(struct gw_qp *qp)
 	}
 }
 
-void order_landed(struct gw_qp *qp, const struct gw_recv *recv, uint32_t packet,
+void order_landed(struct gw_qp *qp, const struct gw_recv *recv, uint32_t packet, uint32_t packets,
 		  const struct fabric_event *event, bool fresh)
 {
 	struct order *o = &qp->order;
@@ -271,8 +271,9 @@ void order_landed(struct gw_qp *qp, const struct gw_recv *recv, uint32_t packet,
 		o->lanes->landed_ns = qp->ctx->now;
 		lane = event->lane % o->lanes->count;
 		l = &o->lanes->lane[lane];
-		o->lanes->landed[lane]++;
-		o->lanes->ce[lane] += event->ce;
+		o->lanes->landed[lane] += packets;
+		if (event->ce)
+			o->lanes->ce[lane] += packets;
 	}
 	if (after(l->front, at)) {
 		if (fresh)
@@ -281,7 +282,7 @@ void order_landed(struct gw_qp *qp, const struct gw_recv *recv, uint32_t packet,
 	}
 	if (o->lanes)
 		lane_heard(qp, lane);
-	l->front = at + 1;
+	l->front = at + packets;
 	if (!list_empty(&o->watchers) && !after(o->watch, l->front))
 		wake(qp);
 }

@@ -70,8 +70,8 @@ struct order {
 /* order.c */
 int order_open(struct gw_qp *qp, uint32_t lanes);
 void order_close(struct gw_qp *qp);
-/* `fresh`: not seen before. */
-void order_landed(struct gw_qp *qp, const struct gw_recv *recv, uint32_t packet,
+/* So many packets landed, from this one on, each right behind the other. `fresh`: not seen before. */
+void order_landed(struct gw_qp *qp, const struct gw_recv *recv, uint32_t packet, uint32_t packets,
 		  const struct fabric_event *event, bool fresh);
 void order_unwatch(struct gw_recv *recv);
 /* The sender's side: its position after the packet. */

@@ -50,10 +50,10 @@ int reach_connect(struct gw_qp *qp)
 	return fabric->ops->entropy(fabric, &qp->reach.salt, sizeof(qp->reach.salt));
 }
 
-void reach_heard(struct gw_qp *qp, uint32_t bytes)
+void reach_heard(struct gw_qp *qp, uint32_t bytes, uint32_t packets)
 {
 	if (!qp->reach.proven)
-		qp->reach.heard += bytes + OVERHEAD;
+		qp->reach.heard += (uint64_t)packets * (bytes + OVERHEAD);
 }
 
 bool reach_may_send(struct gw_qp *qp, uint64_t bytes)

@@ -45,8 +45,8 @@ struct reach {
 int reach_init(struct reach *reach, const char *host);
 /* The fabric has the peer's address. -errno when there is no entropy. */
 int reach_connect(struct gw_qp *qp);
-/* Bytes came from the peer. */
-void reach_heard(struct gw_qp *qp, uint32_t bytes);
+/* Packets with so many bytes each came from the peer. */
+void reach_heard(struct gw_qp *qp, uint32_t bytes, uint32_t packets);
 /* Whether a control datagram of so many bytes may be sent; it is then counted as sent. */
 bool reach_may_send(struct gw_qp *qp, uint64_t bytes);
 /* Those of the OWE_ bits that may be paid now: nothing but a probe to an address that nothing came from. */

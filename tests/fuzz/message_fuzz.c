@@ -76,6 +76,7 @@ static void land(void)
 		event->ce = how & 2;
 		event->data.packet = how == 0xf0 ? number() : packet + i;
 		event->data.length = how & 4 ? byte() : payload ? payload : f.fake.floor;
+		event->data.more = how & 16 ? byte() % 70 : 0;
 		event->data.user_bits = how & 8 ? byte() & 15 : (generation & 3) << 2;
 		if (i + 1 < times)
 			event = fake_event(&f.fake, FABRIC_DATA);

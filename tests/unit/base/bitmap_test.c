@@ -187,13 +187,16 @@ static void check_ranges(struct pair *pair)
 			bitmap_clear_range(pair->words, from, count);
 			memset(changed.model + from, false, count);
 			assert_same(&changed);
+			bitmap_set_range(pair->words, from, count);
+			memset(changed.model + from, true, count);
+			assert_same(&changed);
 			if (pair->nbits)
 				memcpy(pair->words, saved, bitmap_words(pair->nbits) * 8);
 		}
 	}
 }
 
-static void test_clear_ranges(void **state)
+static void test_ranges(void **state)
 {
 	(void)state;
 	for_all(check_ranges);
@@ -254,7 +257,7 @@ int main(void)
 		cmocka_unit_test(test_counts),
 		cmocka_unit_test(test_range_full),
 		cmocka_unit_test(test_range_full_around_one_hole),
-		cmocka_unit_test(test_clear_ranges),
+		cmocka_unit_test(test_ranges),
 		cmocka_unit_test(test_searches),
 		cmocka_unit_test(test_holes),
 	};

@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/bitmap.h"
 #include "base/rng.h"
 #include "message/state.h"
 
@@ -215,9 +216,27 @@ static void immediates(void **state)
 	}
 }
 
+/* Completes, and goes on with what a poll may have found behind the announcement: all data. It lands as on a fabric that closes
+ * windows later. */
 static void complete_at_once(struct gw_recv *recv, void *arg, uint64_t now)
 {
+	struct gw_qp *qp = recv->qp;
+	uint32_t slot = recv->msn & qp->rx.mask;
+	struct fabric_event event = { .type = FABRIC_DATA,
+				      .slot = slot,
+				      .generation = qp->rx.slots[slot].generation,
+				      .data = { .length = PAYLOAD } };
+	uint8_t fenced, released;
+
 	assert_int_equal(gw_recv_complete(recv), 0);
+	fenced = qp->rx.slots[slot].state;
+	released = recv->stage;
+	qp->rx.slots[slot].state = SLOT_COMPLETED;
+	recv->stage = RECV_COMPLETED;
+	for (event.data.packet = 0; event.data.packet < 10; event.data.packet++)
+		recv_land(qp, &event);
+	qp->rx.slots[slot].state = fenced;
+	recv->stage = released;
 }
 
 /* Data that was polled together with what made the user complete: it counts no more. */
@@ -281,6 +300,74 @@ static void older_generations_set_no_bit(void **state)
 	pair_close(&pair);
 }
 
+/* Lands packets of a message of so many bytes, announced or not, in runs of this length or singly, and returns what is known then. */
+static void land_in_runs(uint32_t run, bool announced, uint64_t length, const uint32_t *order,
+			 uint32_t count_, struct gw_recv *out, struct feedback *feedback,
+			 bool landed[64])
+{
+	static const struct pair_attr attr = { .qp = { .payload = PAYLOAD, .chunk_packets = 4 } };
+	struct control_announce_entry entry = { .length = length };
+	struct fabric_event event = { .type = FABRIC_DATA, .data = { .user_bits = 5 } };
+	struct gw_recv *recv;
+	struct pair pair;
+
+	pair_open(&pair, &attr);
+	recv = pair_recv(&pair, 1, 0, 64 * PAYLOAD, NULL);
+	event.slot = recv->msn & pair.qp[1]->rx.mask;
+	pair_until(&pair, pair.qp[1]->rx.slots[event.slot].state == SLOT_OPEN);
+	event.generation = pair.qp[1]->rx.slots[event.slot].generation;
+	if (announced)
+		recv_announce(recv, &entry);
+	for (uint32_t i = 0; i < count_; i += event.data.more + 1) {
+		event.data.packet = order[i];
+		event.data.more = 0;
+		event.data.length = PAYLOAD;
+		while (event.data.more + 1 < run && i + event.data.more + 1 < count_ &&
+		       order[i + event.data.more + 1] == order[i] + event.data.more + 1)
+			event.data.more++;
+		recv_land(pair.qp[1], &event);
+	}
+	for (uint32_t i = 0; i < 64; i++)
+		landed[i] = bitmap_test(recv->bits, i);
+	*out = *recv;
+	*feedback = pair.qp[1]->feedback;
+	for (int i = 0; i <= COUNT_DROP_CLAIM; i++)
+		pair.ctx[1]->counters[i] = 0;
+	pair_close(&pair);
+}
+
+/* A run does what its packets do one by one, whether it is next or not, new or not, and even if some of it is wrong. */
+static void runs_are_their_packets(void **state)
+{
+	static const uint32_t order[] = { 0, 1,	 2,  3,	 4,  5,	 9,  10, 11, 12, 6,  7,	 8,
+					  9, 13, 14, 15, 16, 17, 18, 30, 31, 32, 33, 34, 35 };
+	static const uint64_t lengths[] = { 64 * PAYLOAD, 36 * PAYLOAD, 36 * PAYLOAD - 8,
+					    20 * PAYLOAD, 16 * PAYLOAD + 1 };
+	uint32_t count_ = sizeof(order) / sizeof(order[0]);
+
+	(void)state;
+	for (size_t i = 0; i < 2 * sizeof(lengths) / sizeof(lengths[0]); i++) {
+		struct feedback f[2];
+		struct gw_recv recv[2];
+		bool landed[2][64];
+
+		land_in_runs(1, i % 2, lengths[i / 2], order, count_, &recv[0], &f[0], landed[0]);
+		land_in_runs(64, i % 2, lengths[i / 2], order, count_, &recv[1], &f[1], landed[1]);
+		assert_memory_equal(landed[0], landed[1], sizeof(landed[0]));
+		assert_int_equal(recv[0].landed, recv[1].landed);
+		assert_int_equal(recv[0].highest, recv[1].highest);
+		assert_int_equal(recv[0].fragments, recv[1].fragments);
+		assert_int_equal(recv[0].fragment_value, recv[1].fragment_value);
+		assert_int_equal(f[0].landed, f[1].landed);
+		assert_int_equal(f[0].duplicate, f[1].duplicate);
+		assert_int_equal(f[0].unreported, f[1].unreported);
+		assert_int_equal(f[0].budget, f[1].budget);
+		assert_int_equal(f[0].echo_packet, f[1].echo_packet);
+		assert_int_equal(f[0].holes.runs, f[1].holes.runs);
+		assert_int_equal(f[0].holes.packets, f[1].holes.packets);
+	}
+}
+
 /* Packets of wrong lengths that landed on trust: the announcement takes their bits, and their chunks', back. */
 static void announcement_contradicts_the_data(void **state)
 {
@@ -340,6 +427,7 @@ int main(void)
 		cmocka_unit_test(immediates),
 		cmocka_unit_test(completed_bits_are_frozen),
 		cmocka_unit_test(older_generations_set_no_bit),
+		cmocka_unit_test(runs_are_their_packets),
 		cmocka_unit_test(announcement_contradicts_the_data),
 	};
 
