@@ -11,7 +11,7 @@
 
 #include "base/clock.h"
 #include "base/lines.h"
-#include "fabric/roce/endpoint.h"
+#include "fabric/roce/rx.h"
 
 /* Polls between two reads of the socket at which other processes hand packets on. */
 #define OTHERS_EVERY 16
@@ -26,19 +26,23 @@
 
 /* Whether the ICRC is right. It covers the IPv4 identification, which a socket does not show: a peer's batch numbers its
  * packets from 0, and the kernel merges packets that came together, so that the place in the datagram is tried first. */
-static bool icrc_right(const struct roce_qp *qp, uint16_t port, const void *bytes, size_t length,
-		       uint32_t segment)
+bool rx_icrc_right(struct roce_qp *qp, const struct incoming *in)
 {
-	uint16_t guess = (uint16_t)(segment <= qp->peer_max_id ? segment : 0);
-	struct icrc_flow flow = qp->from_peer;
+	uint16_t guess = (uint16_t)(in->segment <= qp->peer_max_id ? in->segment : 0);
+	struct icrc_flow *flow = &qp->from_peer;
+	uint16_t port = address_port(in->from);
+	struct icrc_flow other;
 	struct icrc_match match;
 
 	if (qp->skip_icrc)
 		return true;
 	/* Lanes and NICs vary the source port, so that networks hash them onto different paths. */
-	if (port != qp->peer_ports[0])
-		icrc_flow_from_port(&flow, port);
-	return icrc_verify(&flow, bytes, length, guess, qp->peer_max_id, &match) != ICRC_BAD;
+	if (port != qp->peer_ports[0]) {
+		other = *flow;
+		icrc_flow_from_port(&other, port);
+		flow = &other;
+	}
+	return icrc_verify(flow, in->bytes, in->length, guess, qp->peer_max_id, &match) != ICRC_BAD;
 }
 
 static uint8_t lane_of(const struct roce_qp *qp, uint16_t port)
@@ -50,7 +54,7 @@ static uint8_t lane_of(const struct roce_qp *qp, uint16_t port)
 }
 
 /* A packet that landed was marked. A NIC is told by a notification; a user-space end learns it from reports. */
-static void marked(struct roce_qp *qp)
+void rx_marked(struct roce_qp *qp)
 {
 	struct roce_endpoint *endpoint = qp->endpoint;
 
@@ -61,8 +65,18 @@ static void marked(struct roce_qp *qp)
 	send_cnp(qp);
 }
 
-static bool take_data(struct roce_qp *qp, const struct roce_packet *packet,
-		      struct fabric_event *event)
+void rx_place(const struct roce_window *window, uint64_t offset, const uint8_t *data, size_t length)
+{
+	/* Packets are cut at lines where somebody may poll them. */
+	if (window->payload % LINE_BYTES == 0)
+		lines_copy(window->addr + offset, data, length);
+	else
+		memcpy(window->addr + offset, data, length);
+}
+
+static bool take_data(struct roce_qp *qp, const struct incoming *in,
+		      const struct roce_packet *packet, struct fabric_event *event,
+		      struct rx_run *run)
 {
 	struct roce_endpoint *endpoint = qp->endpoint;
 	uint32_t slot = fabric_imm_slot(&qp->split, packet->imm);
@@ -90,11 +104,7 @@ static bool take_data(struct roce_qp *qp, const struct roce_packet *packet,
 		drop(endpoint, FABRIC_DROP_OFFSET);
 		return false;
 	}
-	/* Packets are cut at lines where somebody may poll them. */
-	if (window->payload % LINE_BYTES == 0)
-		lines_copy(window->addr + packet->reth.va, packet->payload, packet->payload_length);
-	else
-		memcpy(window->addr + packet->reth.va, packet->payload, packet->payload_length);
+	rx_place(window, packet->reth.va, packet->payload, packet->payload_length);
 	endpoint->fabric.counters[FABRIC_RX_DATA]++;
 	event->type = FABRIC_DATA;
 	event->slot = slot;
@@ -102,6 +112,7 @@ static bool take_data(struct roce_qp *qp, const struct roce_packet *packet,
 	event->data.packet = number;
 	event->data.length = (uint32_t)packet->payload_length;
 	event->data.user_bits = fabric_imm_user(&qp->split, packet->imm);
+	rx_run_begin(run, qp, window, in, packet, event);
 	return true;
 }
 
@@ -127,29 +138,17 @@ static enum fabric_counter opcode_reason(const struct roce_packet *packet)
 }
 
 /* Places a packet with data; true when it landed. */
-static bool take_packet(struct roce_qp *qp, const struct roce_packet *packet,
-			struct fabric_event *event)
+static bool take_packet(struct roce_qp *qp, const struct incoming *in,
+			const struct roce_packet *packet, struct fabric_event *event,
+			struct rx_run *run)
 {
 	if (packet->kind == ROCE_UC_WRITE_IMM)
-		return take_data(qp, packet, event);
+		return take_data(qp, in, packet, event, run);
 	if (packet->kind == ROCE_UD_SEND_IMM && qp->peer_ud)
 		return datagram_take(qp, packet, event);
 	drop(qp->endpoint, opcode_reason(packet));
 	return false;
 }
-
-struct incoming {
-	const union socket_address *from;
-	const uint8_t *bytes;
-	size_t length;
-	/* Place of the packet in a merged datagram. */
-	uint32_t segment;
-	/* Whether a process that shares the port handed it on. */
-	bool forwarded;
-	bool ce;
-	/* Time of arrival; 0: not known. */
-	uint64_t at_ns;
-};
 
 /* Checks a packet of a queue pair that seals, and decrypts it in the receive buffer. False, with the reason counted, where it
  * is not the peer's or was taken before. */
@@ -171,13 +170,12 @@ static bool unseal(struct roce_qp *qp, const struct incoming *in, struct roce_pa
 	return verdict == SEAL_GOOD;
 }
 
-/* Handles a packet; true when it made an event. */
+/* Handles a packet; true when it made an event. Sets which one may go on with it. */
 static bool take(struct roce_endpoint *endpoint, const struct incoming *in,
-		 struct fabric_event *event)
+		 struct fabric_event *event, struct rx_run *run)
 {
 	struct roce_packet packet;
 	struct roce_qp *qp;
-	uint16_t port;
 	int error = roce_decode(in->bytes, in->length, &packet);
 
 	if (steer_probe(endpoint, in->from, in->bytes, in->length))
@@ -198,14 +196,13 @@ static bool take(struct roce_endpoint *endpoint, const struct incoming *in,
 		drop(endpoint, FABRIC_DROP_STRANGER);
 		return false;
 	}
-	port = address_port(in->from);
 	memset(event, 0, sizeof(*event));
 	event->user = qp->user;
-	event->lane = lane_of(qp, port);
+	event->lane = lane_of(qp, address_port(in->from));
 	if (qp->seal) {
 		if (!unseal(qp, in, &packet, &event->lane))
 			return false;
-	} else if (!icrc_right(qp, port, in->bytes, in->length, in->segment)) {
+	} else if (!rx_icrc_right(qp, in)) {
 		drop(endpoint, FABRIC_DROP_ICRC);
 		return false;
 	}
@@ -218,10 +215,10 @@ static bool take(struct roce_endpoint *endpoint, const struct incoming *in,
 	}
 	if (packet.kind == ROCE_UD_SEND)
 		return take_control(qp, &packet, event);
-	if (!take_packet(qp, &packet, event))
+	if (!take_packet(qp, in, &packet, event, run))
 		return false;
 	if (in->ce)
-		marked(qp);
+		rx_marked(qp);
 	return true;
 }
 
@@ -393,6 +390,7 @@ static bool next_packet(struct roce_endpoint *endpoint, struct incoming *in)
 				 .bytes = endpoint->rx + (size_t)inbox->next * RX_DATAGRAM +
 					  inbox->offset,
 				 .length = size,
+				 .merged = inbox->sizes[inbox->next] != 0,
 				 .segment = inbox->segment,
 				 .ce = inbox->ce[inbox->next],
 				 .at_ns = inbox->at_ns[inbox->next] };
@@ -410,6 +408,7 @@ static bool next_packet(struct roce_endpoint *endpoint, struct incoming *in)
 static int from_socket(struct roce_endpoint *endpoint, struct fabric_event *events, int most,
 		       bool *drained)
 {
+	struct rx_run run = { 0 };
 	struct incoming in;
 	int n = 0;
 
@@ -418,8 +417,12 @@ static int from_socket(struct roce_endpoint *endpoint, struct fabric_event *even
 		endpoint->now_ns = clock_now_ns();
 	else
 		*drained = !fill_inbox(endpoint);
-	while (n < most && next_packet(endpoint, &in))
-		n += take(endpoint, &in, &events[n]);
+	while (n < most && next_packet(endpoint, &in)) {
+		if (!in.segment)
+			run.qp = NULL;
+		if (!rx_run_goes_on(&run, &in))
+			n += take(endpoint, &in, &events[n], &run);
+	}
 	return n;
 }
 
@@ -427,6 +430,7 @@ static int from_socket(struct roce_endpoint *endpoint, struct fabric_event *even
 static int from_others(struct roce_endpoint *endpoint, struct fabric_event *events, int most)
 {
 	uint8_t *bytes = endpoint->rx + (size_t)RX_BATCH * RX_DATAGRAM;
+	struct rx_run none = { 0 };
 	int n = 0;
 
 	for (int i = 0; i < RX_FORWARDED && n < most; i++, bytes += RX_PACKET) {
@@ -441,7 +445,7 @@ static int from_others(struct roce_endpoint *endpoint, struct fabric_event *even
 		in.from = &from;
 		in.length = (size_t)length;
 		if (length)
-			n += take(endpoint, &in, &events[n]);
+			n += take(endpoint, &in, &events[n], &none);
 	}
 	return n;
 }
@@ -449,13 +453,14 @@ static int from_others(struct roce_endpoint *endpoint, struct fabric_event *even
 void rx_drain(struct roce_endpoint *endpoint)
 {
 	struct fabric_event unwanted;
+	struct rx_run none = { 0 };
 	struct incoming in;
 
 	for (int i = 0; i < DRAIN_BATCHES; i++) {
 		if (endpoint->inbox.next == endpoint->inbox.count && !fill_inbox(endpoint))
 			break;
 		while (next_packet(endpoint, &in))
-			take(endpoint, &in, &unwanted);
+			take(endpoint, &in, &unwanted, &none);
 	}
 }
 

@@ -33,9 +33,11 @@ static void take(struct fabric *fabric, struct arrivals *out)
 		for (int i = 0; i < n; i++) {
 			if (events[i].type != FABRIC_DATA)
 				continue;
-			assert_true(out->count < 2 * PACKETS);
-			out->times[events[i].data.packet]++;
-			out->order[out->count++] = events[i].data.packet;
+			for (uint32_t j = 0; j <= events[i].data.more; j++) {
+				assert_true(out->count < 2 * PACKETS);
+				out->times[events[i].data.packet + j]++;
+				out->order[out->count++] = events[i].data.packet + j;
+			}
 		}
 }
 

@@ -10,7 +10,7 @@
 #include <time.h>
 
 #include "fabric/open.h"
-#include "fabric/roce/endpoint.h"
+#include "fabric/roce/rx.h"
 
 #define PACKETS	 64u
 #define PAYLOAD	 256u
@@ -95,15 +95,17 @@ static void take(struct ends *ends)
 	int n = ends->to->ops->poll(ends->to, events);
 
 	for (int i = 0; i < n; i++) {
-		uint32_t packet = events[i].data.packet;
-
 		assert_int_equal(events[i].type, FABRIC_DATA);
-		assert_false(ends->landed[packet]);
-		ends->landed[packet] = true;
-		ends->lanes[packet] = events[i].lane;
-		ends->ce[packet] = events[i].ce;
-		ends->at_ns[packet] = events[i].at_ns;
-		ends->count++;
+		for (uint32_t j = 0; j <= events[i].data.more; j++) {
+			uint32_t packet = events[i].data.packet + j;
+
+			assert_false(ends->landed[packet]);
+			ends->landed[packet] = true;
+			ends->lanes[packet] = events[i].lane;
+			ends->ce[packet] = events[i].ce;
+			ends->at_ns[packet] = events[i].at_ns;
+			ends->count++;
+		}
 	}
 }
 
@@ -165,8 +167,10 @@ static void lanes_keep_faults(void **state)
 		assert_int_equal(ends.from->ops->poll(ends.from, events + n), 0);
 		for (int i = 0; i < n; i++) {
 			assert_int_equal(events[i].lane, 1);
-			seen += !ends.landed[events[i].data.packet];
-			ends.landed[events[i].data.packet] = true;
+			for (uint32_t j = 0; j <= events[i].data.more; j++) {
+				seen += !ends.landed[events[i].data.packet + j];
+				ends.landed[events[i].data.packet + j] = true;
+			}
 		}
 	}
 	assert_true(ends.from->counters[FABRIC_FAULT_REORDERED] > 0);
@@ -317,12 +321,124 @@ static void without_icrc(void **state)
 	}
 }
 
+/* Takes one batch of packets with these numbers, each at this place, and of these user bits. Returns the number of events. */
+static int batch(struct ends *ends, const uint32_t *packets, const uint32_t *places,
+		 const uint32_t *user, uint32_t count, struct fabric_event *events)
+{
+	uint64_t limit = ends->to->ops->now_ns(ends->to) + PAIR_PATIENCE_NS;
+	struct fabric_write writes[PACKETS];
+	int n;
+
+	for (uint32_t i = 0; i < count; i++)
+		writes[i] = (struct fabric_write){ .data = source + packets[i] % PACKETS * PAYLOAD,
+						   .length = PAYLOAD,
+						   .packet = packets[i],
+						   .user = user[i],
+						   .va = places[i] * PAYLOAD };
+	assert_int_equal(ends->from->ops->write(ends->sender, 0, &ends->target, writes, count),
+			 count);
+	while (!(n = ends->to->ops->poll(ends->to, events)))
+		assert_true(ends->to->ops->now_ns(ends->to) < limit);
+	return n;
+}
+
+static void assert_run(const struct fabric_event *event, uint32_t packet, uint32_t more,
+		       uint32_t user)
+{
+	assert_int_equal(event->type, FABRIC_DATA);
+	assert_int_equal(event->data.packet, packet);
+	assert_int_equal(event->data.more, more);
+	assert_int_equal(event->data.length, PAYLOAD);
+	assert_int_equal(event->data.user_bits, user);
+}
+
+/* What is next in number becomes part of the event before it, and what is not makes one of its own. */
+static void runs_of_packets(void **state)
+{
+	static const uint32_t packets[] = { 0, 1, 2, 2, 5, 6, 7, 8, 4, 62, 63 };
+	static const uint32_t user[] = { 0, 0, 0, 0, 0, 0, 3, 3, 3, 0, 0 };
+	struct fabric_event events[FABRIC_EVENTS];
+	struct ends ends;
+
+	(void)state;
+	meet(&ends, "roce:127.0.0.1@0", NULL, NULL);
+	assert_int_equal(batch(&ends, packets, packets, user, 11, events), 6);
+	assert_run(&events[0], 0, 2, 0);
+	assert_run(&events[1], 2, 0, 0);
+	assert_run(&events[2], 5, 1, 0);
+	assert_run(&events[3], 7, 1, 3);
+	assert_run(&events[4], 4, 0, 3);
+	assert_run(&events[5], 62, 1, 0);
+	assert_int_equal(ends.to->counters[FABRIC_RX_DATA], 11);
+	for (size_t i = 0; i < 11; i++)
+		assert_memory_equal(sink + packets[i] * PAYLOAD, source + packets[i] * PAYLOAD,
+				    PAYLOAD);
+	part(&ends);
+}
+
+/* A packet of a run that is wrong is dropped for what is wrong with it, and those behind it land. */
+static void wrong_packets_in_runs(void **state)
+{
+	static const uint32_t packets[] = { 60, 61, 62, 63, 64, 65, 8, 9, 10 };
+	static const uint32_t places[] = { 60, 61, 62, 63, 64, 65, 8, 12, 10 };
+	static const uint32_t user[9] = { 0 };
+	struct fabric_event events[FABRIC_EVENTS];
+	struct ends ends;
+
+	(void)state;
+	meet(&ends, "roce:127.0.0.1@0", NULL, NULL);
+	assert_int_equal(batch(&ends, packets, places, user, 9, events), 3);
+	assert_run(&events[0], 60, 3, 0);
+	assert_run(&events[1], 8, 0, 0);
+	assert_run(&events[2], 10, 0, 0);
+	assert_int_equal(ends.to->counters[FABRIC_DROP_OFFSET], 3);
+	assert_int_equal(ends.to->counters[FABRIC_RX_DATA], 6);
+	/* The bytes of a place that no packet of its number went to. */
+	for (size_t i = 12 * PAYLOAD; i < 13 * PAYLOAD; i++)
+		assert_int_equal(sink[i], 0);
+	part(&ends);
+}
+
+/* The ICRC of each packet of a run is checked, although its headers were foreseen. */
+static void runs_without_the_right_icrc(void **state)
+{
+	static const struct fabric_options skip = { .skip_icrc = true };
+	static const uint32_t packets[] = { 0, 1, 2, 3 }, user[4] = { 0 };
+	struct fabric_event events[FABRIC_EVENTS];
+	struct rx_run run = { 0 };
+	struct ends ends;
+	struct incoming in;
+	uint8_t bytes[ROCE_DATA_OVERHEAD + PAYLOAD] = { 0 };
+
+	(void)state;
+	meet(&ends, "roce:127.0.0.1@0", &skip, &skip);
+	assert_int_equal(batch(&ends, packets, packets, user, 4, events), 1);
+	assert_run(&events[0], 0, 3, 0);
+	roce_qp(ends.receiver)->skip_icrc = false;
+	/* All that is expected of the next packet is zero, as it is. */
+	run.qp = roce_qp(ends.receiver);
+	run.window = pool_at(&run.qp->endpoint->windows, run.qp->windows[0] - 1);
+	run.event = &events[0];
+	run.length = sizeof(bytes);
+	in = (struct incoming){ .from = &run.qp->peer, .bytes = bytes, .length = sizeof(bytes) };
+	assert_false(rx_run_goes_on(&run, &in));
+	assert_null(run.qp);
+	assert_int_equal(events[0].data.more, 3);
+	part(&ends);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(lanes),       cmocka_unit_test(lanes_keep_faults),
-		cmocka_unit_test(marks),       cmocka_unit_test(marks_under_a_wrong_key),
-		cmocka_unit_test(late_reader), cmocka_unit_test(without_icrc),
+		cmocka_unit_test(lanes),
+		cmocka_unit_test(lanes_keep_faults),
+		cmocka_unit_test(marks),
+		cmocka_unit_test(marks_under_a_wrong_key),
+		cmocka_unit_test(late_reader),
+		cmocka_unit_test(without_icrc),
+		cmocka_unit_test(runs_of_packets),
+		cmocka_unit_test(wrong_packets_in_runs),
+		cmocka_unit_test(runs_without_the_right_icrc),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
