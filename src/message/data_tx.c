@@ -19,14 +19,14 @@ static uint32_t user_bits(const struct gw_qp *qp, const struct gw_send *send, ui
 
 	if (qp->generation_bits)
 		bits = send->target.generation & ((1u << qp->generation_bits) - 1);
-	if (qp->fragment_bits) {
+	if (qp->fragment_bits && send->imm) {
 		uint32_t pieces = (32u + qp->fragment_bits - 1) / qp->fragment_bits;
 		uint64_t piece = (uint64_t)send->imm >> packet % pieces * qp->fragment_bits;
 
-		bits = bits << qp->fragment_bits |
+		return bits << qp->fragment_bits |
 		       (uint32_t)(piece & ((1u << qp->fragment_bits) - 1));
 	}
-	return bits;
+	return bits << qp->fragment_bits;
 }
 
 static unsigned fill(struct gw_qp *qp, const struct gw_send *send, struct fabric_write *writes,
@@ -66,17 +66,23 @@ void data_sent(struct gw_qp *qp, struct gw_send *send, uint32_t n, uint32_t lane
 		size_sent(qp);
 	if (qp->path && lane < qp->path->count)
 		number = path_sent(qp->path, lane, n, qp->ctx->now) - n;
-	for (uint32_t i = 0; i < n; i++) {
+	for (uint32_t i = 0, run; i < n; i += run) {
 		uint32_t packet = put->packet + i;
 		bool again = packet < send->high_water;
 
-		feedback_sent(qp, send->msn, packet,
+		/* As many as are alike: sent for the first time or not, and as long. */
+		run = n - i;
+		if (again && run > send->high_water - packet)
+			run = send->high_water - packet;
+		if (run > 1 && i + run == put->packets && put->tail != send->payload)
+			run--;
+		feedback_sent(qp, send->msn, packet, run,
 			      i + 1 == put->packets ? put->tail : send->payload, again, lane,
 			      number + i + 1);
 		if (!again) {
-			send->high_water = packet + 1;
+			send->high_water = packet + run;
 			if (!copied)
-				order_sent(qp, send, packet);
+				order_sent(qp, send, packet + run - 1);
 		}
 	}
 	send->last_sequence = qp->feedback.sequence;

@@ -367,29 +367,33 @@ uint32_t feedback_lane(const struct gw_qp *qp, uint32_t msn, uint32_t packet)
 	return r->lane;
 }
 
-void feedback_sent(struct gw_qp *qp, uint32_t msn, uint32_t packet, uint32_t bytes, bool again,
-		   uint32_t lane, uint32_t number)
+void feedback_sent(struct gw_qp *qp, uint32_t msn, uint32_t packet, uint32_t packets,
+		   uint32_t bytes, bool again, uint32_t lane, uint32_t number)
 {
 	struct feedback *f = &qp->feedback;
-	struct sent_record *r = record(f, msn, packet);
+	struct sent_record next = { .msn = msn,
+				    .packet = packet,
+				    .sequence = f->sequence + 1,
+				    .times = again ? 2 : 1,
+				    .lane = lane < FABRIC_LANES_MAX ? lane & 7u : NO_LANE,
+				    .at = f->leave_ns & AT_MASK,
+				    .bytes = (bytes < BYTES_MOST ? bytes : BYTES_MOST) &
+					     BYTES_MOST };
 
-	f->sequence++;
-	f->sent++;
-	if (f->beyond)
-		f->beyond--;
-	count(qp->ctx, COUNT_SENT);
+	f->sequence += packets;
+	f->sent += packets;
+	f->beyond -= f->beyond < packets ? f->beyond : packets;
+	qp->ctx->counters[COUNT_SENT] += packets;
 	if (again) {
-		f->retransmitted++;
-		count(qp->ctx, COUNT_RETRANSMITTED);
+		f->retransmitted += packets;
+		qp->ctx->counters[COUNT_RETRANSMITTED] += packets;
 	}
-	r->msn = msn;
-	r->packet = packet;
-	r->sequence = f->sequence;
-	r->times = again ? 2 : 1;
-	r->lane = lane < FABRIC_LANES_MAX ? lane & 7u : NO_LANE;
-	r->number = number & ((1u << 26) - 1);
-	r->at = f->leave_ns & AT_MASK;
-	r->bytes = (bytes < BYTES_MOST ? bytes : BYTES_MOST) & BYTES_MOST;
+	for (uint32_t i = 0; i < packets; i++) {
+		next.number = (number + i) & ((1u << 26) - 1);
+		*record(f, msn, packet + i) = next;
+		next.packet++;
+		next.sequence++;
+	}
 }
 
 static void see_rtt_min(struct gw_qp *qp, uint64_t sample_ns)

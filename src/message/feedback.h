@@ -135,9 +135,9 @@ void feedback_stop(struct gw_qp *qp);
 /* Returns how many of `want` packets with `payload` bytes may leave now, or, if `early`, at leave_ns. */
 uint32_t feedback_allow(struct gw_qp *qp, uint32_t payload, uint32_t want, bool early);
 void feedback_reopen(struct gw_qp *qp);
-/* A packet with `bytes` of data left, the `number`-th on its lane. */
-void feedback_sent(struct gw_qp *qp, uint32_t msn, uint32_t packet, uint32_t bytes, bool again,
-		   uint32_t lane, uint32_t number);
+/* So many packets left, from this one on, with `bytes` of data each; the first is the `number`-th on its lane. */
+void feedback_sent(struct gw_qp *qp, uint32_t msn, uint32_t packet, uint32_t packets,
+		   uint32_t bytes, bool again, uint32_t lane, uint32_t number);
 /* The lane that a packet was last sent on; PATH_NONE when that is forgotten. */
 uint32_t feedback_lane(const struct gw_qp *qp, uint32_t msn, uint32_t packet);
 /* So many packets landed, of which this is the last, with so many bytes in all. */
