@@ -37,8 +37,8 @@ static inline uint64_t second_copy_ns(uint64_t rtt_min_ns)
 
 /* A receiver reports after this many packets, as far as reports stay under 1 % of the rate. */
 #define REPORT_EVERY 32u
-/* The same on a short path, where the number of datagrams costs more than their bytes: two batches and a little. */
-#define REPORT_EVERY_NEAR 96u
+/* The same on a short path, where the number of datagrams costs more than their bytes: after four batches of packets of 1436 bytes. */
+#define REPORT_EVERY_NEAR 160u
 #define NEAR_NS		  UINT64_C(1000000)
 
 /* Packets that must land behind a hole before it counts as lost, until reordering raises the number; as many as TCP's
