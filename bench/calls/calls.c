@@ -305,10 +305,11 @@ static void run_until(unsigned messages)
 static void print_calls(const char *name, const struct kernel_calls *before,
 			const struct kernel_calls *after)
 {
-	printf(", \"%s\": {\"sends\": %lu, \"batches\": %lu, \"packets\": %lu, \"control\": %lu, \"reads\": %lu, \"sleeps\": %lu}",
+	printf(", \"%s\": {\"sends\": %lu, \"batches\": %lu, \"packets\": %lu, \"control\": %lu, \"reads\": %lu, \"empty_reads\": %lu, \"sleeps\": %lu}",
 	       name, after->sends - before->sends, after->batches - before->batches,
 	       after->packets - before->packets, after->control - before->control,
-	       after->reads - before->reads, after->sleeps - before->sleeps);
+	       after->reads - before->reads, after->empty_reads - before->empty_reads,
+	       after->sleeps - before->sleeps);
 }
 
 static void run(const struct run_case *c)

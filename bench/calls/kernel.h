@@ -20,7 +20,7 @@ struct kernel_calls {
 	uint64_t batches;
 	/* Packets sent that carry control. */
 	uint64_t control;
-	/* System calls that read, and how many of them found nothing. */
+	/* System calls that read something, and those that found nothing. */
 	uint64_t reads;
 	uint64_t empty_reads;
 	/* Times that the end slept until something came or was due. */

@@ -81,6 +81,8 @@ static int roce_watch(struct fabric *fabric, struct pollfd *fds)
 {
 	struct roce_endpoint *endpoint = endpoint_of(fabric);
 
+	if (linger(endpoint))
+		return -EAGAIN;
 	fds[WATCH_SOCKET] = (struct pollfd){ .fd = endpoint->fd, .events = POLLIN };
 	fds[WATCH_SHARE] = (struct pollfd){ .fd = share_fd(endpoint), .events = POLLIN };
 	fds[WATCH_BLOCKED] = (struct pollfd){ .fd = -1 };

@@ -211,6 +211,17 @@ struct departures {
 	uint64_t most_bytes;
 };
 
+/* Whether to look for the next batch before sleeping (linger.c). */
+struct lingering {
+	/* Reads without a batch until none is expected any more; 0: none is. */
+	uint32_t hope;
+	/* When the search began that is under way; 0: none is. */
+	uint64_t since_ns;
+	/* Waits to sleep through after the last search, which was in vain, and those of them that are left. */
+	uint32_t skips;
+	uint32_t left;
+};
+
 struct share; /* share.c */
 struct faults;
 struct roce_groups; /* group.c */
@@ -264,6 +275,7 @@ struct roce_endpoint {
 	uint8_t *sealed;
 	uint32_t sealed_turn;
 	struct departures departures;
+	struct lingering lingering;
 	struct inbox inbox;
 	struct outbox outbox;
 	/* RX_BATCH datagrams from the socket, then RX_FORWARDED packets from processes that share the port. */
@@ -338,6 +350,12 @@ void rx_prepare(struct roce_endpoint *endpoint);
 /* Takes what waits in the socket for this end, and hands on what waits for others: some thousand datagrams at most, for
  * they may come as fast as they are read. */
 void rx_drain(struct roce_endpoint *endpoint);
+
+/* linger.c */
+/* Notes that something was read, and whether there was a batch among it. */
+void linger_read(struct roce_endpoint *endpoint, bool batches);
+/* Whether to look again instead of sleeping now. */
+bool linger(struct roce_endpoint *endpoint);
 
 /* group.c */
 extern const struct fabric_group_ops roce_group_ops;

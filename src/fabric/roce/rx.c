@@ -365,6 +365,8 @@ static bool fill_inbox(struct roce_endpoint *endpoint)
 		inbox->sizes[i] = read_ancillary(endpoint, i);
 		merged |= inbox->sizes[i] != 0;
 	}
+	if (inbox->count)
+		linger_read(endpoint, merged);
 	/* So it was, too, if what is first in line came after the last read. */
 	if (inbox->count < inbox->ask || inbox->at_ns[0] > last_ns)
 		endpoint->fabric.emptied = true;
