@@ -15,7 +15,7 @@ GIVEN = {
     ],
     "docs/congestion.md": [
         "1 Gbit/s", "10 Gbit/s", "200 Mbit/s", "25 ms", "0.2 ms", "20 s",  # the cases
-        "0.1 to 5 ms", "0.1 ms", "1 ms", "3 ms", "6 ms", "15 to 30 s", "5 %", "0.3 ms", "60 %", "1.6 times", "15 %", "70 %",
+        "0.1 to 5 ms", "0.1 to 0.5 ms", "0.1 ms", "1 ms", "3 ms", "6 ms", "15 to 30 s", "5 %", "0.3 ms", "60 %", "1.6 times", "15 %", "70 %",
         "1.75 times", "50 us", "25 us", "100 round trips",  # src/congestion
         "1 %", "10 Mbit/s", "100 Gbit/s",  # what its tests allow
     ],

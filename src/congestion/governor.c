@@ -17,8 +17,6 @@
 #define PACKETS_A_SECOND 10
 /* A batch or a burst lasts at most 1 / BURST_SHARE of a round trip. */
 #define BURST_SHARE 8
-/* A burst lasts at least this long: hosts cannot time shorter ones. */
-#define BURST_LEAST_NS 100000
 #define BURST_MOST_NS  4000000
 /* Time after which a sender whose rate limit is 0 asks again. */
 #define STOPPED_NS UINT64_C(1000000000)
@@ -51,8 +49,7 @@ static void set_times(struct governor *g, uint64_t rtt_ns, uint64_t now)
 	uint64_t burst_ns = least(rtt_ns / BURST_SHARE, BURST_MOST_NS);
 
 	g->rtt_ns = rtt_ns;
-	pacer_set_times(&g->pacer, burst_ns > BURST_LEAST_NS ? burst_ns : BURST_LEAST_NS,
-			rtt_ns / LATE_SHARE, now);
+	pacer_set_times(&g->pacer, burst_ns, rtt_ns / LATE_SHARE, now);
 }
 
 uint64_t governor_in_flight(const struct governor *g)

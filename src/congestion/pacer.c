@@ -7,16 +7,24 @@
 #define DEFAULT_BURST	 (1u << 20)
 #define DEFAULT_BURST_NS UINT64_C(1000000)
 #define TIME_LIMIT_NS	 UINT64_C(100000000)
-/* The bucket holds a batch if the rate sends one within this time. */
-#define BATCH_WITHIN_NS UINT64_C(1000000)
+/* The bucket holds up to a batch of what the rate sends in two bursts, and in a time between these: hosts cannot time shorter ones. */
+#define TIMED_MIN_NS UINT64_C(100000)
+#define TIMED_MAX_NS UINT64_C(500000)
 
 static uint64_t depth_at(const struct pacer *pacer, uint64_t rate_bps)
 {
 	uint64_t bytes = bucket_bytes_in(rate_bps, pacer->burst_ns);
+	uint64_t timed_ns = 2 * pacer->burst_ns, timed;
 
-	if (bytes < pacer->batch_bytes &&
-	    bucket_bytes_in(rate_bps, BATCH_WITHIN_NS) >= pacer->batch_bytes)
-		bytes = pacer->batch_bytes;
+	if (timed_ns < TIMED_MIN_NS)
+		timed_ns = TIMED_MIN_NS;
+	if (timed_ns > TIMED_MAX_NS)
+		timed_ns = TIMED_MAX_NS;
+	timed = bucket_bytes_in(rate_bps, timed_ns);
+	if (timed > pacer->batch_bytes)
+		timed = pacer->batch_bytes;
+	if (bytes < timed)
+		bytes = timed;
 	if (bytes > pacer->burst_bytes)
 		bytes = pacer->burst_bytes;
 	if (bytes < pacer->packet_bytes)

@@ -3,8 +3,9 @@
  * pacer.h: limits a sender to a rate, in bursts that are bounded in time and in bytes.
  *
  * A token bucket (base/bucket.h) whose depth follows the rate: what the rate sends in burst_ns, but at least one packet, so
- * that data can leave at a low rate; at least one batch of packets if the rate sends that many within a millisecond,
- * because sending in batches is cheaper; and at most burst_bytes.
+ * that data can leave at a low rate; at least what it sends in 2 x burst_ns, 0.1 to 0.5 ms, up to one batch of packets, because sending
+ * in batches is cheaper and hosts cannot time shorter bursts; and at most burst_bytes. More would be a queue at the bottleneck
+ * whenever a sender begins after a pause.
  *
  * A sender that asks at least once every burst_ns (and, at high rates, every burst_bytes) gets its rate exactly.
  *

@@ -358,10 +358,10 @@ static void the_bucket_has_the_depth_it_should(void **state)
 	/* One packet where the rate is low, whatever the time. */
 	pacer_set_rate(&pacer, 10 * MBIT, 0);
 	assert_int_equal(pacer_allow(&pacer, S), 4096);
-	/* A group from where one takes less than a millisecond. */
+	/* What leaves in a time that hosts can keep, up to a group. */
 	pacer_set_rate(&pacer, 500 * MBIT, S);
-	assert_int_equal(pacer_allow(&pacer, 2 * S), 4096);
-	pacer_set_rate(&pacer, 600 * MBIT, 2 * S);
+	assert_int_equal(pacer_allow(&pacer, 2 * S), 6250);
+	pacer_set_rate(&pacer, 10 * GBIT, 2 * S);
 	assert_int_equal(pacer_allow(&pacer, 3 * S), GROUP);
 	/* The time, where that is more. */
 	pacer_set_rate(&pacer, 100 * GBIT, 3 * S);
