@@ -18,11 +18,12 @@
  *   waited for a busy host or behind its own burst, and a smaller window would shorten neither.
  * - It starts by doubling the window until the delay or a mark stops it, because reports are too few for growth by single
  *   packets.
- * - A window that was cut because of a queue doubles back to what it was when the queue is gone: other flows on the path end and
- *   begin in less time than growth by single packets takes.
- * - Loss of more than 5 % halves the window, unless a test shows that it is chance (chance.h); less loss, with a delay above
- *   target and more of it than without such a delay, reduces it by 30 %; both at most once in a round trip. Other loss has no
- *   effect: busy hosts and long cables lose packets without a queue.
+ * - Where no queue stands the window doubles up to the most that has arrived of late: other flows on the path end and begin in
+ *   less time than growth by single packets takes.
+ * - Loss of more than 5 %, unless a test shows that it is chance (chance.h), or less loss with a delay above target and more of it
+ *   than without such a delay, reduces the window to what arrives, at most once in a round trip. Other loss has no effect: busy
+ *   hosts and long cables lose packets without a queue.
+ * - A queue may overflow before the delay is above target. The delay at which it did lowers the target.
  * - Marks (CE) reduce the window by half of their smoothed share, as in DCTCP (M. Alizadeh et al., SIGCOMM 2010).
  * - From time to time the window is halved for two round trips, to measure the path without our own queue: a flow that
  *   started while a queue was present would otherwise take the queue for part of the path.
@@ -54,7 +55,7 @@
 #define MARGIN_MAX_NS 1e6
 /* Window in packets up to which many flows may share the path, see is_small(). */
 #define SMALL_WIN 6.0
-/* Window above which few do, so that an empty queue is room for this one. */
+/* Window above which few do, so that an empty queue is room for this one, see is_returning(). */
 #define LARGE_WIN 12.0
 /* Packets of a large window that the margin lets stand in the queue where they take longer than this: on a slow link one of them may
  * take longer than a round trip. None of a small window, so that flows on both sides of SMALL_WIN stay equal. */
@@ -65,12 +66,20 @@
 /* Margins that the target of the smallest window is higher. */
 #define FLOW_RANGE   2.0
 #define LOSS_CEILING 0.05
-#define LOSS_CUT     0.3
-/* Packets of a round from which on its share of losses is no burst. */
-#define BURST_PACKETS 48.0
-/* Share of the window that is used to test whether loss is chance. Less than long-haul uses: several flows that start into a
- * queue take it for part of the path, and the queue drains only if they send much less. */
-#define TEST_DEPTH 0.125
+/* By how much losses below the ceiling reduce a small window. */
+#define LOSS_CUT 0.3
+/* Margin, and what the target may be above the minimum, as shares of the delay at which a queue overflowed; by how much that delay is
+ * taken to be more after each round; and the least margin, as a share of the minimum round-trip time. */
+#define FULL_MARGIN 0.4
+#define FULL_TARGET 0.6
+#define FULL_GROWTH (1 / 256.0)
+#define FULL_MIN    0.125
+/* Least packets lost in a round that show a full queue, and turns before in which the longest delay was that of the full queue. */
+#define FULL_LOST  4.0
+#define FULL_TURNS 8.0
+/* Share of what arrives that is sent to test whether loss is chance: of several flows that overflow a queue together each gets less
+ * than its window. */
+#define TEST_DEPTH 0.7
 /* Window after a timeout, in packets. */
 #define TIMEOUT_WIN 4.0
 /* Share of packets taken as marked in a round trip with a congestion notification. */
@@ -92,10 +101,10 @@
 /* A round-trip time counts as the minimum up to this many margins above it. */
 #define NEAR   (1 / 8.0)
 #define SMOOTH 0.125
-/* Rounds without a queue after which a window that was cut doubles back. */
-#define BARE_ROUNDS 2
-/* What each cut leaves of the window to which it doubles back: a path that has become slower is known after some. */
-#define BACK_KEPT (127 / 128.0)
+/* Rounds without a queue after which the window doubles. */
+#define BARE_ROUNDS 1
+/* The most that has arrived is that of one to two of these. */
+#define PEAK_NS 1e9
 /* Largest window, small enough for any integer type. */
 #define MOST_BYTES 1e15
 
@@ -105,9 +114,6 @@ struct swift {
 	/* window, and its largest value, in packets */
 	double window;
 	double most;
-	/* window at the start of this round, and the largest of a round that left no queue; in packets */
-	double round_window;
-	double back;
 	/* margin from the attributes; 0: computed from MARGIN */
 	double fixed_margin_ns;
 	/* least margin */
@@ -133,6 +139,14 @@ struct swift {
 	double marks;
 	/* packets in this round */
 	double delivered, counted, lost, marked;
+	/* bytes that arrived in this round; packets in a ns that arrived in the last round and in the one before, and the most in two
+	 * rounds of late */
+	double bytes;
+	double arriving, arriving_before;
+	struct recent peak;
+	/* longest delay of late, and the delay at which the queue was found to be full; INFINITY: it was not */
+	struct recent highest_ns;
+	double full_ns;
 	/* share of packets lost, as last told */
 	double loss;
 	/* what the path loses by chance */
@@ -168,12 +182,15 @@ static void swift_init(void *state, const struct cc_attr *attr, uint64_t now_ns)
 		.cut_at = now_ns,
 		.bare_at = now_ns,
 		.starting = true,
+		.full_ns = INFINITY,
 		.marks = 1,
 		.doing = "starting",
 	};
 	chance_init(&s->chance, LOSS_CEILING);
 	recent_init(&s->least_ns, INFINITY, now_ns);
 	recent_init(&s->standing_ns, INFINITY, now_ns);
+	recent_init(&s->peak, 0, now_ns);
+	recent_init(&s->highest_ns, 0, now_ns);
 }
 
 static double least_ns(const struct swift *s)
@@ -206,9 +223,10 @@ static double turn_ns(const struct swift *s)
 	return s->rtt_ns + age_ns(s);
 }
 
-static double margin_ns(const struct swift *s)
+/* Margin above the minimum where the queue has room for it. */
+static double roomy_margin_ns(const struct swift *s)
 {
-	double base = fmin(fmax(least_ns(s) * MARGIN, s->wake_ns), MARGIN_MAX_NS);
+	double base = lesser(greater(least_ns(s) * MARGIN, s->wake_ns), MARGIN_MAX_NS);
 	double packets;
 
 	if (s->fixed_margin_ns > 0)
@@ -221,13 +239,21 @@ static double margin_ns(const struct swift *s)
 	return base + lesser(greater(age_ns(s) - s->rtt_ns / 2, 0) * MARGIN, MARGIN_AGE_MAX_NS);
 }
 
+static double margin_ns(const struct swift *s)
+{
+	return lesser(roomy_margin_ns(s),
+		      greater((s->full_ns - least_ns(s)) * FULL_MARGIN, least_ns(s) * FULL_MIN));
+}
+
 static double target_ns(const struct swift *s)
 {
 	double margin = margin_ns(s);
-	double window = fmin(fmax(s->window, MIN_FLOW), MAX_FLOW);
+	double window = lesser(greater(s->window, MIN_FLOW), MAX_FLOW);
 	double alpha = FLOW_RANGE * margin / (1 / sqrt(MIN_FLOW) - 1 / sqrt(MAX_FLOW));
+	double above = margin + alpha * (1 / sqrt(window) - 1 / sqrt(MAX_FLOW));
 
-	return least_ns(s) + margin + alpha * (1 / sqrt(window) - 1 / sqrt(MAX_FLOW));
+	return least_ns(s) +
+	       lesser(above, greater((s->full_ns - least_ns(s)) * FULL_TARGET, margin));
 }
 
 /* True if no queue stands. */
@@ -236,16 +262,29 @@ static bool is_bare(const struct swift *s)
 	return delay_ns(s) < least_ns(s) + NEAR * margin_ns(s);
 }
 
-/* True if the window doubles back to what it was before a queue that is gone. */
+/* Window that holds what arrives at a rate in packets in a ns, without a queue. */
+static double window_at(const struct swift *s, double rate)
+{
+	return rate * (least_ns(s) + age_ns(s));
+}
+
+/* Window that holds the most that has arrived of late. */
+static double back(const struct swift *s)
+{
+	return window_at(s, recent_most(&s->peak));
+}
+
+/* True if the window doubles back to what has arrived before, since no queue stands. */
 static bool is_returning(const struct swift *s)
 {
-	return s->bare_rounds >= BARE_ROUNDS && s->window > LARGE_WIN && s->window < s->back;
+	return s->bare_rounds >= BARE_ROUNDS && s->window > LARGE_WIN && s->window < back(s);
 }
 
 /* The delay is without the queue of the way back, which is the peer's to shorten. */
 static void see_rtt(struct swift *s, double rtt_ns, double delay_ns, uint64_t now_ns)
 {
 	recent_see_least(&s->least_ns, delay_ns, LEAST_AFTER_NS, now_ns);
+	recent_see_most(&s->highest_ns, delay_ns, FULL_TURNS * turn_ns(s), now_ns);
 	s->mean_delay_ns += (delay_ns - s->mean_delay_ns) * (s->rtt_ns > 0 ? SMOOTH : 1);
 	s->rtt_ns += (rtt_ns - s->rtt_ns) * (s->rtt_ns > 0 ? SMOOTH : 1);
 	recent_see_least(&s->standing_ns, delay_ns, turn_ns(s), now_ns);
@@ -265,28 +304,40 @@ static void cut(struct swift *s, double by, const char *why, uint64_t now_ns)
 {
 	s->starting = false;
 	s->bare_rounds = 0;
-	if ((double)(now_ns - s->cut_at) < s->rtt_ns + fmin(s->gap_ns, s->rtt_ns))
+	if ((double)(now_ns - s->cut_at) < s->rtt_ns + lesser(s->gap_ns, s->rtt_ns))
 		return;
-	s->window *= 1 - fmin(by, MAX_CUT);
-	s->back *= BACK_KEPT;
+	s->window *= 1 - lesser(by, MAX_CUT);
 	s->cut_at = now_ns;
 	s->doing = why;
+}
+
+/* Window that holds what arrives now. */
+static double held(const struct swift *s)
+{
+	return window_at(s, greater(s->arriving, s->arriving_before));
+}
+
+/* Share of the window by which losses reduce it. What arrives of a small window is too little to go by. */
+static double loss_cut(const struct swift *s, double loss)
+{
+	if (is_small(s))
+		return loss > s->chance.ceiling ? MAX_CUT : LOSS_CUT;
+	return greater(1 - held(s) / s->window, 0);
+}
+
+/* Notes the delay of a queue that overflowed. */
+static void see_full(struct swift *s, double loss)
+{
+	double highest_ns = recent_most(&s->highest_ns);
+
+	if (!is_small(s) && s->lost >= FULL_LOST && loss > LOSS_CEILING && highest_ns > least_ns(s))
+		s->full_ns = highest_ns;
 }
 
 /* Window while it is tested whether loss is chance, in packets. With less than a few, a single loss would be a timeout. */
 static double test_window(const struct swift *s)
 {
-	double depth = fmax(TEST_DEPTH, (age_ns(s) - s->rtt_ns) / turn_ns(s));
-
-	return fmin(s->window, fmax(s->window * depth, TIMEOUT_WIN));
-}
-
-/* True if so much was lost that the window is to be halved. In a round of a few dozen packets a burst of losses is a large share; of a
- * small window nothing else is to be had. */
-static bool is_heavy(const struct swift *s, const struct chance_round *round)
-{
-	return round->lost > s->chance.ceiling * round->packets &&
-	       (s->starting || is_small(s) || round->packets >= BURST_PACKETS);
+	return lesser(s->window, greater(held(s) * TEST_DEPTH, TIMEOUT_WIN));
 }
 
 static void judge_loss(struct swift *s, uint64_t now_ns)
@@ -314,10 +365,10 @@ static void judge_loss(struct swift *s, uint64_t now_ns)
 	if (s->testing) {
 		s->doing = "sending less: is the loss chance?";
 	} else if (verdict == CHANCE_CONGESTION) {
-		cut(s, is_heavy(s, &round) ? MAX_CUT : LOSS_CUT, "backing off: packets were lost",
-		    now_ns);
-		/* Losses need no queue: that there is none says nothing about a larger window. */
-		s->back = 0;
+		cut(s, loss_cut(s, loss), "backing off: packets were lost", now_ns);
+		see_full(s, loss);
+		/* The path may have become slower, and losses need no queue. */
+		recent_init(&s->peak, greater(s->arriving, s->arriving_before), now_ns);
 	}
 }
 
@@ -325,6 +376,15 @@ static void end_round(struct swift *s, uint64_t now_ns)
 {
 	double marked = s->delivered > 0 ? s->marked / s->delivered : 0;
 
+	if (!s->testing) {
+		s->arriving_before = s->arriving;
+		s->arriving = s->bytes / s->packet / (double)(now_ns - s->round_at);
+		recent_see_most(&s->peak, (s->arriving + s->arriving_before) / 2, PEAK_NS, now_ns);
+	}
+	/* A path that has become longer is another one. */
+	s->full_ns = s->full_ns > least_ns(s)
+			     ? s->full_ns + (s->full_ns - least_ns(s)) * FULL_GROWTH
+			     : INFINITY;
 	if (s->noticed)
 		marked = greater(marked, CNP_SHARE);
 	s->marks += (marked - s->marks) * MARK_GAIN;
@@ -335,11 +395,9 @@ static void end_round(struct swift *s, uint64_t now_ns)
 		s->bare_rounds = 0;
 	} else if (!s->idle && !s->drain_until && s->cut_at != now_ns) {
 		s->bare_rounds++;
-		s->back = fmax(s->back, s->round_window);
 	}
-	s->round_window = s->window;
 	s->idle = false;
-	s->delivered = s->counted = s->lost = s->marked = 0;
+	s->delivered = s->counted = s->lost = s->marked = s->bytes = 0;
 	s->noticed = false;
 	s->round_at = now_ns;
 }
@@ -363,7 +421,7 @@ static void grow(struct swift *s, const struct cc_report *report)
 	if (s->starting)
 		s->window += packets;
 	else if (is_returning(s))
-		s->window = fmin(s->window + packets, s->back);
+		s->window = lesser(s->window + packets, back(s));
 	else
 		s->window += s->window >= 1 ? ADD * packets / s->window : ADD * packets;
 	if (!s->starting)
@@ -380,6 +438,7 @@ static void swift_report(void *state, const struct cc_report *report, uint64_t n
 		s->gap_ns += (gap_ns - s->gap_ns) * SMOOTH;
 	s->report_at = now_ns;
 	s->delivered += (double)report->delivered_packets;
+	s->bytes += (double)report->delivered_bytes;
 	s->counted += (double)report->counted_packets;
 	s->lost += (double)report->lost_packets;
 	s->marked += (double)report->marked_packets;
