@@ -65,6 +65,9 @@
 /* Rounds with hardly any queue before the growth quadruples, and how many more after growth was stopped. */
 #define CALM_ROUNDS 2
 #define CALM_REST   3
+/* Rounds in a row with a full window after which a pause tells nothing: they have shown what the path takes, and in the last round
+ * others that share it may have paused already. */
+#define FULL_ROUNDS 2
 /* Share of the peak rate below which, with a queue, the path has become slower. */
 #define SLOWER 0.75
 /* Rounds that still show losses of growth after it was stopped. */
@@ -112,6 +115,8 @@ struct long_haul {
 	bool held;
 	/* the sender paused in the last round */
 	bool paused;
+	/* rounds in a row in which it did not, the latest such */
+	unsigned full;
 	/* less is sent, to see whether loss is chance */
 	bool testing;
 	/* in DRAIN: no more is in flight than the path holds, although round-trip times tell of a queue for another round trip */
@@ -184,6 +189,9 @@ static double growth(struct long_haul *l, double excess)
 		CALM_AHEAD * m->delivered / l->used * (model_trip(m) + target_ns(l)) / l->window -
 		1;
 
+	/* The end of several full windows says nothing: what the path takes, these have shown. */
+	if (m->idle && l->full >= FULL_ROUNDS)
+		return fmin(up, UP * excess);
 	/* Less was sent than the window allows, and slowly, or into a queue that has drained since, so that an empty queue says
 	 * nothing. The window does not grow, and shrinks only where that of a flow that uses it would: messages that are sent one at a
 	 * time would lose all of it otherwise. */
@@ -372,9 +380,14 @@ static void see_use(struct long_haul *l, uint64_t began_ns, uint64_t now_ns)
 	l->sent = 0;
 }
 
-/* Notes the queue that the flights of a round left. It counts up to the first round without a pause. */
-static void see_left(struct long_haul *l)
+/* Counts rounds in which the window was full, up to the pause after them. Notes the queue that the flights of a round left, which
+ * counts up to the first round without a pause. */
+static void see_pause(struct long_haul *l)
 {
+	if (!l->model.idle)
+		l->full = l->paused ? 1 : l->full + 1;
+	else if (l->paused)
+		l->full = 0;
 	if (l->model.idle)
 		l->left_ns = l->high_ns;
 	else if (!l->paused)
@@ -444,7 +457,7 @@ static void long_haul_report(void *state, const struct cc_report *report, uint64
 	}
 	if (round) {
 		see_use(l, began_ns, now_ns);
-		see_left(l);
+		see_pause(l);
 		end_round(l, before, now_ns);
 		if (l->phase >= CRUISE && !l->testing)
 			model_probe(&l->model, l->phase == COMPETE, now_ns);

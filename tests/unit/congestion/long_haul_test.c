@@ -653,6 +653,26 @@ static void lone_messages_earn_while_cruising(void **state)
 	assert_in_range(feed_window(&feed), bytes, before * 8 / 10);
 }
 
+/* Flows of a collective operation fill their windows for some rounds and pause together. That the last of them meet no queue does
+ * not show that the path takes more of all of them. */
+static void the_end_of_several_windows_earns_nothing(void **state)
+{
+	struct feed feed;
+	uint64_t before;
+
+	(void)state;
+	feed_open(&feed, "long-haul", 100 * MBIT, RTT);
+	feed_for(&feed, 12 * RTT);
+	feed.rtt_ns = RTT + 1200 * US;
+	feed_for(&feed, 20 * RTT);
+	before = feed_window(&feed);
+	for (int i = 0; i < 20; i++) {
+		feed_for(&feed, 6 * RTT);
+		send_alone(&feed, before, leaves_in_ns(&feed, before));
+	}
+	assert_in_range(feed_window(&feed), before / 2, before * 3 / 2);
+}
+
 /* A sender that has little to send all the time does not show that. */
 static void a_slow_sender_earns_nothing(void **state)
 {
@@ -775,6 +795,7 @@ int main(void)
 		cmocka_unit_test(idling_proves_nothing),
 		cmocka_unit_test(lone_messages_earn_the_rate),
 		cmocka_unit_test(lone_messages_earn_while_cruising),
+		cmocka_unit_test(the_end_of_several_windows_earns_nothing),
 		cmocka_unit_test(a_slow_sender_earns_nothing),
 		cmocka_unit_test(silence_starts_anew),
 		cmocka_unit_test(a_wrong_timeout_is_undone),
