@@ -46,6 +46,7 @@ static bool run(struct world *world, struct world_host *host)
 	bool worked = false;
 	int work;
 
+	host->waking = false;
 	if (!context_of(world, host) || host->stalled)
 		return false;
 	do {
@@ -65,6 +66,7 @@ int world_build(struct world *world, const struct sim_attr *sim, const struct si
 	int error;
 
 	*world = (struct world){ .sim = NULL };
+	rng_seed(&world->rng, sim->seed);
 	error = sim_create(sim, &world->sim);
 	if (error)
 		return error;
@@ -150,6 +152,21 @@ uint64_t world_next_ns(const struct world *world)
 	return node && node->key < at ? node->key : at;
 }
 
+/* Runs a host because of an event, at once or after the time that its process takes to wake. */
+static void wake(struct world *world, struct world_host *host)
+{
+	uint64_t at = sim_now_ns(world->sim);
+
+	if (!world->wake_ns || host->waking) {
+		run(world, host);
+		return;
+	}
+	if (!context_of(world, host) || host->stalled)
+		return;
+	host->waking = true;
+	heap_update(&world->due, &host->due, at + rng_below(&world->rng, world->wake_ns));
+}
+
 bool world_step(struct world *world, uint64_t until_ns)
 {
 	uint64_t at = world_next_ns(world);
@@ -162,10 +179,11 @@ bool world_step(struct world *world, uint64_t until_ns)
 	}
 	sim_run_until(world->sim, at);
 	while ((woken = sim_woken(world->sim)) >= 0)
-		run(world, &world->hosts[woken]);
+		if (!world->hosts[woken].waking)
+			wake(world, &world->hosts[woken]);
 	while ((node = heap_min(&world->due)) && node->key <= at) {
 		heap_remove(&world->due, node);
-		run(world, container_of(node, struct world_host, due));
+		wake(world, container_of(node, struct world_host, due));
 	}
 	return true;
 }

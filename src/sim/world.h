@@ -11,6 +11,7 @@
 #include <godwit/scheme.h>
 
 #include "base/heap.h"
+#include "base/rng.h"
 #include "fabric/sim/sim.h"
 
 struct world_host {
@@ -21,6 +22,8 @@ struct world_host {
 	uint32_t index;
 	/* True while the host makes no progress, as a stopped process. */
 	bool stalled;
+	/* True from an event on until the turn that it causes, where that takes time. */
+	bool waking;
 };
 
 struct world {
@@ -31,6 +34,9 @@ struct world {
 	struct heap due;
 	/* Calls of gw_progress() so far. */
 	uint64_t turns;
+	/* Longest time from an event until the process of the host runs, drawn evenly from 0 on; 0: none. */
+	uint64_t wake_ns;
+	struct rng rng;
 	/* Called after each turn of a host; null: nothing is. */
 	void (*ran)(void *arg, uint32_t host);
 	void *arg;

@@ -30,12 +30,12 @@ static const struct gw_channel_handler handler = { .gone = gone };
 void two_open(struct two *two, const struct two_attr *attr)
 {
 	struct sim_attr sim = { .seed = attr->seed + 1,
-				.payload = TWO_PAYLOAD,
+				.payload = attr->payload ? attr->payload : TWO_PAYLOAD,
 				.path_payload = attr->path_payload,
 				.rungs = { 512, TWO_FLOOR },
 				.start_ns = S };
 	struct sim_shape_attr shape = { .shape = SIM_PAIR, .hosts = 2, .edge = attr->link };
-	struct gw_context_attr ctx = { .max_qps = 8,
+	struct gw_context_attr ctx = { .max_qps = attr->max_qps ? attr->max_qps : 8,
 				       .max_sends = 2048,
 				       .max_recvs = attr->max_recvs ? attr->max_recvs : 2048 };
 
@@ -44,6 +44,7 @@ void two_open(struct two *two, const struct two_attr *attr)
 		shape.lane[i] = attr->lanes[i];
 	shape.uneven = attr->lanes != NULL;
 	assert_int_equal(world_open(&two->world, &sim, &shape, &attr->host, &ctx), 0);
+	two->world.wake_ns = attr->wake_ns;
 	for (int end = 0; end < 2; end++) {
 		struct gw_channel_attr channel = attr->channel[end];
 

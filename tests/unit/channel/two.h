@@ -35,9 +35,13 @@ struct two_attr {
 	struct gw_channel_attr channel[2];
 	uint64_t seed;
 	/* As in struct sim_attr. */
+	uint32_t payload;
 	uint32_t path_payload;
 	/* Of each context. */
+	uint32_t max_qps;
 	uint32_t max_recvs;
+	/* As in struct world. */
+	uint64_t wake_ns;
 	/* End 1 is connected by two_connect(). */
 	bool late;
 };
