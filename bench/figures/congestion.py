@@ -10,7 +10,7 @@ ALONE = [
     ("loss 1e-4, 1e-3, 1e-2, 5e-2, independent", ["alone-loss-1e-4", "alone-loss-1e-3", "alone-loss-1e-2", "alone-loss-5e-2"]),
     ("loss 1e-4, 1e-3, 1e-2 in bursts of 8", ["alone-bursts-1e-4", "alone-bursts-1e-3", "alone-bursts-1e-2"]),
     ("100 Mbit/s; 10 Gbit/s", ["alone-100M", "alone-10G"]),
-    ("5 ms; 100 ms", ["alone-5ms", "alone-100ms"]),
+    ("5 ms; 100 ms; 500 ms and 100 Mbit/s", ["alone-5ms", "alone-100ms", "alone-500ms"]),
     ("buffer of 0.2; of 0.02 bandwidth-delay products", ["alone-shallow-0.2", "alone-shallow-0.02"]),
     ("two flows, two seconds apart", ["own-2"]),
     ("eight flows, half a second apart", ["own-8"]),

@@ -491,7 +491,7 @@ static void long_haul_limits(const void *state, struct cc_limits *out)
 {
 	const struct long_haul *l = state;
 	const struct model *m = &l->model;
-	double window = l->window * (l->testing ? CHANCE_TEST : m->probing ? MODEL_PROBE_DEPTH : 1);
+	double window = l->window * (l->testing ? CHANCE_TEST : m->draining ? MODEL_PROBE_DEPTH : 1);
 	/* Spreading a window over the whole mean round-trip time loses the queue to BBR where that makes the jitter. */
 	double trip = m->least_ns + (model_trip(m) - m->least_ns) / 8 +
 		      (l->phase == DRAIN && l->drained ? 0 : model_queue_now(m));

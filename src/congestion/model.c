@@ -11,8 +11,11 @@
 /* A round-trip time within this share above the minimum counts as the minimum. */
 #define NEAR (1 / 80.0)
 /* Links in a row on which a larger packet takes as long as on the slowest, at most. */
-#define HOPS	       4.0
-#define PROBE_EVERY_NS UINT64_C(5000000000)
+#define HOPS 4.0
+/* Time from one probe to the next, at least, and the same in minimum round-trip times: on a long path a probe takes long, too. */
+#define PROBE_EVERY_NS	  UINT64_C(5000000000)
+#define PROBE_EVERY_TRIPS 25
+/* Round trips of a probe: in the first less is sent, and the second shows what that did. */
 #define PROBE_TRIPS    2
 #define LEAST_AGE_NS   UINT64_C(30000000000)
 #define CROWDED_AGE_NS UINT64_C(120000000000)
@@ -136,7 +139,9 @@ static void see_rtt(struct model *m, double rtt_ns, uint64_t now_ns)
 void model_probe(struct model *m, bool crowded, uint64_t now_ns)
 {
 	uint64_t age = now_ns - m->least_at;
+	uint64_t every = (uint64_t)fmax(PROBE_EVERY_NS, PROBE_EVERY_TRIPS * m->least_ns);
 
+	m->draining = false;
 	if (m->probing) {
 		if ((double)(now_ns - m->probe_at) < PROBE_TRIPS * m->least_ns)
 			return;
@@ -145,9 +150,9 @@ void model_probe(struct model *m, bool crowded, uint64_t now_ns)
 			m->least_ns = m->probe_least_ns;
 			m->least_at = now_ns;
 		}
-	} else if (m->unsure || (age > PROBE_EVERY_NS && now_ns - m->probe_at > PROBE_EVERY_NS)) {
+	} else if (m->unsure || (age > every && now_ns - m->probe_at > every)) {
 		m->unsure = false;
-		m->probing = true;
+		m->probing = m->draining = true;
 		m->probe_at = now_ns;
 		m->probe_least_ns = m->rtt_ns;
 	}

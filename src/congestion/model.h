@@ -19,7 +19,7 @@
 #include "congestion/chance.h"
 #include "congestion/recent.h"
 
-/* Share of the window that is used while the model probes for the minimum round-trip time. */
+/* Share of the window that is used while `draining`. */
 #define MODEL_PROBE_DEPTH 0.7
 
 struct model {
@@ -67,8 +67,9 @@ struct model {
 
 	/* the minimum round-trip time was measured anew, for larger packets, and may include a queue */
 	bool unsure;
-	/* The probe for the minimum round-trip time: under way, since when, and the minimum measured in it */
-	bool probing;
+	/* The probe for the minimum round-trip time: under way, in its first round, in which less is sent, since when, and the minimum
+	 * measured in it */
+	bool probing, draining;
 	uint64_t probe_at;
 	double probe_least_ns;
 
@@ -100,9 +101,9 @@ double model_queue_now(const struct model *model);
 void model_cnp(struct model *model);
 
 /*
- * Called after a round. If the minimum round-trip time was not measured for five seconds, or since packets became larger, sets
- * `probing` for two round trips, in which the sender sends less so that the queue drains. Flows that share a queue see it drain together, so that
- * their probes fall together. If the minimum is older than 30 s, the path has become longer, and the time measured in the
+ * Called after a round. If the minimum round-trip time was not measured for five seconds and 25 round trips, or since packets became
+ * larger, sets `probing` for two round trips, and `draining` for the first of them, in which the sender sends less so that the queue
+ * drains. Flows that share a queue see it drain together, so that their probes fall together. If the minimum is older than 30 s, the path has become longer, and the time measured in the
  * probe replaces it; after 120 s while others fill the queue (`crowded`), when that time likely includes a queue.
  */
 void model_probe(struct model *model, bool crowded, uint64_t now_ns);

@@ -503,10 +503,11 @@ static void what_is_lost_is_not_claimed_again(void **state)
 	assert_true(feed_window(&feed) < before / 2);
 }
 
-/* The least round trip is looked for every five seconds, and a longer way believed after half a minute. */
+/* The least round trip is looked for every five seconds, with less data for one round trip, and a longer way believed after half a
+ * minute. */
 static void the_least_round_trip_is_measured_anew(void **state)
 {
-	unsigned probes = 0;
+	unsigned probes = 0, reports = 0;
 	bool probing = false;
 	struct feed feed;
 
@@ -522,12 +523,39 @@ static void the_least_round_trip_is_measured_anew(void **state)
 		probes += now && !probing;
 		if (now && !probing)
 			assert_true(feed_rate(&feed) < 900 * MBIT);
+		reports += feed_rate(&feed) < 900 * MBIT;
 		probing = now;
 	}
 	assert_in_range(probes, 3, 4);
+	/* Four a round trip, and one more until a round ends. */
+	assert_in_range(reports, 4 * probes, 5 * probes);
 	assert_explained(&feed, "over 25.0 ms");
 	feed_for(&feed, 30 * S);
 	assert_explained(&feed, "over 26.2 ms");
+}
+
+/* On a long path a probe takes long, and is as much rarer. */
+static void the_least_of_a_long_path_is_measured_seldom(void **state)
+{
+	unsigned probes = 0;
+	bool probing = false;
+	struct feed feed;
+
+	(void)state;
+	feed_open(&feed, "long-haul", 100 * MBIT, 500 * MS);
+	feed_for(&feed, 15 * S);
+	feed.rtt_ns = 520 * MS;
+	for (uint64_t end = feed.now + 30 * S; feed.now < end;) {
+		char text[CC_TEXT_SIZE];
+		bool now;
+
+		feed_report(&feed);
+		cc_explain(&feed.cc, text, sizeof(text));
+		now = strstr(text, "letting the queue drain");
+		probes += now && !probing;
+		probing = now;
+	}
+	assert_in_range(probes, 1, 2);
 }
 
 /* Larger packets have a minimum of their own, which was first measured behind the queue of smaller ones. */
@@ -790,6 +818,7 @@ int main(void)
 		cmocka_unit_test(an_own_queue_is_not_competition),
 		cmocka_unit_test(what_is_lost_is_not_claimed_again),
 		cmocka_unit_test(the_least_round_trip_is_measured_anew),
+		cmocka_unit_test(the_least_of_a_long_path_is_measured_seldom),
 		cmocka_unit_test(larger_packets_are_measured_without_a_queue),
 		cmocka_unit_test(larger_packets_on_a_fast_path_compare),
 		cmocka_unit_test(idling_proves_nothing),

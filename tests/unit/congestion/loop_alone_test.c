@@ -64,6 +64,9 @@ static void rates_and_distances(void **state)
 	check("alone-100M", &short_queue);
 	check("alone-5ms", &near);
 	check("alone-100ms", &far);
+	far.used_least = 0.97;
+	far.queue_most_ms = 100;
+	check("alone-500ms", &far);
 }
 
 static void buffers_of_other_sizes(void **state)
