@@ -164,16 +164,23 @@ void estimate_order(struct feedback *f, uint64_t sent_ns)
 
 /* From one packet to another, both sent once, if data flowed in between: they are of the same message, or the sender always had
  * something to send. Short messages are told of by one echo each. */
-void estimate_rate(struct feedback *f, uint32_t msn, uint32_t sequence, uint64_t landed_at)
+void estimate_rate(struct gw_qp *qp, uint32_t msn, uint32_t sequence, uint64_t landed_at)
 {
+	struct feedback *f = &qp->feedback;
+	const struct gw_send *send = send_find(qp, msn);
 	bool flowed = f->path.flow_msn == msn || serial_before(f->dry, f->path.flow_sequence);
 
 	if (f->path.flow_at && flowed && landed_at > f->path.flow_at) {
-		f->path.flow_packets += (double)(f->peer_arrived - f->path.flow_arrived);
+		double packets = (double)(f->peer_arrived - f->path.flow_arrived);
+
+		/* Packets become larger, and those that arrive first are the former ones. */
+		f->path.flow_packets += packets;
+		f->path.flow_bytes += packets * (send ? send->payload : qp->tx.payload);
 		f->path.flow_ns += (double)(landed_at - f->path.flow_at);
 	}
 	while (f->path.flow_packets > FLOW_KEPT) {
 		f->path.flow_packets /= 2;
+		f->path.flow_bytes /= 2;
 		f->path.flow_ns /= 2;
 	}
 	f->path.flow_msn = msn;
@@ -182,13 +189,11 @@ void estimate_rate(struct feedback *f, uint32_t msn, uint32_t sequence, uint64_t
 	f->path.flow_arrived = f->peer_arrived;
 }
 
-static uint64_t rate_bps(const struct gw_qp *qp)
+static uint64_t rate_bps(const struct feedback *f)
 {
-	const struct feedback *f = &qp->feedback;
-
 	if (f->path.flow_packets < FLOW_LEAST || f->path.flow_ns <= 0)
 		return 0;
-	return (uint64_t)(f->path.flow_packets * qp->tx.payload * 8e9 / f->path.flow_ns);
+	return (uint64_t)(f->path.flow_bytes * 8e9 / f->path.flow_ns);
 }
 
 void estimate_holes(struct feedback *f, const struct control_report *report)
@@ -281,7 +286,7 @@ int gw_qp_estimate(const struct gw_qp *qp, struct gw_estimate *out)
 		.cnps = f->cnps,
 		.loss_mean = f->path.span > 0 ? (double)(f->path.lost / f->path.span) : 0,
 		.burst = (double)mean_run(&f->path),
-		.rate_bps = (uint64_t)rate_bps(qp),
+		.rate_bps = rate_bps(f),
 		.payload_send = qp->tx.payload ? qp->tx.payload : qp->size.floor,
 		.payload_recv = qp->size.named,
 		.payload_floor = qp->size.floor,

@@ -51,8 +51,8 @@ struct path_estimate {
 	float runs, run_packets;
 	/* runs of holes and packets in them, as last reported */
 	uint32_t peer_runs, peer_packets;
-	/* packets and time that the rate is the quotient of */
-	double flow_packets, flow_ns;
+	/* packets, their bytes and the time behind the rate */
+	double flow_packets, flow_bytes, flow_ns;
 	/* time of the latest echo that the rate counts, or 0 */
 	uint64_t flow_at;
 	uint32_t flow_msn, flow_sequence, flow_arrived;
@@ -82,8 +82,8 @@ void estimate_overrun(struct feedback *f, uint32_t overrun);
 void estimate_restart(struct feedback *f);
 /* A packet that was sent once, at `sent_ns`, has arrived. */
 void estimate_order(struct feedback *f, uint64_t sent_ns);
-/* `landed_at`: when the packet echoed landed there, by our clock and but for the way back. */
-void estimate_rate(struct feedback *f, uint32_t msn, uint32_t sequence, uint64_t landed_at);
+/* An echo came of a packet of this message. `landed_at`: when it landed there, by our clock and but for the way back. */
+void estimate_rate(struct gw_qp *qp, uint32_t msn, uint32_t sequence, uint64_t landed_at);
 void estimate_holes(struct feedback *f, const struct control_report *report);
 /* Returns how long a report waited in queues on its way back, as far as known; `rtt_ns`: the round trip that it ended. */
 uint64_t estimate_return_queue(struct gw_qp *qp, const struct control_report *report,

@@ -522,7 +522,7 @@ void feedback_reported(struct gw_qp *qp, const struct control_message *message)
 		account(f, echoed_by(f, r));
 		f->timed_out = false;
 		if (rtt_ns)
-			estimate_rate(f, r->msn, r->sequence, qp->ctx->now - report->hold_ns);
+			estimate_rate(qp, r->msn, r->sequence, qp->ctx->now - report->hold_ns);
 	}
 	if (rtt_ns) {
 		feedback_rtt(qp, rtt_ns);

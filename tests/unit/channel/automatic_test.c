@@ -186,10 +186,10 @@ static void sends_differ(void **state)
 	two_close(&two);
 }
 
-/* More receives ahead than members; and a context in which the second message often finds no room. */
+/* More receives ahead than members, of messages so short that all of them do not fill the path; and a context in which the second message often finds no room. */
 static void members_run_out(void **state)
 {
-	struct use use = { .loss = 0.05, .length = 20000, .messages = 300, .open = 60 };
+	struct use use = { .loss = 0.05, .length = 10000, .messages = 300, .open = 60 };
 	struct outcome out = move(&use);
 
 	(void)state;

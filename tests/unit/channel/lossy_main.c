@@ -124,6 +124,13 @@ static const struct kept kept[] = {
 	{ { 10300 * US, 2 * MB, 0, 0, 0, 15 * KIB, 16, .messages = 80, .jitter_ns = 12 * MS,
 	    .payload = 7200, .reorder = 0.15, .reorder_ns = 16 * MS, .automatic = true },
 	  0.85 },
+	/* the same where packets became larger and the start lost many: the rate that decides about parity is told in bytes */
+	{ { 119450 * US, 3 * MB, 0, 0, 0, 22 * KIB, 16, .messages = 60, .payload = 8038,
+	    .queue = 180, .automatic = true },
+	  0.9 },
+	{ { 164 * MS, 3480 * UINT64_C(1000), 0, 0, 0, 33 * KIB, 16, .messages = 60, .payload = 4020,
+	    .jitter_ns = 46 * MS, .queue = 180, .automatic = true },
+	  0.92 },
 	/* auto: messages of two or three packets, sixteen of which fill a slow link that loses many */
 	{ { 1100 * US, 2 * MB, 0.013, 0.026, 0, 15 * KIB, 16, .messages = 200, .payload = 8896,
 	    .automatic = true },
