@@ -76,6 +76,7 @@ int control_datagram_send(struct control_datagram *datagram)
 		return datagram->error;
 	count(qp->ctx, COUNT_CONTROL_SENT);
 	qp->ctx->counters[COUNT_CONTROL_BYTES] += length;
+	qp->control.told_at = qp->ctx->now;
 	qp->control.owed &= ~OWE_ACK; /* every datagram carries the cumulative numbers */
 	return 0;
 }

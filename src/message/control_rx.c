@@ -10,6 +10,7 @@
 #include <errno.h>
 
 #include "base/serial.h"
+#include "constants/protocol.h"
 #include "message/trace.h"
 
 /* In [low, high], as serial numbers. */
@@ -88,6 +89,16 @@ static bool payload_sane(const struct gw_qp *qp, uint32_t payload)
 	       (payload >= qp->size.floor && payload <= qp->size.ceiling && !(payload % 4));
 }
 
+/* The peer repeats what is known. On a long path repeats do not wait for answers: until the latest datagram can have been answered,
+ * the repeat may have left before that arrived. */
+static void owe_ack_again(struct gw_qp *qp)
+{
+	uint64_t rtt_ns = qp->feedback.rtt_min_ns;
+
+	if (!second_copy_ns(rtt_ns) || qp->ctx->now - qp->control.told_at >= rtt_ns)
+		qp_owe_soon(qp, OWE_ACK);
+}
+
 static bool take_grant(struct gw_qp *qp, const struct control_message *message)
 {
 	/* From before a cut: it will be repeated. */
@@ -109,7 +120,7 @@ static bool take_grant(struct gw_qp *qp, const struct control_message *message)
 			return false;
 		if (serial_before(msn, qp->tx.grants_seen)) {
 			resize_granted(qp, msn, &known);
-			qp_owe_soon(qp, OWE_ACK);
+			owe_ack_again(qp);
 			continue;
 		}
 		/* At most as many as the peer has slots, each in its place; and never with a gap. */
@@ -144,7 +155,7 @@ static bool take_announce(struct gw_qp *qp, const struct control_message *messag
 		struct gw_recv *recv;
 
 		if (serial_before(msn, qp->rx.announced)) {
-			qp_owe_soon(qp, OWE_ACK);
+			owe_ack_again(qp);
 			continue;
 		}
 		if (msn != qp->rx.announced)
@@ -171,7 +182,7 @@ static bool take_report(struct gw_qp *qp, const struct control_message *message)
 		struct gw_send *send;
 
 		if (serial_before(entry.msn, qp->tx.results_seen)) {
-			qp_owe_soon(qp, OWE_ACK);
+			owe_ack_again(qp);
 			continue;
 		}
 		if (entry.msn - qp->tx.results_seen > qp->tx.mask)

@@ -275,6 +275,8 @@ struct qp_control {
 	bool lane_works;
 	/* When the peer was last heard. */
 	uint64_t heard_at;
+	/* When the latest datagram left. */
+	uint64_t told_at;
 };
 
 struct gw_qp {

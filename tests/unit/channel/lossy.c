@@ -16,12 +16,20 @@
 #define PAYLOAD_USUAL 1408u
 /* Bytes that a simulated packet has beside its payload. */
 #define HEADERS 64u
+/* Bytes that a control datagram has beside its content. */
+#define CONTROL_HEADERS 52u
 /* Longest time of a burst, in times that its packets take on the link. */
 #define BURST_TIMES 4
 /* Longest run, in virtual time. */
 #define LIMIT_NS (3600 * NS_A_SECOND)
 /* How exactly the stops of hosts are timed, in ns. */
 #define STEP_NS UINT64_C(20000)
+
+/* Bytes that the sender's control datagrams take on the link, and packets that had arrived before. */
+struct counts {
+	uint64_t control_bytes;
+	uint64_t twice;
+};
 
 struct stream {
 	const struct lossy_path *path;
@@ -35,6 +43,8 @@ struct stream {
 	uint32_t ended[2];
 	uint64_t idle_ns[IDLE_REASONS];
 	uint64_t warm_ns;
+	/* Counts at that time. */
+	struct counts warm;
 	/* Draws the times at which hosts stop, and when each next stops or goes on, in ns. */
 	struct rng rng;
 	uint64_t turn_ns[2];
@@ -48,6 +58,20 @@ struct stream {
 
 static void post(struct stream *s, int end);
 
+static uint64_t counter(const struct stream *s, int end, enum message_counter which)
+{
+	return s->world.hosts[end].ctx->counters[which];
+}
+
+static struct counts counted(const struct stream *s)
+{
+	return (struct counts){
+		.control_bytes = counter(s, 0, COUNT_CONTROL_BYTES) +
+				 CONTROL_HEADERS * counter(s, 0, COUNT_CONTROL_SENT),
+		.twice = counter(s, 1, COUNT_DUPLICATE) + counter(s, 1, COUNT_LATE),
+	};
+}
+
 static void op_ended(struct gw_op *op, void *arg, const struct gw_op_result *result)
 {
 	struct stream *s = arg;
@@ -58,6 +82,7 @@ static void op_ended(struct gw_op *op, void *arg, const struct gw_op_result *res
 	s->ended[end]++;
 	if (end && s->ended[end] == WARM) {
 		s->warm_ns = sim_now_ns(s->world.sim);
+		s->warm = counted(s);
 		memset(s->idle_ns, 0, sizeof(s->idle_ns));
 	}
 	if (s->failed)
@@ -292,14 +317,10 @@ static void print_line(struct stream *s)
 	s->line_ns = now + s->path->every_ns;
 }
 
-static uint64_t counter(const struct stream *s, int end, enum message_counter which)
-{
-	return s->world.hosts[end].ctx->counters[which];
-}
-
 static void sum_up(struct stream *s, struct lossy_result *out)
 {
 	const struct lossy_path *path = s->path;
+	struct counts total = counted(s);
 	uint64_t now = sim_now_ns(s->world.sim);
 	double seconds, left;
 
@@ -317,6 +338,10 @@ static void sum_up(struct stream *s, struct lossy_result *out)
 		out->idle[i] = (double)s->idle_ns[i] / (double)out->counted_ns;
 		out->busy -= out->idle[i];
 	}
+	out->control_share = (double)(total.control_bytes - s->warm.control_bytes) * 8 *
+			     (1 - path->loss) / (left * seconds);
+	out->twice_share = (double)(total.twice - s->warm.twice) * 8 *
+			   (payload_of(path) + HEADERS) / (left * seconds);
 	out->believed = (double)s->believed_bps / (double)path->rate_bps;
 	out->sent = counter(s, 0, COUNT_SENT);
 	out->again = counter(s, 0, COUNT_RETRANSMITTED);

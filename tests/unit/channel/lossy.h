@@ -100,6 +100,10 @@ struct lossy_result {
 	uint64_t stalls;
 	/* Control datagrams of both ends. */
 	uint64_t control;
+	/* Shares of what the path leaves, from the tenth message on: the sender's control datagrams, and packets that had arrived
+	 * before. */
+	double control_share;
+	double twice_share;
 	char explain[512];
 };
 

@@ -156,22 +156,23 @@ static const struct kept kept[] = {
 
 static void print_header(void)
 {
-	printf("%8s %7s %5s %5s %5s %6s %3s %5s | %8s %6s | %6s %6s %6s %6s %6s %6s | %6s %6s %6s %7s %7s\n",
+	printf("%8s %7s %5s %5s %5s %6s %3s %5s | %8s %6s | %6s %6s | %6s %6s %6s %6s %6s %6s | %6s %6s %6s %7s %7s\n",
 	       "rtt ms", "Mbit/s", "loss", "back", "burst", "KiB", "in", "stall", "goodput",
-	       "share", "busy", "pacer", "window", "credit", "msg", "grant", "again", "dup",
-	       "stalls", "control", "virt s");
+	       "share", "ctl", "twice", "busy", "pacer", "window", "credit", "msg", "grant",
+	       "again", "dup", "stalls", "control", "virt s");
 }
 
 static void print_row(const struct lossy_path *path, const struct lossy_result *r)
 {
-	printf("%8.2f %7.0f %5.3f %5.3f %5.1f %6.0f %3u %5.1f | %8.2f %6.3f | %6.3f %6.3f %6.3f %6.3f %6.3f %6.3f | %6.3f %6.4f %6llu %7llu %7.2f%s\n",
+	printf("%8.2f %7.0f %5.3f %5.3f %5.1f %6.0f %3u %5.1f | %8.2f %6.3f | %6.3f %6.3f | %6.3f %6.3f %6.3f %6.3f %6.3f %6.3f | %6.3f %6.4f %6llu %7llu %7.2f%s\n",
 	       (double)path->rtt_ns / 1e6, (double)path->rate_bps / 1e6, path->loss, path->back,
 	       path->burst, (double)path->size / 1024, path->depth, (double)path->stall_ns / 1e6,
-	       r->goodput_bps / 1e6, r->share, r->busy, r->idle[IDLE_PACER], r->idle[IDLE_WINDOW],
-	       r->idle[IDLE_CREDIT], r->idle[IDLE_MESSAGE], r->idle[IDLE_GRANT],
-	       (double)r->again / (double)r->sent, (double)r->duplicate / (double)r->sent,
-	       (unsigned long long)r->stalls, (unsigned long long)r->control,
-	       (double)r->took_ns / 1e9, r->ended ? "" : " NEVER ENDED");
+	       r->goodput_bps / 1e6, r->share, r->control_share, r->twice_share, r->busy,
+	       r->idle[IDLE_PACER], r->idle[IDLE_WINDOW], r->idle[IDLE_CREDIT],
+	       r->idle[IDLE_MESSAGE], r->idle[IDLE_GRANT], (double)r->again / (double)r->sent,
+	       (double)r->duplicate / (double)r->sent, (unsigned long long)r->stalls,
+	       (unsigned long long)r->control, (double)r->took_ns / 1e9,
+	       r->ended ? "" : " NEVER ENDED");
 	fflush(stdout);
 }
 

@@ -4,17 +4,19 @@
 
 #include <string.h>
 
+#include "message/state.h"
+
 #define LENGTH (64u * DUO_PAYLOAD)
 
 static struct {
 	unsigned grants, announcements, results; /* said, since the hooks were set */
-	unsigned lose_grants, lose_announcements, lose_results;
+	unsigned acks; /* datagrams of the sender that only acknowledge, since the hooks were set */
+	unsigned lose_grants, lose_announcements, lose_results, lose_acks;
 } plan;
 
 static bool lose(struct duo *duo, int end, const struct control_message *message, const void *bytes)
 {
 	(void)duo;
-	(void)end;
 	(void)bytes;
 	switch ((enum control_type)message->header.type) {
 	case CONTROL_GRANT:
@@ -23,6 +25,8 @@ static bool lose(struct duo *duo, int end, const struct control_message *message
 		return plan.announcements++ < plan.lose_announcements;
 	case CONTROL_REPORT:
 		return message->report.result_count && plan.results++ < plan.lose_results;
+	case CONTROL_CREDIT:
+		return end == 0 && plan.acks++ < plan.lose_acks;
 	default:
 		return false;
 	}
@@ -87,6 +91,23 @@ static void said_no_more_than_twice(void **state)
 	duo_close(&duo);
 }
 
+/* The first acknowledgement is under way when the result comes again. If it is lost, the next one follows a later repeat. */
+static void acknowledged_once(void **state)
+{
+	struct duo duo;
+
+	(void)state;
+	for (unsigned lost = 0; lost < 2; lost++) {
+		open_path(&duo, 40 * MS);
+		plan.lose_acks = lost;
+		took(&duo);
+		duo_run(&duo, 200 * MS);
+		assert_int_equal(plan.acks, 1 + lost);
+		assert_int_equal(duo.qp[1]->rx.results_owed, 0);
+		duo_close(&duo);
+	}
+}
+
 static void said_once_nearby(void **state)
 {
 	struct duo duo;
@@ -105,6 +126,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(said_twice_far_away),
 		cmocka_unit_test(said_no_more_than_twice),
+		cmocka_unit_test(acknowledged_once),
 		cmocka_unit_test(said_once_nearby),
 	};
 
