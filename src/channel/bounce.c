@@ -53,6 +53,7 @@ static void take_data(struct gw_op *op, struct bounce *bounce, const struct earl
 	}
 	op->matched = true;
 	list_del(&op->link);
+	bulk_unused(op->ch);
 	if (what->length && op->ch->flags & GW_CHANNEL_LINES)
 		lines_copy(op->addr, what->data, what->length);
 	else if (what->length)
@@ -144,6 +145,7 @@ static int read_record(struct bounce *bounce, const struct record *record)
 			read_crc(op, record->crc);
 		break;
 	case RECORD_ASK:
+		bulk_wanted(ch, record->seq);
 		if (op && !op->matched && (op->failure || op->length <= ch->small_bytes))
 			bounce_refuse(op, NULL, -EMSGSIZE);
 		break;

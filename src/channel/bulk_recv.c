@@ -5,15 +5,22 @@
  * Which of them the message fills is known from the announcements: the last part says that it is, and the receives
  * behind it are withdrawn. When the message turns out to be a small one, all of them are. A receive ends when nothing of
  * it is posted any more, for only then is its memory the caller's.
+ *
+ * After a run of small messages nothing is posted until it is wanted (state.h).
  */
 #include <errno.h>
 
 #include <godwit/auto.h>
 
 #include "base/log.h"
+#include "base/serial.h"
 #include "channel/state.h"
 
 #define PART_FIRST (UINT64_C(1) << 20)
+/* Small messages in a row after which receives are withheld, and the longest round trip at which they are: the first large
+ * message then waits for one. */
+#define SMALL_RUN   8
+#define WITHHOLD_NS UINT64_C(1000000)
 
 void recv_check(struct gw_op *op)
 {
@@ -83,8 +90,10 @@ static bool announced_part(struct part *part, uint32_t imm, uint64_t length)
 	struct gw_op *op = part->op;
 
 	part->kind = imm & PART_KIND;
-	if (part->kind != PART_SKIP)
+	if (part->kind != PART_SKIP) {
 		op->ch->peer_codes = (imm & PART_CODE) != 0;
+		bulk_wanted(op->ch, op->seq);
+	}
 	switch (part->kind) {
 	case PART_SKIP:
 		return !length;
@@ -236,14 +245,23 @@ static int post_part(struct gw_op *op)
 	return 0;
 }
 
+/* One that has begun goes on. */
+static bool is_withheld(const struct gw_op *op)
+{
+	return op->ch->withholding && !op->bound && serial_after(op->seq, op->ch->wanted_seq);
+}
+
 void bulk_post(struct gw_channel *ch)
 {
 	struct list *item;
 
 	while (ch->qp[BULK] && ch->recv_parts < ch->slots && (item = list_first(&ch->bulk_recvs))) {
 		struct gw_op *op = container_of(item, struct gw_op, link);
-		int error = post_part(op);
+		int error;
 
+		if (is_withheld(op))
+			return;
+		error = post_part(op);
 		if (error == -ENOBUFS || error == -EBUSY) {
 			channel_retry(ch);
 			return;
@@ -251,4 +269,25 @@ void bulk_post(struct gw_channel *ch)
 		if (error)
 			op_fail(op, error);
 	}
+}
+
+void bulk_unused(struct gw_channel *ch)
+{
+	struct gw_estimate path;
+
+	/* Numbers wrap: it stays close to those in use. */
+	if (serial_before(ch->wanted_seq, ch->recv_oldest - 1))
+		ch->wanted_seq = ch->recv_oldest - 1;
+	if (++ch->small_run == SMALL_RUN)
+		ch->withholding = !gw_qp_estimate(ch->qp[SMALL], &path) && path.rtt_ns &&
+				  path.rtt_ns < WITHHOLD_NS;
+}
+
+void bulk_wanted(struct gw_channel *ch, uint32_t seq)
+{
+	if (serial_after(seq, ch->wanted_seq))
+		ch->wanted_seq = seq;
+	ch->small_run = 0;
+	ch->withholding = false;
+	bulk_post(ch);
 }

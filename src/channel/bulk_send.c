@@ -9,6 +9,8 @@
  *	to an earlier operation                   which went small or ended: an empty message gives the buffer back
  *	to a later one                            the peer has no buffer for the first large send: ask why
  *	to one that is not posted yet             it waits; clear-to-send then costs no round trip
+ *
+ * If there is no grant for a large send that follows a small one, its receive may be withheld: ask for it.
  */
 #include <errno.h>
 #include <isa-l.h>
@@ -182,7 +184,7 @@ static void await(struct gw_channel *ch, bool overtaken)
 		return;
 	}
 	op = container_of(item, struct gw_op, link);
-	if (overtaken && !op->asked) {
+	if ((overtaken || (op->follows_small && !op->bound)) && !op->asked) {
 		op->asked = true;
 		pack_owe(op, RECORD_ASK);
 		pack_fill(ch);

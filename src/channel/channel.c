@@ -322,6 +322,7 @@ int gw_channel_create(struct gw_context *ctx, const struct gw_channel_attr *attr
 	ch->ctx = ctx;
 	ch->status = -ENOTCONN;
 	ch->ask_at = ch->retry_at = ch->pack_at = ch->armed_at = NEVER;
+	ch->wanted_seq = UINT32_MAX;
 	list_init(&ch->ended);
 	for (int i = 0; i < GROUPS; i++)
 		list_init(&ch->lines[i]);

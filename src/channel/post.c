@@ -87,8 +87,10 @@ int gw_channel_send(struct gw_channel *ch, const struct gw_op_attr *attr, struct
 		pack_owe(op, RECORD_DATA);
 		pack_fill(ch);
 	} else {
+		op->follows_small = ch->sent_small;
 		list_add_tail(&ch->bulk_sends, &op->link);
 	}
+	ch->sent_small = op->length <= ch->small_bytes;
 	/* Also for a small one: buffers that were granted for it in vain are given back. */
 	bulk_bind(ch);
 	channel_arm(ch);

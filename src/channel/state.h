@@ -10,6 +10,10 @@
  * of the next grant before it posts anything (bulk_send.c): it is the turn of the first large send, or belongs to an
  * operation that went small or ended and is answered with an empty message, or to one that is still to come.
  *
+ * Where all messages are small though their receives are not, that would be a grant, an empty message and its result for each of
+ * them. So on a short path, after a run of small messages, receives are *withheld*: they post no parts until a large message
+ * is announced or the sender of one asks (RECORD_ASK), which it does at once if it has no grant and sent a small one before.
+ *
  *	send   bulk: ch->bulk_sends until all of it is bound to parts        small: in line until it is in a pack
  *	recv   bulk: ch->bulk_recvs until all its parts are posted
  *	what comes for a receive that is not posted yet waits in its bounce, and ch->early[seq] points at it
@@ -104,7 +108,9 @@ struct gw_op {
 	/* a receive: a CRC record belongs to it; that record has come */
 	bool crc_wanted;
 	bool crc_known;
-	/* a send: its receiver was asked for a buffer since a later one was granted */
+	/* a large send: the one before was small, so that its receive may be withheld */
+	bool follows_small;
+	/* a send: its receiver was asked for a buffer since a later one was granted, or none because it is withheld */
 	bool asked;
 	/* a send: its receive is known to be posted, so that its number is no longer ahead of the peer's */
 	bool met;
@@ -273,6 +279,14 @@ struct gw_channel {
 	struct list bulk_sends;
 	struct list bulk_recvs;
 	uint32_t recv_parts;
+	/* small messages taken since the last large one was announced or asked for */
+	uint32_t small_run;
+	/* number of the last operation whose sender has asked for a buffer */
+	uint32_t wanted_seq;
+	/* receives behind that one post no parts */
+	bool withholding;
+	/* the latest send was small */
+	bool sent_small;
 	/* when to ask for a buffer for the oldest send; how long to wait after that; when it was last asked for */
 	uint64_t ask_at;
 	uint64_t ask_wait_ns;
@@ -369,6 +383,10 @@ uint32_t crc_of(uint32_t crc, const uint8_t *data, uint64_t length);
 /* bulk_recv.c */
 void bulk_post(struct gw_channel *ch);
 void bulk_withdraw(struct gw_op *op);
+/* A small message was taken. */
+void bulk_unused(struct gw_channel *ch);
+/* The sender of this operation asks for a buffer. */
+void bulk_wanted(struct gw_channel *ch, uint32_t seq);
 void recv_check(struct gw_op *op);
 void bulk_listen(struct scheme_entry *entry, const struct gw_scheme *scheme);
 /* Bytes that have landed in the parts of a receive that are open. 0 for a send: its parts are confirmed as a whole. */

@@ -73,12 +73,12 @@ static void overtaken(void **state)
 
 	(void)state;
 	open_two(&two);
-	/* Not the first: that one has a buffer of the channel's. */
-	act_recv(&two, 1, SMALL, &recvs[0]);
-	act_send(&two, 0, SMALL, 0, &sends[0]);
+	/* Not the first: that one has a buffer of the channel's. Nor after a small one: that would ask in any case. */
+	act_recv(&two, 1, LARGE, &recvs[0]);
+	act_send(&two, 0, LARGE, 0, &sends[0]);
 	two_until(&two, S, sends[0].ended && recvs[0].ended);
 	act_check(&sends[0], 0);
-	act_check_bytes(&recvs[0], SMALL, 0);
+	act_check_bytes(&recvs[0], LARGE, 0);
 	sends[0] = recvs[0] = (struct act){ 0 };
 	act_recv(&two, 1, SMALL, &recvs[0]);
 	act_recv(&two, 1, LARGE, &recvs[1]);
