@@ -173,15 +173,16 @@ __attribute__((destructor)) static void at_exit(void)
 	if (!process.begun || atomic_load(&process.forked))
 		return;
 	for (int ms = 0; ms < EXIT_LINGER_MS; ms += LINGER_TURN_MS) {
-		bool lingering;
+		bool lingering, last;
 
 		if (pthread_mutex_trylock(&process.lock))
 			return;
 		lingering = process.lingering || owes_data();
-		if (!lingering && process.settings.statistics)
+		last = !lingering || ms + LINGER_TURN_MS >= EXIT_LINGER_MS;
+		if (last && process.settings.statistics)
 			watch_statistics();
 		pthread_mutex_unlock(&process.lock);
-		if (!lingering)
+		if (last)
 			return;
 		nanosleep(&(struct timespec){ .tv_nsec = LINGER_TURN_MS * 1000000L }, NULL);
 	}

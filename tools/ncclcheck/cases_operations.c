@@ -214,6 +214,7 @@ static void job_close(struct job *job)
 		worker_disconnect(job->w, &job->channel[i].pair);
 	}
 	free(job->channel);
+	worker_check(job->w, "finalize", net_finalize(&job->w->net));
 }
 
 static void run_operations(struct worker *w)

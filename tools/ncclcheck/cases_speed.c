@@ -70,6 +70,7 @@ static void run_throughput(struct worker *w)
 	}
 	area_close(w, &pair, &area);
 	worker_disconnect(w, &pair);
+	worker_check(w, "finalize", net_finalize(&w->net));
 }
 
 static int compare(const void *a, const void *b)
@@ -132,6 +133,7 @@ static void run_latency(struct worker *w)
 	free(took);
 	area_close(w, &pair, &area);
 	worker_disconnect(w, &pair);
+	worker_check(w, "finalize", net_finalize(&w->net));
 }
 
 const struct check_case cases_speed[] = {
