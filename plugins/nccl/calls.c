@@ -82,7 +82,7 @@ static void introduce(int version)
 static int begin(int version, nccl_log_fn *log)
 {
 	const char *interfaces;
-	char why[512] = "";
+	char why[512] = "", unknown[64];
 	int error;
 
 	error = settings_read(&process.settings, why, sizeof(why));
@@ -93,6 +93,8 @@ static int begin(int version, nccl_log_fn *log)
 		process.misconfigured = true;
 		say_warn("%s. No connection will be made.", why);
 	}
+	if (settings_unknown((const char *const *)environ, unknown, sizeof(unknown)))
+		say_warn("%s is no setting of this plugin and does nothing", unknown);
 	interfaces = process.settings.interfaces;
 	if (!interfaces)
 		interfaces = getenv("NCCL_SOCKET_IFNAME");
@@ -112,8 +114,10 @@ static int begin(int version, nccl_log_fn *log)
 		/* NCCL goes on only with a device; listen() will fail. */
 		process.devices = devices_find(NULL, false, process.device, DEVICES_MAX);
 	}
-	if (!process.devices)
+	if (!process.devices) {
+		say_warn("no network interface is up and has an address");
 		return -ENODEV;
+	}
 	name_oneself();
 	error = keeper_start();
 	if (error)

@@ -79,7 +79,7 @@ static int open_service(struct endpoint *e)
 	error = open_there(e->device, &attr, &e->service);
 	if (error)
 		say_warn("%s: cannot open %s: %s", e->device->name, e->device->fabric,
-			 gw_context_error(NULL));
+			 gw_context_error(NULL)[0] ? gw_context_error(NULL) : strerror(-error));
 	return error;
 }
 

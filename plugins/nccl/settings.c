@@ -202,8 +202,17 @@ static int read_reorder(const struct reading *r, struct settings *out)
 	return share(r, &out->reorder);
 }
 
+/* The file itself is made later, and another one beside it, which replaces it. */
 static int read_statistics(const struct reading *r, struct settings *out)
 {
+	const char *slash = strrchr(r->value, '/');
+	char directory[4096] = ".";
+
+	if (slash)
+		snprintf(directory, sizeof(directory), "%.*s", (int)(slash - r->value + 1),
+			 r->value);
+	if (access(directory, W_OK))
+		return wrong(r, "a file in a directory that this process can write to");
 	out->statistics = r->value;
 	return 0;
 }
@@ -237,6 +246,41 @@ static const struct {
 	{ "GODWIT_DROP", read_drop },
 	{ "GODWIT_REORDER", read_reorder },
 };
+
+#define PREFIX "GODWIT_"
+
+/* Beginnings of names of other variables of Godwit, which may be set beside these. */
+static const char *const others[] = { "ANYWHERE_",  "BENCH_", "JOBS",  "LIBRARY",
+				      "LOCAL_RANK", "PORT",   "RANK",  "REQUIRE",
+				      "ROOT",	    "SIZE",   "SYSFS", "TRACE" };
+
+static bool is_known(const char *name, size_t length)
+{
+	for (size_t i = 0; i < sizeof(variables) / sizeof(variables[0]); i++) {
+		if (strlen(variables[i].name) == length &&
+		    !strncmp(variables[i].name, name, length))
+			return true;
+	}
+	for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
+		if (!strncmp(others[i], name + strlen(PREFIX), strlen(others[i])))
+			return true;
+	}
+	return false;
+}
+
+bool settings_unknown(const char *const *environment, char *out, size_t size)
+{
+	for (; *environment; environment++) {
+		size_t length = strcspn(*environment, "=");
+
+		if (strncmp(*environment, PREFIX, strlen(PREFIX)) != 0 ||
+		    is_known(*environment, length))
+			continue;
+		snprintf(out, size, "%.*s", (int)length, *environment);
+		return true;
+	}
+	return false;
+}
 
 /* Threads by the number of processors that this process may use: NCCL's and the application's own need some, too. Where there are
  * few, NCCL's thread polls on one that an engine would wait for. */

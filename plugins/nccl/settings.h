@@ -50,6 +50,9 @@ struct settings {
 /* Reads them. Returns 0, or -EINVAL and a sentence about the first that is wrong. */
 int settings_read(struct settings *out, char *why, size_t size);
 
+/* Finds the first variable of the environment that looks like a setting and is none, as a misspelt one does. */
+bool settings_unknown(const char *const *environment, char *out, size_t size);
+
 /* Two bytes that both ends of a connection must have alike, and which setting differs. */
 uint16_t settings_mark(const struct settings *settings);
 const char *settings_difference(uint16_t a, uint16_t b);

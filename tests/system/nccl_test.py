@@ -107,11 +107,17 @@ def wrong_settings():
             ("GODWIT_RATE", "fast", "bits a second"), ("GODWIT_LANES", "9", "1 to 8"), ("GODWIT_THREADS", "0", "1 to 16"), ("GODWIT_CPUS", "3-1", "0-3,8"),
             ("GODWIT_TIMEOUT", "-1", "a time"), ("GODWIT_LOG", "loud", "debug"), ("GODWIT_SECRET_FILE", "/nonexistent", "godwit secret"),
             ("GODWIT_SEAL", "on", "GODWIT_SECRET_FILE"), ("GODWIT_FABRIC", "token-ring", "roce or verbs"), ("GODWIT_ICRC", "maybe", "on or off"),
-            ("GODWIT_IFNAME", "=nosuch0", "nosuch0"), ("NCCL_PROTO", "LL128", "LL128"), ("GODWIT_DROP", "2", "share")):
+            ("GODWIT_IFNAME", "=nosuch0", "nosuch0"), ("NCCL_PROTO", "LL128", "LL128"), ("GODWIT_STATISTICS", "/nonexistent/file", "can write to"), ("GODWIT_DROP", "2", "share")):
         command = ncclcheck("--version-only", 12, "--verbose", "--case", "load,listen", env={name: value})
         check("pass  v12  load" in command.stdout, f"{name}={value}: init must succeed: {command}")
         check("FAIL  v12  listen" in command.stdout and "invalid usage" in command.stdout, f"{name}={value}: {command}")
         check(words in command.stderr, f"{name}={value}: {command}")
+
+
+def misspelt():
+    name = "GODWIT_" + "THREAD"
+    command = ncclcheck("--version-only", 12, "--verbose", "--case", "listen", env={name: "4"})
+    check(command.status == 0 and f"{name} is no setting" in command.stderr, f"a misspelt setting: {command}")
 
 
 def no_rdma_device():
@@ -218,7 +224,7 @@ def lab():
         check(command.status == 0 and "0 failed" in command.stdout, f"lab {path}: {command}")
 
 
-PARTS = [exported, carried, one_line_of_information, wrong_settings, no_rdma_device, engine_processors, versions, faults, early, movers, settings, statistics, killed, asked]
+PARTS = [exported, carried, one_line_of_information, wrong_settings, misspelt, no_rdma_device, engine_processors, versions, faults, early, movers, settings, statistics, killed, asked]
 if sys.argv[1:] == ["lab"]:
     probe()
     PARTS = [lab]

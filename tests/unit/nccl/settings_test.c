@@ -87,11 +87,35 @@ static void test_refused(void **state)
 		{ "GODWIT_SPEED", "0" },
 		{ "GODWIT_LOG", "2" },
 		{ "GODWIT_SECRET_FILE", "/no/such/file" },
+		{ "GODWIT_STATISTICS", "/no/such/directory/file.json" },
 	};
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++)
 		read_with(wrong[i][0], wrong[i][1], -EINVAL);
+}
+
+static void test_misspelt(void **state)
+{
+	const char *const fine[] = { "GODWIT_THREADS=4", "GODWIT_RANK=3", "HOME=/", "GODWIT_DROP=0",
+				     NULL };
+	const char *const wrong[] = { "GODWIT_THREADS=4",
+				      "GODWIT_"
+				      "THREAD=4",
+				      "GODWIT_"
+				      "X=1",
+				      NULL };
+	const char *const longer[] = { "GODWIT_THREADS"
+				       "_=4",
+				       NULL };
+	char name[64] = "";
+
+	(void)state;
+	assert_false(settings_unknown(fine, name, sizeof(name)));
+	assert_true(settings_unknown(wrong, name, sizeof(name)));
+	assert_string_equal(name, "GODWIT_"
+				  "THREAD");
+	assert_true(settings_unknown(longer, name, sizeof(name)));
 }
 
 static void test_marks(void **state)
@@ -110,9 +134,8 @@ static void test_marks(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_defaults),
-		cmocka_unit_test(test_values),
-		cmocka_unit_test(test_refused),
+		cmocka_unit_test(test_defaults), cmocka_unit_test(test_values),
+		cmocka_unit_test(test_refused),	 cmocka_unit_test(test_misspelt),
 		cmocka_unit_test(test_marks),
 	};
 
