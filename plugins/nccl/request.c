@@ -19,11 +19,11 @@
 /* How long deregMr() waits for requests to end before it closes the connection. */
 #define CANCEL_NS UINT64_C(100000000)
 
-/* Decides by the bytes of a message who moves the next ones, which are probably alike. */
+/* The engine may be napping, because NCCL's thread made progress: packets would wait for the end of that. */
 static void note_size(struct connection *c, uint64_t bytes)
 {
-	atomic_store_explicit(&c->bulk, process.settings.hand_over && bytes > SMALL_BYTES,
-			      memory_order_relaxed);
+	if (mover_note(&c->mover, bytes, process.settings.inline_bytes))
+		requests_flush_later(c);
 }
 
 static void request_end(struct request *r, int status, uint64_t told)
@@ -213,29 +213,32 @@ int core_deregister(void *connection, void *handle)
 
 /* ---- requests --------------------------------------------------------------------------------------------------- */
 
-/* A turn by the calling thread, if messages are small and nobody else owns the context; false: neither. */
-static bool progress(struct connection *c)
+/* Posts what is queued in the calling thread, if messages are small and nobody else owns the context; false: neither. Then it
+ * makes a turn of progress, if that is wanted. */
+static bool move(struct connection *c, bool turn)
 {
 	struct gw_service *service = c->endpoint->service;
 
-	if (atomic_load_explicit(&c->bulk, memory_order_relaxed) ||
-	    gw_service_try_enter(service, c->index))
+	if (mover_is_engine(&c->mover) || gw_service_try_enter(service, c->index))
 		return false;
 	flush(c);
-	gw_progress(gw_service_context(service, c->index));
+	if (turn)
+		gw_progress(gw_service_context(service, c->index));
 	gw_service_leave(service, c->index);
-	atomic_fetch_add_explicit(&c->caller_turns, 1, memory_order_relaxed);
+	if (turn)
+		atomic_fetch_add_explicit(&c->caller_turns, 1, memory_order_relaxed);
 	return true;
 }
 
 /*
  * Has the queue emptied: here, if messages are small and nobody else owns the context. Large ones are left to the context's
  * thread where processors are many: NCCL has one thread for all connections, and what that copies itself is copied by one
- * processor.
+ * processor. A send leaves at once. What a receive has to tell the peer leaves with the turn that test() makes: NCCL posts several
+ * receives one after the other, and each turn would be a datagram for each of them.
  */
-static void kick(struct connection *c)
+static void kick(struct connection *c, bool turn)
 {
-	if (!progress(c))
+	if (!move(c, turn))
 		requests_flush_later(c);
 }
 
@@ -276,7 +279,7 @@ static int start(struct connection *c, void *data, size_t size, void *handle, vo
 		note_size(c, size);
 	c->queue[queued % NCCL_REQUESTS] = r;
 	atomic_store_explicit(&c->queued, queued + 1, memory_order_release);
-	kick(c);
+	kick(c, c->sending);
 	*request = r;
 	return NCCL_SUCCESS;
 }
@@ -331,9 +334,9 @@ int core_test(void *request, int *done, int *size)
 		return NCCL_INVALID_USAGE;
 	if (atomic_load_explicit(&r->state, memory_order_acquire) != REQUEST_ENDED) {
 		if (requests_are_queued(c))
-			kick(c);
+			kick(c, true);
 		else
-			progress(c);
+			move(c, true);
 	}
 	if (atomic_load_explicit(&r->state, memory_order_acquire) != REQUEST_ENDED)
 		return NCCL_SUCCESS;

@@ -27,7 +27,9 @@
 #define THREADS_USUAL	    4
 /* How long an engine with processors to spare polls before it sleeps: as long as the system takes to wake it up. */
 #define SPIN_USUAL_NS 20000
-#define NS_PER_S      UINT64_C(1000000000)
+/* A message that takes less time to send than an engine that sleeps takes to wake up. */
+#define INLINE_USUAL (4u << 10)
+#define NS_PER_S     UINT64_C(1000000000)
 
 /* One variable being read. */
 struct reading {
@@ -153,6 +155,12 @@ static int read_spin(const struct reading *r, struct settings *out)
 			&out->spin_ns);
 }
 
+static int read_inline(const struct reading *r, struct settings *out)
+{
+	return quantity(r, UNITS_SIZE, 0, UINT64_C(1) << 30, "a size up to 1G, such as 4K",
+			&out->inline_bytes);
+}
+
 static int read_lanes(const struct reading *r, struct settings *out)
 {
 	return count(r, 1, 8, "a number of lanes from 1 to 8", &out->lanes);
@@ -160,7 +168,7 @@ static int read_lanes(const struct reading *r, struct settings *out)
 
 static int read_threads(const struct reading *r, struct settings *out)
 {
-	out->hand_over = true;
+	out->inline_bytes = INLINE_USUAL;
 	return count(r, 1, THREADS_MAX, "a number of threads from 1 to 16", &out->threads);
 }
 
@@ -233,6 +241,8 @@ static const struct {
 	{ "GODWIT_RATE", read_rate },
 	{ "GODWIT_LANES", read_lanes },
 	{ "GODWIT_THREADS", read_threads },
+	/* after GODWIT_THREADS, which sets another default */
+	{ "GODWIT_INLINE", read_inline },
 	{ "GODWIT_CPUS", read_processors },
 	{ "GODWIT_TIMEOUT", read_timeout },
 	{ "GODWIT_SPIN", read_spin },
@@ -291,7 +301,7 @@ static void usual_threads(struct settings *out)
 
 	if (!sched_getaffinity(0, sizeof(allowed), &allowed))
 		threads = (uint32_t)CPU_COUNT(&allowed) / PROCESSORS_A_THREAD;
-	out->hand_over = threads;
+	out->inline_bytes = threads ? INLINE_USUAL : UINT64_MAX;
 	out->spin_ns = threads ? SPIN_USUAL_NS : 0;
 	out->threads = threads < 1 ? 1 : threads > THREADS_USUAL ? THREADS_USUAL : threads;
 }

@@ -19,6 +19,8 @@ struct settings {
 	uint64_t timeout_ns;
 	/* time that an engine's thread polls before it sleeps */
 	uint64_t spin_ns;
+	/* bytes of a message that NCCL's own thread moves; UINT64_MAX: all, because processors are few */
+	uint64_t inline_bytes;
 	/* processors of the engine threads: a list, or null: those near the device */
 	const char *processors;
 	/* file for statistics, or null */
@@ -39,8 +41,6 @@ struct settings {
 	bool verbs;
 	/* repair: Selective Repeat, or the better of that and parity */
 	bool parity;
-	/* engine threads move large messages; false: so does NCCL's thread, because processors are few */
-	bool hand_over;
 	/* engine threads run wherever the system likes */
 	bool anywhere;
 	bool seal;

@@ -26,14 +26,13 @@
 #include <godwit/service.h>
 
 #include "calls.h"
+#include "mover.h"
 #include "settings.h"
 
 #define DEVICES_MAX   16
 #define TOKEN_BYTES   16
 #define ADDRESS_CHARS 46
 #define WHO_CHARS     64
-/* Bytes of a message that NCCL's own thread moves. */
-#define SMALL_BYTES   (16u << 10)
 #define NS_PER_SECOND UINT64_C(1000000000)
 /* Silence after which the peer's host is asked whether the process exists. */
 #define ALIVE_ASK_NS (10 * NS_PER_SECOND)
@@ -121,8 +120,8 @@ struct connection {
 	struct request *queue[NCCL_REQUESTS];
 	_Atomic unsigned queued, taken;
 	struct request request[NCCL_REQUESTS];
-	/* messages are larger than SMALL_BYTES, and the context's thread moves them, not NCCL's */
-	_Atomic bool bulk;
+	/* of a sender changed by NCCL's thread, of a receiver by the context's owner */
+	struct mover mover;
 	/* turns of progress by NCCL's thread, and times that the queue was left to the context's thread */
 	_Atomic uint64_t caller_turns, hand_overs;
 	/* next place to look for a free request */

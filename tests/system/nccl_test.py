@@ -69,7 +69,7 @@ def early():
 
 def movers():
     """NCCL's thread moves small messages, engine threads large ones."""
-    for case, by_caller in (("steps", True), ("channels", False)):
+    for case, by_caller in (("latency", True), ("steps", False), ("channels", False)):
         with Directory() as directory:
             passes(f"movers, {case}", "--version-only", 12, "--case", case,
                    env={"GODWIT_THREADS": "2", "GODWIT_IFNAME": "=lo", "GODWIT_STATISTICS": os.path.join(directory, "%p.json")})
@@ -104,7 +104,7 @@ def wrong_settings():
     """init succeeds, listen fails, and one sentence says why."""
     for name, value, words in (
             ("GODWIT_SCHEME", "bounded", "sr or auto"), ("GODWIT_CONGESTION", "vegas", "long-haul"),
-            ("GODWIT_RATE", "fast", "bits a second"), ("GODWIT_LANES", "9", "1 to 8"), ("GODWIT_THREADS", "0", "1 to 16"), ("GODWIT_CPUS", "3-1", "0-3,8"),
+            ("GODWIT_RATE", "fast", "bits a second"), ("GODWIT_LANES", "9", "1 to 8"), ("GODWIT_THREADS", "0", "1 to 16"), ("GODWIT_INLINE", "few", "4K"), ("GODWIT_CPUS", "3-1", "0-3,8"),
             ("GODWIT_TIMEOUT", "-1", "a time"), ("GODWIT_LOG", "loud", "debug"), ("GODWIT_SECRET_FILE", "/nonexistent", "godwit secret"),
             ("GODWIT_SEAL", "on", "GODWIT_SECRET_FILE"), ("GODWIT_FABRIC", "token-ring", "roce or verbs"), ("GODWIT_ICRC", "maybe", "on or off"),
             ("GODWIT_IFNAME", "=nosuch0", "nosuch0"), ("NCCL_PROTO", "LL128", "LL128"), ("GODWIT_STATISTICS", "/nonexistent/file", "can write to"), ("GODWIT_DROP", "2", "share")):

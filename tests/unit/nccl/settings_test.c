@@ -38,8 +38,9 @@ static void test_defaults(void **state)
 	assert_int_equal(settings.lanes, 1);
 	assert_int_equal(settings.rate_bps, 0);
 	assert_true(settings.threads >= 1 && settings.threads <= 4);
-	assert_int_equal(settings.hand_over, sysconf(_SC_NPROCESSORS_ONLN) >= 4);
-	assert_int_equal(settings.spin_ns, settings.hand_over ? 20000 : 0);
+	assert_int_equal(settings.inline_bytes,
+			 sysconf(_SC_NPROCESSORS_ONLN) >= 4 ? 4096 : UINT64_MAX);
+	assert_int_equal(settings.spin_ns, settings.inline_bytes == 4096 ? 20000 : 0);
 	assert_int_equal(settings.timeout_ns, UINT64_C(120000000000));
 }
 
@@ -55,7 +56,12 @@ static void test_values(void **state)
 	assert_int_equal(read_with("GODWIT_SPIN", "50us", 0).spin_ns, 50000);
 	assert_true(read_with("GODWIT_FABRIC", "verbs", 0).verbs);
 	assert_false(read_with("GODWIT_FABRIC", "roce", 0).verbs);
-	assert_true(read_with("GODWIT_THREADS", "2", 0).hand_over);
+	assert_int_equal(read_with("GODWIT_THREADS", "2", 0).inline_bytes, 4096);
+	assert_int_equal(read_with("GODWIT_INLINE", "16K", 0).inline_bytes, 16384);
+	assert_int_equal(read_with("GODWIT_INLINE", "0", 0).inline_bytes, 0);
+	setenv("GODWIT_THREADS", "2", 1);
+	assert_int_equal(read_with("GODWIT_INLINE", "1M", 0).inline_bytes, 1 << 20);
+	unsetenv("GODWIT_THREADS");
 	assert_string_equal(read_with("GODWIT_CPUS", "0,2-3", 0).processors, "0,2-3");
 	assert_true(read_with("GODWIT_CPUS", "none", 0).anywhere);
 	assert_true(read_with("GODWIT_SCHEME", "AUTO", 0).parity);
@@ -88,6 +94,8 @@ static void test_refused(void **state)
 		{ "GODWIT_LOG", "2" },
 		{ "GODWIT_SECRET_FILE", "/no/such/file" },
 		{ "GODWIT_STATISTICS", "/no/such/directory/file.json" },
+		{ "GODWIT_INLINE", "-1" },
+		{ "GODWIT_INLINE", "2G" },
 	};
 
 	(void)state;
