@@ -252,10 +252,11 @@ static bool judge_rank(const struct rank *rank, const struct check_case *c, int 
 	return true;
 }
 
-/* A rank that says only that the other one ended knows less than the other. */
+/* A rank that says only that the other one ended, or that its plugin found it gone, knows less than the other. */
 static bool is_echo(const struct rank *rank)
 {
 	return strstr(rank->fail, "the other process ended") ||
+	       strstr(rank->fail, "remote error") ||
 	       !strncmp(rank->fail, "the other rank says", 19);
 }
 
