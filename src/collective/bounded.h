@@ -169,6 +169,8 @@ struct bounded_memory {
 	uint32_t incast;
 	/* at a coordinator: time from the first hail until most ranks were there, smoothed */
 	uint64_t spread_ns;
+	/* how often each rank was late of late, 0 to UINT16_MAX */
+	uint16_t late[GW_COMM_RANKS_MAX];
 	/* start of the last operation; time from one start to the next, smoothed */
 	uint64_t last_start_ns;
 	uint64_t period_ns;

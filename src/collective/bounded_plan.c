@@ -27,6 +27,13 @@
 #define INCAST_FIRST 8
 /* Times the spread of most ranks that a late one is waited for. */
 #define SPREADS 4
+/* Weight of an operation to which a rank was late, as a divisor, and operations after which it is forgotten. */
+#define LATE_GAIN   8
+#define LATE_MEMORY 256
+/* Operations after which a coordinator hands over in any case. */
+#define TURN 8
+/* What of that a rank has that is late to a tenth of the operations. */
+#define LATE_OFTEN (UINT16_MAX / 4 * 3)
 
 static struct bounded_memory *memory_of(const struct bounded *run)
 {
@@ -255,23 +262,50 @@ static uint32_t incast_for(const struct bounded *run)
 	return last < most ? last + 1 : most;
 }
 
-/* A coordinator for which all others had to wait hands over to the one that had to wait longest. */
+/* Whether a rank is the better coordinator: one that was not late often of late, or of two such the one that had to wait longer. Of
+ * ranks that are late now and then none is preferred: a coordinator is never late, and its data would count for more. */
+static bool better(const struct bounded *run, uint32_t rank, uint32_t than)
+{
+	const uint16_t *late = memory_of(run)->late;
+	bool often = late[rank] > LATE_OFTEN, than_often = late[than] > LATE_OFTEN;
+
+	return often != than_often ? than_often
+				   : run->hails[rank].waited_ns > run->hails[than].waited_ns;
+}
+
+/* Whether the coordinator hands over because its turn is over. */
+static bool turn_is_over(const struct bounded *run)
+{
+	return run->coll->number / run->comm->track_count % TURN == TURN - 1;
+}
+
+/*
+ * A coordinator for which all others had to wait, for longer than a late rank is waited for, hands over. So does every one in its
+ * turn, to the next rank: a coordinator is never late, and its data would count for more in the long run.
+ */
 static uint32_t next_coordinator(const struct bounded *run)
 {
-	uint64_t least = UINT64_MAX, most = 0, wait = patience(run);
+	uint64_t least = UINT64_MAX, wait = patience(run);
 	uint32_t self = run->comm->rank, first = self;
+
+	if (turn_is_over(run)) {
+		for (uint32_t i = 1; i < run->comm->size; i++) {
+			uint32_t r = (self + i) % run->comm->size;
+
+			if (run->peers[r].present && memory_of(run)->late[r] <= LATE_OFTEN)
+				return r;
+		}
+	}
 
 	for (uint32_t r = 0; r < run->comm->size; r++) {
 		if (!run->peers[r].present || r == self)
 			continue;
-		if (run->hails[r].waited_ns > most) {
-			most = run->hails[r].waited_ns;
+		if (first == self || better(run, r, first))
 			first = r;
-		}
 		if (run->hails[r].waited_ns < least)
 			least = run->hails[r].waited_ns;
 	}
-	return wait && first != self && least > run->hail.waited_ns + wait / 2 ? first : self;
+	return wait && first != self && least > run->hail.waited_ns + wait ? first : self;
 }
 
 static void make_plan(struct bounded *run, struct gw_pace *paces)
@@ -322,10 +356,25 @@ bool plan_decide(struct bounded *run)
 	return true;
 }
 
+/* Notes who was late: whoever takes no part, and a coordinator that hands over before its turn is over. */
+static void note_late(struct bounded *run, uint32_t coordinator)
+{
+	uint16_t *late = memory_of(run)->late;
+
+	for (uint32_t r = 0; r < run->comm->size; r++) {
+		bool was = !plan_present(&run->plan, r) ||
+			   (r == coordinator && run->plan.coordinator != r && !turn_is_over(run));
+
+		late[r] = (uint16_t)(was ? late[r] + (UINT16_MAX - late[r]) / LATE_GAIN
+					 : late[r] - late[r] / LATE_MEMORY);
+	}
+}
+
 void plan_remember(struct bounded *run)
 {
 	struct bounded_track *track = track_of(run);
 
+	note_late(run, track->coordinator);
 	track->coordinator = run->plan.coordinator;
 	track->waited_ns = run->planned_ns - run->start_ns;
 	memory_of(run)->incast = run->plan.incast;

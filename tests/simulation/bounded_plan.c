@@ -172,10 +172,31 @@ static void late_coordinator_hands_over(void)
 	ranks_close(&ranks);
 }
 
+/* A rank that was late does not become the coordinator, although it waited longest for one that was late. */
+static void late_rank_does_not_coordinate(void)
+{
+	uint64_t straggler_ns[RANKS] = { [RANKS - 1] = 500 * MS };
+	uint64_t coordinator_ns[RANKS];
+	struct op op;
+
+	open_ranks();
+	reduce(straggler_ns, 0);
+	for (uint32_t r = 0; r < RANKS; r++)
+		coordinator_ns[r] = r ? 50 * MS : 500 * MS;
+	coordinator_ns[RANKS - 1] = 0;
+	reduce(coordinator_ns, 0);
+	reduce(NULL, 0);
+	op = reduce(straggler_ns, 0);
+	expect(op.took_ns[1] < 400 * MS, "ns that others waited for a rank that was late before",
+	       op.took_ns[1]);
+	ranks_close(&ranks);
+}
+
 int main(void)
 {
 	half_is_waited_for();
 	incast_follows_deadlines();
 	late_coordinator_hands_over();
+	late_rank_does_not_coordinate();
 	return failed;
 }
