@@ -76,7 +76,7 @@ struct gw_comm_attr {
 	 * size and ranks. */
 	uint32_t segment_bytes;
 	/* Bounded operations (bounded_collective.h) whose results are kept for a rank that is late, 256 MiB of them at most: so far the
-	 * others may be ahead of it; up to 65536, default 64. */
+	 * others may be ahead of it; up to 65536, default 256. */
 	uint64_t ahead;
 	uint64_t reserved[7];
 };

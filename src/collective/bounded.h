@@ -158,8 +158,10 @@ struct bounded_memory {
 	/* operations that have left their tracks and are kept for ranks that have not got their results, and bytes of these */
 	uint32_t kept;
 	uint64_t kept_bytes;
-	/* how long after its end here late ranks had the last result; time that they are waited for, so that they come nearer */
+	/* how long after its end here late ranks had the last result, 0: none is behind; by how much that falls from one result to the
+	 * next, smoothed; time that they are waited for, so that they come nearer */
 	uint64_t lag_ns;
+	double nearer_ns;
 	uint64_t catch_up_ns;
 	/* of stage 1; and of operations that reduce nothing */
 	struct gw_pace pace[2][BOUNDED_SIZES];

@@ -16,6 +16,9 @@
 
 /* Steps in which the time that late ranks are waited for grows and falls. */
 #define CATCH_UP_STEPS 8
+/* Results of late ranks over which it is averaged how much nearer they come: more than lie between two stalls of a rank that has
+ * many. */
+#define NEARER_SMOOTHING 32
 
 struct results {
 	/* in bounded_memory.spare, while no operation has it */
@@ -87,19 +90,23 @@ int keep_reserve(struct bounded *run, uint64_t bytes)
 
 /*
  * Late ranks have a result. Without one of N ranks results have an Nth less data: they are to come nearer by an Nth of the time
- * from one operation to the next. Most do without help. What is missing is waited, for that long at most.
+ * from one operation to the next. Most do without help. What is missing is waited, for that long at most; but not for ranks that fall
+ * behind by more than that on the mean, as one that stalls again and again: they would not come back, however long they are waited
+ * for.
  */
 static void note_lag(const struct bounded *run)
 {
 	struct bounded_memory *memory = run->comm->bounded;
 	uint64_t lag = gw_now_ns(run->comm->office->ctx) - run->told_ns;
 	uint64_t most = memory->period_ns / run->comm->size, step = most / CATCH_UP_STEPS;
+	double nearer = memory->lag_ns ? (double)memory->lag_ns - (double)lag : 0;
 
-	if (lag + most > memory->lag_ns)
+	memory->nearer_ns += (nearer - memory->nearer_ns) / NEARER_SMOOTHING;
+	if (lag + most > memory->lag_ns && memory->nearer_ns > -(double)most)
 		memory->catch_up_ns += memory->catch_up_ns + step <= most ? step : 0;
 	else
 		memory->catch_up_ns -= memory->catch_up_ns > step ? step : memory->catch_up_ns;
-	memory->lag_ns = lag;
+	memory->lag_ns = memory->kept > 1 ? lag : 0;
 }
 
 void keep_give_back(struct bounded *run)

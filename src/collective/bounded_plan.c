@@ -92,14 +92,14 @@ static uint64_t deadline_for(const struct bounded *run, const struct gw_pace *pa
  * How long ranks are waited for that have not come to an operation before this one: they have results to get and to compute with
  * before they come. They catch up without help if they are faster than the others, as they wait for nobody. If they are not, they
  * come nearer only while the others wait (bounded_keep.c says for how long that is worth it). When as many operations are kept for
- * them as may be, the others wait for all of their next delay. So they are waited for the longer the nearer that is, at last half as
- * long as from one operation to the next.
+ * them as may be, the others wait for all of their next delay. So once half as many are, they are waited for, the longer the nearer
+ * that is, at last half as long as from one operation to the next.
  */
 static uint64_t catch_up(const struct bounded *run)
 {
 	const struct bounded_memory *memory = memory_of(run);
-	double filled = keep_filled(run->comm);
-	uint64_t wait = (uint64_t)((double)memory->period_ns * filled * filled / 2);
+	double over = 2 * keep_filled(run->comm) - 1;
+	uint64_t wait = over > 0 ? (uint64_t)((double)memory->period_ns * over * over / 2) : 0;
 
 	return wait > memory->catch_up_ns ? wait : memory->catch_up_ns;
 }

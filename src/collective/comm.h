@@ -30,7 +30,7 @@
 
 #define TRACKS_MAX     16
 #define TRACKS_DEFAULT 4
-#define AHEAD_DEFAULT  64
+#define AHEAD_DEFAULT  256
 #define AHEAD_MAX      65536
 /* Slots, and the memory of tracks, begin at multiples of this. */
 #define MEMORY_ALIGN 64

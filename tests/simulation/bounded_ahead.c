@@ -24,6 +24,8 @@
 struct scenario {
 	uint32_t count, operations, ahead;
 	uint64_t compute_ns, away_ns;
+	/* operations from one absence to the next; 0: there is one only */
+	uint32_t every;
 };
 
 struct member {
@@ -63,7 +65,9 @@ static uint64_t hash_of(const float *values)
 static void compute(uint32_t rank)
 {
 	struct member *member = &members[rank];
-	bool away = rank == RANKS - 1 && member->done == WARM;
+	uint32_t since = member->done - WARM, every = now_running->every;
+	bool away =
+		rank == RANKS - 1 && member->done >= WARM && (every ? !(since % every) : !since);
 
 	member->computing = member->done < now_running->operations;
 	member->due_ns =
@@ -221,9 +225,28 @@ static void straggler_catches_up(void)
 	expect(without < OPERATIONS - WARM - 40, "and not all that follow", without);
 }
 
+/* One that is away again and again would not come back however long it is waited for: the others do not go slower. */
+static void stalls_cost_nothing(void)
+{
+	static const struct scenario scenario = { .count = 4096,
+						  .operations = OPERATIONS,
+						  .ahead = 1000,
+						  .compute_ns = 20 * MS,
+						  .away_ns = 400 * MS,
+						  .every = 10 };
+	uint64_t step_ns;
+
+	play(&scenario);
+	step_ns = (members[0].end_ns[OPERATIONS - 1] - members[0].end_ns[OPERATIONS / 2]) /
+		  (OPERATIONS / 2 - 1);
+	expect(step_ns < scenario.compute_ns * 11 / 10,
+	       "ns from one operation to the next while a rank stalls", step_ns);
+}
+
 int main(void)
 {
 	others_go_on();
 	straggler_catches_up();
+	stalls_cost_nothing();
 	return failed;
 }
