@@ -122,10 +122,39 @@ def bounded():
             assert handle.report.late == 1 and handle.report.missing[last] == len(data) * 4, handle.report
             assert comm.rank == last or time.monotonic() - start < 0.9, handle.report
             assert abs(data[0] - comm.size / 2) < 1e-3 or handle.report.missing[0], handle.report
+        bounded_moves(comm)
         raises(ValueError, lambda: comm.bounded_allreduce(data, recovery="hope"), "hadamard")
         raises(ValueError, lambda: comm.bounded_allreduce(data, recovery="previous", previous=array.array("f", [0])), "earlier")
         raises(godwit.Error, lambda: comm.bounded_allreduce(array.array("i", [1])), "refused")
         print("bounded")
+
+
+def bounded_moves(comm):
+    """The other bounded operations, first all in time, then with a last rank that sleeps."""
+    last = comm.size - 1
+    for late in (False, True):
+        late = late and comm.size > 2
+        asleep = (lambda: time.sleep(1)) if late and comm.rank == last else (lambda: None)
+        deadline = 0.1 if late else 20
+        comm.barrier()
+        asleep()
+        got = array.array("f", [0] * 1000)
+        report = comm.bounded_reduce_scatter(array.array("f", [comm.rank + 1] * 1000 * comm.size), got, deadline=deadline)
+        whole = report.arrived == report.expected
+        assert late or not whole or abs(got[7] - (comm.size + 1) / 2) < 1e-3, (report, got[7])
+        comm.barrier()
+        asleep()
+        blocks = array.array("i", [-1] * 1000 * comm.size)
+        report = comm.bounded_allgather(array.array("i", [comm.rank + 1] * 1000), blocks, deadline=deadline)
+        wanted = [0 if late and rank == last else rank + 1 for rank in range(comm.size)]
+        assert list(blocks[::1000]) == wanted and (report.missing[last] == 4000) == late, (report, list(blocks[::1000]), wanted)
+        comm.barrier()
+        asleep()
+        data = array.array("i", [comm.rank] * 1000)
+        comm.bounded_broadcast(data, min(1, last), deadline=deadline)
+        assert data[999] == min(1, last), data[999]
+    kept = array.array("i", [7] * 10 * comm.size)
+    raises(ValueError, lambda: comm.bounded_allgather(array.array("i", [1] * 10), kept, recovery="previous", previous=kept[:5]), "earlier")
 
 
 def raises(kind, action, words=""):

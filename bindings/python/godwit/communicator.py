@@ -349,13 +349,36 @@ class Communicator:
         operations took. floor: least part that must arrive; below that the operation fails with EIO, or with `repair`
         is repaired first."""
         recv = send if recv is None else recv
-        attr = bounded_attr(recovery, deadline, floor, repair)
+        return self._bounded("bounded_allreduce", send, recv, (1, 1), dtype, wait, reduction,
+                             bounded_attr(recovery, deadline, floor, repair), previous)
+
+    def bounded_reduce_scatter(self, send: Any, recv: Any, reduction: str = "mean", *, recovery: str = "count", deadline: float = 0,
+                               floor: float = 0, repair: bool = False, previous: Any = None, dtype: Optional[str] = None,
+                               wait: bool = True) -> Any:
+        """As reduce_scatter(), with what arrived in time. A late rank gets its own share alone. The rest as of bounded_allreduce()."""
+        return self._bounded("bounded_reduce_scatter", send, recv, (self._size, 1), dtype, wait, reduction,
+                             bounded_attr(recovery, deadline, floor, repair), previous)
+
+    def bounded_allgather(self, send: Any, recv: Any, *, recovery: str = "zero", deadline: float = 0, previous: Any = None,
+                          wait: bool = True) -> Any:
+        """As allgather(), without ranks that are late: their blocks are zeros on every rank or, with recovery="previous", those of an
+        earlier result. Returns a BoundedReport or an Operation, as bounded_allreduce() does."""
+        return self._bounded("bounded_allgather", send, recv, (1, self._size), None, wait, None,
+                             bounded_attr(recovery, deadline, 0, False), previous)
+
+    def bounded_broadcast(self, buffer: Any, root: int = 0, *, deadline: float = 0, wait: bool = True) -> Any:
+        """As broadcast(), but waits for nobody but the root. Returns a BoundedReport or an Operation, as bounded_allreduce() does."""
+        return self._bounded("bounded_broadcast", buffer, buffer, (1, 1), None, wait, None,
+                             bounded_attr("zero", deadline, 0, False), None, root)
+
+    def _bounded(self, name: str, send: Any, recv: Any, parts: "tuple[int, int]", dtype: Optional[str], wait: bool,
+                 reduction: Optional[str], attr: BoundedAttr, previous: Any, root: int = 0) -> Any:
         earlier = memory.of_buffer(recv if previous is None else previous, False, dtype)
         try:
             if earlier.length != memoryview(recv).nbytes:
-                raise ValueError(f"bounded_allreduce: an earlier result of {earlier.length} bytes for {memoryview(recv).nbytes}")
+                raise ValueError(f"{name}: an earlier result of {earlier.length} bytes for {memoryview(recv).nbytes}")
             attr.previous = None if previous is None else earlier.address
-            operation = self._start("bounded_allreduce", send, recv, (1, 1), dtype, False, reduction, bounded=attr)
+            operation = self._start(name, send, recv, parts, dtype, False, reduction, root, bounded=attr)
         except BaseException:
             earlier.release()
             raise

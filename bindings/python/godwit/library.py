@@ -99,7 +99,8 @@ CALLS = {
     "gw_coll_close": (c_int, [c_void_p]),
     "gw_barrier": _POST, "gw_broadcast": _POST, "gw_allgather": _POST, "gw_reduce_scatter": _POST, "gw_allreduce": _POST,
     "gw_alltoall": _POST,
-    "gw_bounded_allreduce": (c_int, [c_void_p, POINTER(CollAttr), POINTER(BoundedAttr), POINTER(c_void_p)]),
+    **{f"gw_bounded_{name}": (c_int, [c_void_p, POINTER(CollAttr), POINTER(BoundedAttr), POINTER(c_void_p)])
+       for name in ("allreduce", "reduce_scatter", "allgather", "broadcast")},
     "gw_bounded_report": (c_int, [c_void_p, POINTER(BoundedReportFields)]),
     "gw_bounded_missing": (c_int, [c_void_p, c_uint32, POINTER(c_uint64)]),
 }
