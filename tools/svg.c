@@ -4,6 +4,8 @@
 
 #include <math.h>
 
+#include "markup.h"
+
 #define WIDTH	 900
 #define HEIGHT	 520
 #define LEFT	 90
@@ -16,25 +18,6 @@
 #define INK	 "#333333"
 #define FAINT	 "#dddddd"
 #define FONT	 "font-family=\"Helvetica, Arial, sans-serif\""
-
-static void escaped(FILE *file, const char *text)
-{
-	for (; *text; text++) {
-		switch (*text) {
-		case '&':
-			fputs("&amp;", file);
-			break;
-		case '<':
-			fputs("&lt;", file);
-			break;
-		case '>':
-			fputs("&gt;", file);
-			break;
-		default:
-			fputc(*text, file);
-		}
-	}
-}
 
 /* Where a value lies on an axis, from 0 to 1. */
 static double share(const struct svg_axis *axis, double value)
@@ -59,7 +42,7 @@ static void write_text(FILE *file, double x, double y, const char *anchor, int s
 		"<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"%s\" font-size=\"%d\" fill=\"" INK
 		"\" %s>",
 		x, y, anchor, size, more);
-	escaped(file, text);
+	markup_text(file, text);
 	fputs("</text>\n", file);
 }
 

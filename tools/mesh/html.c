@@ -5,6 +5,7 @@
 #include <godwit/godwit.h>
 
 #include "heat.h"
+#include "tools/markup.h"
 #include "tools/text.h"
 
 /* Cells go from blue to grey up to here, and from yellow to red beyond: people who confuse red and green can tell them apart. */
@@ -30,28 +31,6 @@ static const char head[] =
 	"footer { color: #666; font-size: .85rem; margin: 1.6rem 0; }\n"
 	"</style></head><body>\n";
 
-static void escape(FILE *file, const char *text)
-{
-	for (; *text; text++) {
-		switch (*text) {
-		case '<':
-			fputs("&lt;", file);
-			break;
-		case '>':
-			fputs("&gt;", file);
-			break;
-		case '&':
-			fputs("&amp;", file);
-			break;
-		case '"':
-			fputs("&quot;", file);
-			break;
-		default:
-			fputc((unsigned char)*text < ' ' ? '?' : *text, file);
-		}
-	}
-}
-
 /* 0: as good as the median or better, 1: as bad as can be. */
 static double badness(enum heat_quantity quantity, double value, double median)
 {
@@ -72,9 +51,9 @@ static void write_tip(FILE *file, const struct matrix *matrix, unsigned i, unsig
 	const struct matrix_cell *cell = matrix_at(matrix, i, j);
 	char text[TEXT_SIZE];
 
-	escape(file, matrix->host[i].name);
+	markup_text(file, matrix->host[i].name);
 	fputs(" -&gt; ", file);
-	escape(file, matrix->host[j].name);
+	markup_text(file, matrix->host[j].name);
 	if (!isnan(cell->alone_bps))
 		fprintf(file, "&#10;alone %s", text_rate(cell->alone_bps, text));
 	if (!isnan(cell->together_bps))
@@ -122,13 +101,13 @@ static void write_map(FILE *file, const struct matrix *matrix, enum heat_quantit
 		heat_title(quantity), name, median / unit);
 	for (unsigned j = 0; j < matrix->hosts; j++) {
 		fputs("<th>", file);
-		escape(file, matrix->host[j].name);
+		markup_text(file, matrix->host[j].name);
 		fputs("</th>", file);
 	}
 	fputs("</tr></thead><tbody>\n", file);
 	for (unsigned i = 0; i < matrix->hosts; i++) {
 		fputs("<tr><th>", file);
-		escape(file, matrix->host[i].name);
+		markup_text(file, matrix->host[i].name);
 		fputs("</th>", file);
 		for (unsigned j = 0; j < matrix->hosts; j++)
 			write_cell(file, matrix, quantity, median, unit, i, j);
@@ -145,7 +124,7 @@ void heat_html(FILE *file, const struct matrix *matrix, const struct verdict *ve
 		fputs("<ul class=\"findings\">\n", file);
 		for (unsigned i = 0; i < verdict->count; i++) {
 			fputs("<li>", file);
-			escape(file, verdict->findings[i].text);
+			markup_text(file, verdict->findings[i].text);
 			fputs("</li>\n", file);
 		}
 		fputs("</ul>\n", file);
