@@ -260,17 +260,24 @@ static void show(struct bench *bench, uint64_t bytes, uint64_t iterations, doubl
 	json_array_append_new(bench->rows, row);
 }
 
-static int measure(struct bench *bench, uint64_t bytes)
+/* Bytes of the larger buffer for each element of the count; 0 for a barrier. */
+static uint64_t bytes_per_count(const struct bench *bench)
 {
 	const struct coll_job *job = &bench->job;
-	uint64_t unit = gw_type_size(job->type), iterations = job->iterations;
-	uint64_t widest = value_send_count(job->operation, 1, bench->size);
+	uint64_t sends = value_send_count(job->operation, 1, bench->size);
+	uint64_t receives = value_recv_count(job->operation, 1, bench->size);
+
+	return gw_type_size(job->type) * (sends > receives ? sends : receives);
+}
+
+static int measure(struct bench *bench, uint64_t count)
+{
+	const struct coll_job *job = &bench->job;
+	uint64_t iterations = job->iterations;
 	double mean = 0, wrong = 0;
 	int error;
 
-	if (value_recv_count(job->operation, 1, bench->size) > widest)
-		widest = value_recv_count(job->operation, 1, bench->size);
-	bench->count = widest ? bytes / unit / widest : 0;
+	bench->count = count;
 	error = job->no_check ? 0 : check(bench, &wrong);
 	if (!error)
 		error = run(bench, job->warmup ? job->warmup : !iterations, &mean);
@@ -293,14 +300,15 @@ static int measure(struct bench *bench, uint64_t bytes)
 	if (!error)
 		error = agree(bench, &mean);
 	if (!error)
-		show(bench, bench->count * widest * unit, iterations, mean, wrong);
+		show(bench, count * bytes_per_count(bench), iterations, mean, wrong);
 	return error;
 }
 
+/* Measures each size of the range once: those that hold the same number of elements are one, and after 0 comes one element. */
 static int all_sizes(struct bench *bench)
 {
 	const struct coll_job *job = &bench->job;
-	uint64_t most = job->to + 64 * 4096;
+	uint64_t most = job->to + 64 * 4096, unit = bytes_per_count(bench);
 	int error = 0;
 
 	bench->times = calloc(job->warmup + 2, sizeof(double));
@@ -314,11 +322,9 @@ static int all_sizes(struct bench *bench)
 	memset(bench->recv, 1, most);
 	if (job->operation == COLL_BARRIER)
 		return measure(bench, 0);
-	for (uint64_t bytes = job->from; !error && bytes <= job->to; bytes *= job->factor) {
-		error = measure(bench, bytes);
-		if (!bytes)
-			break;
-	}
+	for (uint64_t bytes = job->from; !error && bytes <= job->to;
+	     bytes = bytes < unit ? unit : bytes * job->factor)
+		error = measure(bench, bytes / unit);
 	return error;
 }
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The command line of `godwit coll`. */
+#include <ctype.h>
 #include <errno.h>
 #include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 
 #include "job.h"
 #include "lab/units.h"
@@ -126,13 +126,26 @@ static void list_words(const char *const *words, char *text, size_t size)
 					 words[i]);
 }
 
+/* Whether two words are the same but for case, '-' and '_': people write allreduce, all_reduce and all-reduce. */
+static bool same_word(const char *a, const char *b)
+{
+	for (;; a++, b++) {
+		a += strspn(a, "-_");
+		b += strspn(b, "-_");
+		if (tolower((unsigned char)*a) != tolower((unsigned char)*b))
+			return false;
+		if (!*a)
+			return true;
+	}
+}
+
 static int word(struct report *report, const char *option, const char *value,
 		const char *const *words, int *out)
 {
 	char all[160];
 
 	for (int i = 0; words[i]; i++) {
-		if (!strcasecmp(value, words[i])) {
+		if (same_word(value, words[i])) {
 			*out = i;
 			return 0;
 		}

@@ -1,0 +1,79 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""`godwit coll` as people use it: operations by any spelling, sizes from nothing on, results that are checked, a rank that does not
+come and one that is killed."""
+import json
+import signal
+import subprocess
+import time
+
+from harness import GODWIT, check, finish, free_port
+
+RANKS = 3
+# as nccl-tests, MPI and PyTorch spell them
+OPERATIONS = ("barrier", "broadcast", "all_gather", "reduce-scatter", "allreduce", "All_Reduce", "all-to-all")
+
+
+def start(port, rank, *arguments):
+    command = [GODWIT, "coll", *arguments, "--rank", str(rank), "--ranks", str(RANKS), "--root-host", "127.0.0.1", "--port", str(port)]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def ends(processes, seconds=60):
+    """(status, stdout, stderr) of each."""
+    found = []
+    for process in processes:
+        try:
+            out, errors = process.communicate(timeout=seconds)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            out, errors = process.communicate()
+            errors += "(still running)"
+        found.append((process.returncode, out, errors))
+    return found
+
+
+def job(*arguments, ranks=range(RANKS)):
+    port = free_port()
+    return ends([start(port, rank, *arguments) for rank in ranks])
+
+
+def rows(*arguments):
+    """What rank 0 tells of each size, after all ranks have ended well."""
+    found = job(*arguments, "--iterations", "3", "--json")
+    if not check(all(status == 0 for status, _, _ in found), f"{arguments}: {found}"):
+        return []
+    told = json.loads(found[0][1])["sizes"]
+    check(all(row["wrong"] == 0 for row in told), f"{arguments}: {told}")
+    return told
+
+
+def sizes():
+    """Each number of elements once, whatever the range begins with."""
+    found = [row["bytes"] for row in rows("broadcast", "--size", "0..300")]
+    check(found == [0, 4, 16, 64, 256], f"0..300: {found}")
+    found = [(row["bytes"], row["count"]) for row in rows("allgather", "--size", "1..100")]
+    check(found == [(0, 0), (12, 1), (48, 4)], f"1..100: {found}")
+    found = [row["bytes"] for row in rows("allreduce", "--size", "3")]
+    check(found == [0], f"less than an element: {found}")
+
+
+def lost_ranks():
+    for status, _, errors in job("allreduce", "--meet", "1s", ranks=(0, 2)):
+        check(status == 1 and errors == "godwit coll: rank 1 of 3 did not come within 1 s\n", f"a rank is missing: {status} {errors}")
+    port = free_port()
+    processes = [start(port, rank, "allreduce", "--size", "4M", "--iterations", "1000000") for rank in range(RANKS)]
+    time.sleep(2)
+    processes[1].send_signal(signal.SIGKILL)
+    for rank, (status, _, errors) in enumerate(ends(processes, 30)):
+        if rank != 1:
+            check(status == 1 and "rank 1 " in errors and len(errors.splitlines()) == 1, f"rank {rank} after a kill: {status} {errors}")
+
+
+for name in OPERATIONS:
+    rows(name, "--size", "64..20K", "--type", "int32")
+sizes()
+lost_ranks()
+status, out, errors = ends([start(free_port(), 0, "allreduse")])[0]
+check(status == 2 and not out and "operation \"allreduse\" is not barrier" in errors and len(errors.splitlines()) == 1, f"a typo: {status} {errors}")
+finish()
