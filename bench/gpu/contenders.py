@@ -19,6 +19,12 @@ class Contender:
         self.name, self.what, self.congestion, self.plugin, self.loopback, self.lab = name, what, congestion, plugin, loopback, lab
         self.own = environment
 
+    def with_settings(self, text):
+        """The same under another name, with variables of the environment: NAME=VALUE, with "+" between."""
+        mine = Contender(f"{self.name}+{text}", f"{self.what}, {text}", self.congestion, self.plugin, self.loopback, self.lab)
+        mine.own = {**self.own, **dict(pair.split("=", 1) for pair in text.split("+"))}
+        return mine
+
     def environment(self, build):
         if self.plugin is None:
             return {"NCCL_NET": "Socket", "NCCL_NET_PLUGIN": "none", **self.own}
@@ -109,3 +115,19 @@ def scenarios():
     every.append(Scenario("loopback-4", 4))
     every.append(Scenario("lab-10ms-4-ranks", 4, rtt_ms=10, rate_gbps=2, loss=1e-3, bursts=True, buffer=32 * MIB))
     return every
+
+
+def chosen(scenario, names):
+    """Contenders of a scenario by name, perhaps with settings; all without names."""
+    every = {each.name: each for each in scenario.contenders()}
+    if not names:
+        return list(every.values())
+    plain = [every[name] for name in every if name in names]
+    split = [name.partition("+") for name in names if "+" in name]
+    return plain + [every[name].with_settings(text) for name, _, text in split if name in every]
+
+
+def sizes(text):
+    """Bytes of sizes such as 64K and 1M, with commas between."""
+    units = {"K": KIB, "M": MIB}
+    return [int(each[:-1]) * units[each[-1]] if each[-1] in units else int(each) for each in text.upper().split(",") if each]

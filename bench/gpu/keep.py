@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What the two commands of bench/gpu share: options, points that a later call goes on from, and results as bench/run keeps them."""
+"""What the commands of bench/gpu share: options, points that a later call goes on from, and results as bench/run keeps them."""
 import json
 import os
 import platform
@@ -61,15 +61,41 @@ def processor():
     return platform.machine()
 
 
-def write(options, program, name, result):
+def command(program):
+    """The command line, without places on this machine."""
+    places = ("--out", "--build")
+    words = [word for at, word in enumerate(sys.argv) if at and word not in places and sys.argv[at - 1] not in places]
+    return shlex.join([program, *words])
+
+
+def write(options, program, name, result, points=()):
+    """The result, with the commands that measured the points; points of before there was more than one have none."""
     path = os.path.join(options.build, "bench", "compiler")
     compiler = "unknown compiler"
     if os.path.exists(path):
         with open(path, encoding="utf-8") as file:
             compiler = file.read().strip()
-    places = ("--out", "--build")
-    words = [word for at, word in enumerate(sys.argv) if at and word not in places and sys.argv[at - 1] not in places]
-    whole = {"command": shlex.join([program, *words]), "processor": processor(), "compiler": compiler, "result": result}
+    commands = list(dict.fromkeys(one["command"] for one in points if one.get("command"))) or [command(program)]
+    whole = {"command": " && ".join(commands), "processor": processor(), "compiler": compiler, "result": result}
     with open(os.path.join(options.out, name), "w", encoding="utf-8") as file:
         json.dump(whole, file, indent=1)
+        file.write("\n")
+
+
+def merge(options, name, join):
+    """Puts the result of options.out into the kept file options.merge: join(kept, fresh) says how. Both must be of one machine."""
+    with open(os.path.join(options.out, name), encoding="utf-8") as file:
+        fresh = json.load(file)
+    kept = fresh
+    if os.path.exists(options.merge):
+        with open(options.merge, encoding="utf-8") as file:
+            kept = json.load(file)
+        for what, of in (("processor", lambda one: one["processor"]), ("GPU", lambda one: one["result"].get("gpu")),
+                         ("number of processors", lambda one: one["result"]["processors"])):
+            if of(kept) != of(fresh):
+                sys.exit(f"{options.merge} was measured with another {what}: {of(kept)}, not {of(fresh)}")
+        commands = dict.fromkeys([*kept["command"].split(" && "), *fresh["command"].split(" && ")])
+        kept = {**fresh, "command": " && ".join(commands), "result": join(kept["result"], fresh["result"])}
+    with open(options.merge, "w", encoding="utf-8") as file:
+        json.dump(kept, file, indent=1)
         file.write("\n")

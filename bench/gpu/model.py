@@ -3,6 +3,7 @@
 import datetime
 import glob
 import hashlib
+import itertools
 import math
 import os
 import random
@@ -142,7 +143,7 @@ def trainer(way, size, steps, seed, seconds, together, straggler=None):
         optimizer = torch.optim.AdamW(model.parameters(), lr=RATE)
         schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: min(1.0, (step + 1) / WARM_UP_STEPS))
         generator = torch.Generator().manual_seed(1000 * seed + rank)
-        dice = random.Random(seed)
+        lateness = straggler.times(random.Random(seed)) if straggler else itertools.repeat(0.0)
         losses, ends = [], []
         together.set_steps(steps)
         together.barrier(rank)
@@ -152,7 +153,7 @@ def trainer(way, size, steps, seed, seconds, together, straggler=None):
             batch = batch_of(train, size, generator).to(device)
             optimizer.zero_grad(set_to_none=True)
             loss = loss_of(model, batch)
-            late = straggler.draw(dice) if straggler else 0
+            late = next(lateness)
             if straggler and straggler.rank == rank:
                 time.sleep(late)
             loss.backward()

@@ -3,13 +3,17 @@
 """Training through a lossy, bursty network: a small transformer, data-parallel on 4 ranks that share one GPU.
 
 Usage: train.py [--out DIRECTORY] [--budget SECONDS] [--build DIRECTORY] [--contenders NAME,...] [--seeds N] [--steps N]
-                [--rtt MS] [--rate GBPS] [--loss P] [--mtu N] [--straggler RANK:DISTRIBUTION:MS] [--device cuda|cpu] [--size NAME]
+                [--merge FILE] [--rtt MS] [--rate GBPS] [--loss P] [--mtu N] [--straggler RANK:DISTRIBUTION:MS] [--device cuda|cpu] [--size NAME]
 
 Every contender trains the same model on the same batches, as many steps as --steps says or as its share of the budget allows.
 Contenders that are exact and reduce in the same order have the same losses, bit by bit: the result says how many steps of each have
 the losses of the plugin, on all ranks. The target is the lowest loss (mean over ranks and 10 steps) that both the bounded one and the
 best of the peers (NCCL's Socket, Gloo) reached; a contender's time to target is its time to that loss. Of an exact one that was
 stopped before it, the result has a projection: the steps that other exact ones took, at its own pace.
+
+`--merge docs/results/training.json` measures nothing and puts the seeds that DIRECTORY has into that file; the others stay, and all are
+replaced if the path, the model or the straggler is another. Of a seed that was measured again, contenders that were not keep their
+steps and lose what depends on the target.
 
 DIRECTORY/training.points has a line for each run, and a later call goes on there. DIRECTORY/training.json is the result, and
 training.svg and, with matplotlib, training.png show loss over time. The text is what the machine has: licences and Python's sources.
@@ -203,7 +207,7 @@ class Trainer:
         from gpu import model  # imports torch, which takes seconds
         steps = min(self.options.steps, 20) if way.fsdp else self.options.steps
         together = Together(RANKS)
-        point = {"key": self.key(way, seed), "contender": way.name, "seed": seed}
+        point = {"key": self.key(way, seed), "contender": way.name, "seed": seed, "command": keep.command("bench/gpu/train.py")}
         world = World(self.options.build, RANKS, self.scenario(way).settings(1 + seed), way.congestion)
         begun = time.monotonic()
         try:
@@ -234,7 +238,8 @@ class Trainer:
         # FSDP only shows that it runs: a few steps, once.
         runs = [(way, seed) for way, seed in runs if self.wanted(way, seed) and not (way.fsdp and seed)]
         for at, (way, seed) in enumerate(runs):
-            self.mps.restart()
+            if not at or seed != runs[at - 1][1]:
+                self.mps.restart()
             seconds = min(self.options.most, self.left() / (len(runs) - at) - self.start_s)
             if seconds < 2:
                 print("the budget is used up: call again to go on", flush=True)
@@ -265,6 +270,23 @@ def curve(run):
     ends = run["ranks"][0]["ends_s"]
     stride = max(1, len(means) // 200)
     return [[round(ends[at], 4), round(means[at], 5)] for at in range(0, len(means), stride)]
+
+
+SETTINGS = ("device", "ranks", "path", "size", "straggler")
+OF_TARGET = ("target_s", "projected_s", "faster", "equal_steps", "compared_steps", "loss_over_exact")
+
+
+def join(kept, fresh):
+    """docs/results/training.json with the seeds that were measured since."""
+    if any(kept[name] != fresh[name] for name in SETTINGS):
+        return fresh
+    seeds = {one["seed"]: one for one in kept["seeds"]}
+    for one in fresh["seeds"]:
+        old = seeds.get(one["seed"], {"contenders": {}, "curves": {}})
+        stay = {name: {key: value for key, value in each.items() if key not in OF_TARGET}
+                for name, each in old["contenders"].items() if name not in one["contenders"]}
+        seeds[one["seed"]] = {**one, "contenders": {**one["contenders"], **stay}, "curves": {**old["curves"], **one["curves"]}}
+    return {**kept, **fresh, "what": {**kept["what"], **fresh["what"]}, "seeds": [seeds[seed] for seed in sorted(seeds)]}
 
 
 def draw(options, result):
@@ -326,7 +348,11 @@ def main():
     parser.add_argument("--straggler", metavar="RANK:DISTRIBUTION:MS", help="a rank that is late, as in 3:exponential:50")
     parser.add_argument("--device", default="cuda", choices=("cuda", "cpu"), help="cpu: no GPU, to try this (cuda)")
     parser.add_argument("--size", default="small", choices=("small", "tiny"), help="of the model (small)")
+    parser.add_argument("--merge", metavar="FILE", help="measure nothing, put what was measured into FILE (docs/results/training.json)")
     options = parser.parse_args()
+    if options.merge:
+        keep.merge(options, "training.json", join)
+        return
     for name in options.contenders:
         if name not in {each.name for each in WAYS}:
             parser.error(f"unknown contender {name}")
@@ -344,7 +370,7 @@ def main():
     finally:
         trainer.close()
         result = trainer.result()
-        keep.write(options, "bench/gpu/train.py", "training.json", result)
+        keep.write(options, "bench/gpu/train.py", "training.json", result, trainer.done)
         draw(options, result)
         show(result)
 
