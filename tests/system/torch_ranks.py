@@ -150,6 +150,20 @@ def others():
     print("others")
 
 
+def mixed():
+    """PyTorch 2 and a GPU: tensors of the CPU go by Godwit and those of the GPU by NCCL, in one group."""
+    dist.init_process_group("cpu:godwit,cuda:nccl")
+    r, n = dist.get_rank(), dist.get_world_size()
+    for device in ("cpu", "cuda", "cpu"):
+        for count in (1, 1000, 300001):
+            dist.all_reduce(x := torch.full((count,), float(r + 1), device=device))
+            assert (x == n * (n + 1) / 2).all(), (device, count, x)
+            gather_into(x := torch.empty(n * count, device=device), torch.full((count,), float(r), device=device))
+            assert x.view(n, count)[:, 0].tolist() == list(range(n)), (device, count, x)
+    print(f"mixed {n}", flush=True)
+    dist.destroy_process_group()
+
+
 def losses(backend, steps, fixed=""):
     """Losses of a small model that DDP trains, every bit of them."""
     if fixed:
