@@ -223,7 +223,8 @@ def progress():
         def wait_inside(_):
             waits.append(raises(RuntimeError, comm.barrier, "must not wait"))
 
-        other = comm.barrier(wait=False)
+        # Large, so that it has not ended before it is asked to tell: this thread may wait for a barrier.
+        other = comm.allreduce(array.array("f", [1] * 2000000), wait=False)
         other.add_done_callback(wait_inside)
         other.wait()
         # The barrier that was posted inside is met by all.
