@@ -92,7 +92,9 @@
 #define GAP_MOST 16.0
 /* The minimum round-trip time covers one to two of these. */
 #define LEAST_AFTER_NS 10e9
-#define MARK_GAIN      0.0625
+/* Time with the least window after which the delay is that of the path. */
+#define FLOOR_NS  250e6
+#define MARK_GAIN 0.0625
 /* Time without a round-trip time near the minimum after which the queue is drained: round trips, and at least in ns. */
 #define DRAIN_TRIPS  100.0
 #define DRAIN_MIN_NS 20e6
@@ -133,6 +135,8 @@ struct swift {
 	uint64_t cut_at;
 	/* time of the latest sample without a queue */
 	uint64_t bare_at;
+	/* time since which the window is the least; 0: it is larger */
+	uint64_t floor_at;
 	/* end of the draining under way; 0: none */
 	uint64_t drain_until;
 	/* smoothed share of marked packets */
@@ -428,6 +432,20 @@ static void grow(struct swift *s, const struct cc_report *report)
 		s->doing = "probing up";
 }
 
+/* With one packet in many round trips this flow has no queue, and to send even less would not shorten the delay. Either many others
+ * do the same, or the path has become longer, or so slow that a packet takes longer on it than its queue may. */
+static void see_floor(struct swift *s, uint64_t now_ns)
+{
+	if (s->window > MIN_WIN) {
+		s->floor_at = 0;
+	} else if (!s->floor_at) {
+		s->floor_at = now_ns;
+	} else if ((double)(now_ns - s->floor_at) > FLOOR_NS) {
+		recent_init(&s->least_ns, delay_ns(s), now_ns);
+		s->floor_at = 0;
+	}
+}
+
 static void swift_report(void *state, const struct cc_report *report, uint64_t now_ns)
 {
 	struct swift *s = state;
@@ -462,6 +480,7 @@ static void swift_report(void *state, const struct cc_report *report, uint64_t n
 	if ((double)(now_ns - s->round_at) >= s->rtt_ns)
 		end_round(s, now_ns);
 	s->window = lesser(greater(s->window, MIN_WIN), s->most);
+	see_floor(s, now_ns);
 }
 
 static void swift_cnp(void *state, uint64_t now_ns)

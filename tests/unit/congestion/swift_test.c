@@ -345,6 +345,22 @@ static void windows_below_a_packet_are_rates(void **state)
 	assert_true(feed_rate(&feed) > PACKET * 8 * (S / feed.rtt_ns) / 50);
 }
 
+/* A delay that does not change while one packet in many round trips is sent is that of the path: a link may become so slow that one
+ * packet takes longer than its queue might. */
+static void the_delay_of_a_slower_path_is_accepted(void **state)
+{
+	struct cc_status status;
+	struct feed feed;
+
+	(void)state;
+	feed_open(&feed, "swift", 5 * GBIT, RTT);
+	feed_report(&feed);
+	feed.rtt_ns = 10 * MS;
+	feed_for(&feed, S);
+	feed.cc.ops->status(feed.cc.state, &status);
+	assert_int_equal(status.base_rtt_ns, feed.rtt_ns);
+}
+
 static void chance_loss_changes_nothing(void **state)
 {
 	struct feed with, without;
@@ -584,6 +600,7 @@ int main(void)
 		cmocka_unit_test(rare_reports_widen_the_window),
 		cmocka_unit_test(a_small_flow_is_granted_more_delay),
 		cmocka_unit_test(windows_below_a_packet_are_rates),
+		cmocka_unit_test(the_delay_of_a_slower_path_is_accepted),
 		cmocka_unit_test(chance_loss_changes_nothing),
 		cmocka_unit_test(loss_with_delay_shrinks_it),
 		cmocka_unit_test(loss_without_delay_is_remembered),
