@@ -75,6 +75,7 @@ static bool take_header(struct gw_qp *qp, const struct control_header *header)
 		/* Whatever is still open has just been shown to be on its way: start the clock again. */
 		qp->control.repeats = 0;
 		qp->control.repeat_at = NEVER;
+		lanes_control_arrived(qp, qp->control.first_ns);
 		qp_schedule(qp);
 	}
 	if (first)
@@ -266,13 +267,15 @@ static bool take_probe(struct gw_qp *qp, const struct control_message *message)
 	uint64_t asked_ns;
 
 	if (body->kind == CONTROL_PROBE_REQUEST) {
-		/* No answer came since the question that was answered last: ours goes astray, and there may be a way that does
-		 * not. */
-		if (f->reply_since && body->id > f->reply_id &&
-		    PROBE_BLOCK(body->id) == PROBE_BLOCK(f->reply_id))
+		/* Of the questions in one block none had an answer when the next was asked: ours go astray, and there may be a
+		 * way on which they do not. A new block says that one of ours has arrived. */
+		if (PROBE_BLOCK(body->id) > PROBE_BLOCK(f->reply_id)) {
+			if (f->replied_ns)
+				lanes_control_arrived(qp, f->replied_ns);
+			f->replied_ns = 0;
+		} else if (f->reply_since && body->id > f->reply_id) {
 			lanes_turn_control(qp);
-		else if (f->reply_since)
-			lanes_control_arrived(qp, f->reply_since);
+		}
 		f->reply_id = body->id;
 		f->reply_time = body->time_ns;
 		f->reply_since = qp->ctx->arrived;

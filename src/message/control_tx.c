@@ -301,12 +301,14 @@ static void put_probe(struct gw_qp *qp, struct control_datagram *datagram)
 
 static void put_reply(struct gw_qp *qp, struct control_datagram *datagram)
 {
-	const struct feedback *f = &qp->feedback;
+	struct feedback *f = &qp->feedback;
 	struct control_probe probe = { .kind = CONTROL_PROBE_REPLY,
 				       .id = f->reply_id,
 				       .time_ns = f->reply_time };
 	uint64_t hold = qp->ctx->now - f->reply_since;
 
+	if (!f->replied_ns)
+		f->replied_ns = qp->ctx->now;
 	probe.hold_ns = hold > UINT32_MAX ? UINT32_MAX : (uint32_t)hold;
 	control_datagram_begin(datagram, CONTROL_PROBE);
 	control_put_probe(&datagram->writer, &probe);
@@ -396,9 +398,12 @@ void control_set_repeat(struct gw_qp *qp)
 		qp->control.repeats = 0;
 		return;
 	}
-	if (qp->control.repeat_at == NEVER)
+	if (qp->control.repeat_at == NEVER) {
 		qp->control.repeat_at =
 			qp->ctx->now + (wait < REPEAT_LIMIT_NS ? wait : REPEAT_LIMIT_NS);
+		if (!qp->control.repeats)
+			qp->control.first_ns = qp->ctx->now;
+	}
 }
 
 void control_send_owed(struct gw_qp *qp)

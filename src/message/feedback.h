@@ -34,6 +34,8 @@ struct feedback {
 	uint64_t gate_at;
 	/* when a report was last asked for because the gate was shut */
 	uint64_t asked_ns;
+	/* packets sent until then */
+	uint32_t asked_sequence;
 	/* when the next probe timeout is due */
 	uint64_t timeout_at;
 	/* when the packets leave that may leave by the latest answer of the gate; later than now: the host holds them until then */
@@ -126,6 +128,8 @@ struct feedback {
 	uint64_t reply_time;
 	uint64_t reply_since;
 	uint32_t reply_id;
+	/* when the peer's first probe since it had an answer was answered; 0: not yet */
+	uint64_t replied_ns;
 	/* number of this end's latest probe */
 	uint32_t probe_id;
 };

@@ -3,12 +3,14 @@
 #include <errno.h>
 
 #include "base/log.h"
-#include "message/state.h"
+#include "message/trace.h"
 
 #define PEER_TEXT   80
 #define NUMBER_BITS 26
 /* Probe timeouts after which a silent lane is dead. */
 #define PTOS_DEAD 3
+/* Most times in vain that are remembered of a lane: after so many more by each other lane, one that was dead is tried again. */
+#define VAIN_MOST 8
 
 int lanes_open(struct gw_qp *qp)
 {
@@ -24,39 +26,45 @@ void lanes_close(struct gw_qp *qp)
 	qp->path = NULL;
 }
 
+/* Times in a row that control was sent by a lane in vain, as far as is known. A lane that data does not use begins with as many as
+ * there are lanes: one that loses much is better than none. */
+static uint32_t in_vain(const struct gw_qp *qp, uint32_t lane)
+{
+	return qp->control.in_vain[lane] +
+	       (qp->path->lane[lane].state == PATH_USED ? 0 : qp->path->count);
+}
+
+/* A lane that loses half of what it carries is often in vain, but a dead one each time: by and by control leaves the dead one
+ * alone. Among equals the next one has its turn. */
 void lanes_turn_control(struct gw_qp *qp)
 {
 	const struct fabric_ops *ops = qp->ctx->fabric->ops;
+	uint32_t lane = qp->control.lane, best;
 
 	/* Several reasons in one moment are one: of two lanes two turns would lead back to the same. */
 	if (!qp->path || !ops->control_by || qp->control.turned_ns == qp->ctx->now)
 		return;
 	qp->control.turned_ns = qp->ctx->now;
-	qp->control.lane_works = false;
-	/* The lanes in use first. If none of them carries control, one that loses much is better than none. */
-	if (qp->control.turns < qp->path->count) {
-		qp->control.turns++;
-		qp->control.lane = (uint8_t)path_repeat(qp->path, qp->control.lane);
-	} else {
-		qp->control.lane = (uint8_t)((qp->control.lane + 1u) % qp->path->count);
-	}
-	ops->control_by(qp->fabric_qp, qp->control.lane);
+	if (qp->control.in_vain[lane] < VAIN_MOST)
+		qp->control.in_vain[lane]++;
+	best = (lane + 1) % qp->path->count;
+	for (uint32_t i = 2; i <= qp->path->count; i++)
+		if (in_vain(qp, (lane + i) % qp->path->count) < in_vain(qp, best))
+			best = (lane + i) % qp->path->count;
+	TRACE_QP(qp, "control by lane %u after %u by lane %u in vain", best,
+		 qp->control.in_vain[lane], lane);
+	if (best == lane)
+		return;
+	qp->control.lane = (uint8_t)best;
+	qp->control.lane_ns = qp->ctx->now;
+	ops->control_by(qp->fabric_qp, best);
 }
 
 void lanes_control_arrived(struct gw_qp *qp, uint64_t sent_ns)
 {
-	if (sent_ns <= qp->control.turned_ns)
-		return;
-	qp->control.lane_works = true;
-	qp->control.turns = 0;
-}
-
-/* Of two lanes one may be dead: whoever turned at each repeat could meet it each time. */
-void lanes_repeat_control(struct gw_qp *qp)
-{
-	if (!qp->control.lane_works)
-		lanes_turn_control(qp);
-	qp->control.lane_works = false;
+	/* If control has left by this lane alone since; whoever turns at the same moment does so first. */
+	if (sent_ns >= qp->control.lane_ns)
+		qp->control.in_vain[qp->control.lane] = 0;
 }
 
 static void announce(struct gw_qp *qp, uint32_t lane, enum path_news news)

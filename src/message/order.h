@@ -82,12 +82,10 @@ int lanes_open(struct gw_qp *qp);
 void lanes_close(struct gw_qp *qp);
 void lanes_told(struct gw_qp *qp, const struct control_message *message);
 void lanes_echoed(struct gw_qp *qp, uint32_t lane, uint32_t number, uint64_t rtt_ns);
-/* What was said by this lane seems not to arrive: the next one may do better. */
+/* What was said by this lane seems not to arrive: another may do better. */
 void lanes_turn_control(struct gw_qp *qp);
-/* Control that left at `sent_ns` has arrived. */
+/* Control that left at `sent_ns` or later has arrived. */
 void lanes_control_arrived(struct gw_qp *qp, uint64_t sent_ns);
-/* Control was not acknowledged in time and is repeated: by another lane, unless this one is known to work. */
-void lanes_repeat_control(struct gw_qp *qp);
 /* Takes a lane out of use that carries only smaller packets than the others. */
 void lanes_retire_small(struct gw_qp *qp, uint32_t lane);
 /* Of so many packets that are missing now: how many may have gone to lanes that are silent. */

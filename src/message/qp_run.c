@@ -171,7 +171,7 @@ void qp_timer(struct gw_qp *qp)
 	if (now >= qp->control.repeat_at) {
 		if (qp->control.repeats < BACKOFF_LIMIT)
 			qp->control.repeats++;
-		lanes_repeat_control(qp);
+		lanes_turn_control(qp);
 		qp->control.repeat_at = NEVER;
 		if (qp->rx.grants_acked != qp->rx.granted)
 			count(qp->ctx, COUNT_GRANT_REPEATS);

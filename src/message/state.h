@@ -266,13 +266,14 @@ struct qp_control {
 	/* When to repeat what is not acknowledged, and how often that was done in a row. */
 	uint64_t repeat_at;
 	uint32_t repeats;
-	/* Lane that control leaves by, and when it last changed. */
+	/* when what the peer has not acknowledged was told for the first time */
+	uint64_t first_ns;
+	/* lane that control leaves by; since when; when another was last looked for */
 	uint8_t lane;
+	uint64_t lane_ns;
 	uint64_t turned_ns;
-	/* Changes of that lane since control was last known to arrive, up to the number of lanes. */
-	uint8_t turns;
-	/* What left by this lane is known to have arrived, since it was chosen or last repeated. */
-	bool lane_works;
+	/* times that control left by each lane in vain, since some was known to arrive; see lanes.c */
+	uint8_t in_vain[FABRIC_LANES_MAX];
 	/* When the peer was last heard. */
 	uint64_t heard_at;
 	/* When the latest datagram left. */
