@@ -67,6 +67,8 @@ struct sent_record {
 #define ASK_LOSS     0.05
 #define ASKS_AT_ONCE 4u
 #define ASKS_EQUAL   3u
+/* Most requests for a report in a round trip while the peer is heard. */
+#define ASKS_A_TRIP 16u
 /* Probe timeouts in a row before the gate is told, and before all lanes are tried. */
 #define PTOS_LOST  3u
 #define PTOS_LANES 4u
@@ -202,8 +204,18 @@ static void wait_for_echo(struct gw_qp *qp)
 				(wait_ns < limit_ns ? wait_ns : limit_ns);
 }
 
+/* Whether enough data has left since the last request for a report to pay for another. */
+static bool pays_for_request(const struct gw_qp *qp)
+{
+	const struct feedback *f = &qp->feedback;
+
+	return (uint64_t)(f->sequence - f->asked_sequence) * qp->tx.payload >=
+	       2 * REPORT_COST * 100;
+}
+
 /* Returns how long to wait after a request for a report before the next. Where much is lost several are under way. After
- * a few in vain the wait doubles each time. */
+ * a few in vain the wait doubles each time. While the peer is heard data pays for requests before the answer; without that there
+ * would be more and more of them on a slow link that many queue pairs share. */
 static uint64_t ask_wait_ns(const struct gw_qp *qp)
 {
 	const struct feedback *f = &qp->feedback;
@@ -214,7 +226,8 @@ static uint64_t ask_wait_ns(const struct gw_qp *qp)
 		f->rtt_ns ? f->rtt_ns + 4 * f->rtt_var_ns + f->hold_ns : gw_qp_patience_ns(qp);
 	uint64_t wait_ns = answer_ns / at_once;
 
-	if (!f->probes_unanswered || wait_ns < REPORT_DELAY_MIN_NS)
+	if (f->answered_ns >= f->asked_ns || (!f->probes_unanswered && pays_for_request(qp)) ||
+	    wait_ns < REPORT_DELAY_MIN_NS)
 		wait_ns = REPORT_DELAY_MIN_NS;
 	return wait_ns << (shift < PTO_SHIFT ? shift : PTO_SHIFT);
 }
@@ -227,6 +240,7 @@ static void ask_for_report(struct gw_qp *qp)
 
 	if (qp->ctx->now >= f->asked_ns + ask_wait_ns(qp)) {
 		f->asked_ns = qp->ctx->now;
+		f->asked_sequence = f->sequence;
 		qp_owe(qp, OWE_PROBE);
 	}
 	f->gate_at = f->asked_ns + ask_wait_ns(qp);

@@ -36,7 +36,7 @@ struct kept {
 };
 
 /* Runs of each kept path, with other losses; the mean of their shares counts. */
-#define RUNS 4
+#define RUNS 8
 /* Most that the controller may believe to arrive on a steady path, as a multiple of the path's rate. */
 #define BELIEVED_MOST 1.1
 
