@@ -222,6 +222,7 @@ static void make(struct world_of *all)
 			     .bitmap_bytes = UINT64_C(256) << 20 },
 		.seed = setting->seed,
 		.mail_ns = setting->rtt_ns,
+		.rtt_ns = setting->rtt_ns,
 		.comm = { .tracks = (uint32_t)setting->tracks,
 			  .peer_timeout_ns = UINT64_C(60000000000) }
 	};

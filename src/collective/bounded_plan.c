@@ -118,11 +118,13 @@ static uint64_t patience(const struct bounded *run)
 	wait = deadline / run->comm->size;
 	if (wait < SPREADS * memory_of(run)->spread_ns)
 		wait = SPREADS * memory_of(run)->spread_ns;
-	/* A hail that was lost comes after a probe timeout. */
-	if (wait < LATE_LEAST + LATE_TRIPS * run->comm->network.rtt_ns)
-		wait = LATE_LEAST + LATE_TRIPS * run->comm->network.rtt_ns;
+	if (wait < LATE_LEAST)
+		wait = LATE_LEAST;
 	if (wait > deadline)
 		wait = deadline;
+	/* A hail that was lost comes after a probe timeout, however little stage 1 takes on a long path. */
+	if (wait < LATE_TRIPS * run->comm->network.rtt_ns)
+		wait = LATE_TRIPS * run->comm->network.rtt_ns;
 	return run->attr.flags & GW_BOUNDED_REPAIR ? 10 * wait : wait;
 }
 
@@ -221,6 +223,8 @@ void plan_hailed(struct bounded *run, uint32_t peer)
 static bool waited_enough(struct bounded *run)
 {
 	uint64_t now = gw_now_ns(run->comm->office->ctx), usual = patience(run), wait = 0;
+	/* Half of the ranks, as one of two, do not leave the others behind: results without these would be worth little. */
+	bool most = 2 * (run->here + 1) > run->comm->size;
 
 	if (run->here + 1 == run->comm->size)
 		return true;
@@ -238,7 +242,7 @@ static bool waited_enough(struct bounded *run)
 
 		if (run->peers[r].present)
 			continue;
-		mine = keep_is_behind(run->comm, r) ? catch_up(run) : usual;
+		mine = most && keep_is_behind(run->comm, r) ? catch_up(run) : usual;
 		if (wait < mine)
 			wait = mine;
 	}
