@@ -156,7 +156,7 @@ static void exchange(struct bounded *run, uint32_t peer)
 		return;
 	if (takes_part && bounded_spreads(run))
 		message_add(run, peer, MESSAGE_SHARE, true,
-			    round->packed + layout_offset(&run->layout, shard),
+			    coll_at(round->packed, layout_offset(&run->layout, shard)),
 			    layout_bytes(&run->layout, shard), run->mr);
 	else if (takes_part)
 		message_add(run, peer, MESSAGE_SHARE, true,

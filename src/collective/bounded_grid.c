@@ -232,7 +232,7 @@ static void send_share(struct bounded *run, uint32_t peer, uint32_t round, uint3
 	bool spreads = bounded_spreads(run);
 	struct message *share =
 		message_add(run, peer, MESSAGE_SHARE, true,
-			    spreads ? of->packed + from : coll_at(of->source, from),
+			    coll_at(spreads ? of->packed : of->source, from),
 			    layout_bytes(&of->layout, part), spreads ? run->mr : of->source_mr);
 
 	if (share)

@@ -119,7 +119,7 @@ static void add_all(struct shard *shard)
 /* Divides numbers of which so many shares are in the sum. */
 static void weigh(const struct shard *shard, size_t from, size_t to, uint32_t shares)
 {
-	uint8_t *values = shard->round->reduced + from * shard->unit;
+	uint8_t *values = coll_at(shard->round->reduced, from * shard->unit);
 	uint32_t size = shard->round->count;
 
 	if (shard->reduction == GW_MEAN)
@@ -221,7 +221,7 @@ int bounded_reduce(struct bounded *run, const struct round *round)
 	if (!shard.bytes)
 		return 0;
 	shard.count = shard.bytes / shard.unit;
-	shard.own = bounded_spreads(run) ? round->packed + from : coll_at(round->source, from);
+	shard.own = coll_at(bounded_spreads(run) ? round->packed : round->source, from);
 	for (uint32_t m = 0, r; m < round->count; m++)
 		shard.shares += member(&shard, m, &r)->share != NULL;
 	return bounded_spreads(run) ? reduce_coefficients(&shard) : reduce_numbers(&shard);
