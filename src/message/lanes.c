@@ -26,12 +26,14 @@ void lanes_close(struct gw_qp *qp)
 	qp->path = NULL;
 }
 
-/* Times in a row that control was sent by a lane in vain, as far as is known. A lane that data does not use begins with as many as
- * there are lanes: one that loses much is better than none. */
+/* Times in a row that control was sent by a lane in vain, as far as is known, up to VAIN_MOST. A lane that data does not use begins
+ * with as many as there are lanes; when all are equally bad it has its turn, too. */
 static uint32_t in_vain(const struct gw_qp *qp, uint32_t lane)
 {
-	return qp->control.in_vain[lane] +
-	       (qp->path->lane[lane].state == PATH_USED ? 0 : qp->path->count);
+	uint32_t times = qp->control.in_vain[lane] +
+			 (qp->path->lane[lane].state == PATH_USED ? 0 : qp->path->count);
+
+	return times < VAIN_MOST ? times : VAIN_MOST;
 }
 
 /* A lane that loses half of what it carries is often in vain, but a dead one each time: by and by control leaves the dead one
