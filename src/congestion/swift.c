@@ -27,6 +27,7 @@
  * - Marks (CE) reduce the window by half of their smoothed share, as in DCTCP (M. Alizadeh et al., SIGCOMM 2010).
  * - From time to time the window is halved for two round trips, to measure the path without our own queue: a flow that
  *   started while a queue was present would otherwise take the queue for part of the path.
+ * - A window that is the least for a quarter of a second takes the delay that it still measures for the path's.
  */
 #include <assert.h>
 #include <math.h>
