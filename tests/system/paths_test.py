@@ -45,8 +45,9 @@ def dead_paths():
         check(arrived and sender.get("ok") and receiver.get("ok"), f"path {path} dead from the start: {command}")
         check(sender.get("lanes") == receiver.get("lanes") == 4, f"lanes: {sender.get('lanes')}, {receiver.get('lanes')}")
     for path in range(4):
-        arrived, command, sender, receiver = send(["--rtt", "10ms", "--rate", "30M", "--paths", 4, "--at", f"1s:path{path}:down"],
-                                                  6 * MIB, "--lanes", 4)
+        # So late that both ends have met on a busy machine, too, and so much that data is still under way.
+        arrived, command, sender, receiver = send(["--rtt", "10ms", "--rate", "30M", "--paths", 4, "--at", f"2s:path{path}:down"],
+                                                  10 * MIB, "--lanes", 4)
         check(arrived and sender.get("ok") and receiver.get("ok"), f"path {path} dies: {command}")
 
 
