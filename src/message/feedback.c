@@ -67,8 +67,6 @@ struct sent_record {
 #define ASK_LOSS     0.05
 #define ASKS_AT_ONCE 4u
 #define ASKS_EQUAL   3u
-/* Most requests for a report in a round trip while the peer is heard. */
-#define ASKS_A_TRIP 16u
 /* Probe timeouts in a row before the gate is told, and before all lanes are tried. */
 #define PTOS_LOST  3u
 #define PTOS_LANES 4u
@@ -169,12 +167,11 @@ uint64_t gw_qp_answer_ns(const struct gw_qp *qp)
 	return answer < ANSWER_MIN_NS ? ANSWER_MIN_NS : answer;
 }
 
-/* Bytes of data that pay for the reports of a receiver that has to answer soon. */
-static bool pays_for_reports(const struct gw_qp *qp)
+/* Whether the data that has left since this packet pays for two reports, or for a request and its report. */
+static bool pays_since(const struct gw_qp *qp, uint32_t sequence)
 {
-	const struct feedback *f = &qp->feedback;
-
-	return (uint64_t)(f->sequence - f->echoed) * qp->tx.payload >= 2 * REPORT_COST * 100;
+	return (uint64_t)(qp->feedback.sequence - sequence) * qp->tx.payload >=
+	       2 * REPORT_COST * 100;
 }
 
 uint64_t feedback_pto_ns(const struct gw_qp *qp)
@@ -188,7 +185,7 @@ uint64_t feedback_pto_ns(const struct gw_qp *qp)
 		var_ns = 0;
 	}
 	return rtt_ns + f->hold_ns + (var_ns > PTO_VAR_MIN_NS ? var_ns : PTO_VAR_MIN_NS) +
-	       (pays_for_reports(qp) ? REPORT_DELAY_MAX_NS : REPORT_DELAY_POOR_NS);
+	       (pays_since(qp, f->echoed) ? REPORT_DELAY_MAX_NS : REPORT_DELAY_POOR_NS);
 }
 
 /* Starts the clock of the next probe timeout, unless it runs. */
@@ -204,15 +201,6 @@ static void wait_for_echo(struct gw_qp *qp)
 				(wait_ns < limit_ns ? wait_ns : limit_ns);
 }
 
-/* Whether enough data has left since the last request for a report to pay for another. */
-static bool pays_for_request(const struct gw_qp *qp)
-{
-	const struct feedback *f = &qp->feedback;
-
-	return (uint64_t)(f->sequence - f->asked_sequence) * qp->tx.payload >=
-	       2 * REPORT_COST * 100;
-}
-
 /* Returns how long to wait after a request for a report before the next. Where much is lost several are under way. After
  * a few in vain the wait doubles each time. While the peer is heard data pays for requests before the answer; without that there
  * would be more and more of them on a slow link that many queue pairs share. */
@@ -226,7 +214,8 @@ static uint64_t ask_wait_ns(const struct gw_qp *qp)
 		f->rtt_ns ? f->rtt_ns + 4 * f->rtt_var_ns + f->hold_ns : gw_qp_patience_ns(qp);
 	uint64_t wait_ns = answer_ns / at_once;
 
-	if (f->answered_ns >= f->asked_ns || (!f->probes_unanswered && pays_for_request(qp)) ||
+	if (f->answered_ns >= f->asked_ns ||
+	    (!f->probes_unanswered && pays_since(qp, f->asked_sequence)) ||
 	    wait_ns < REPORT_DELAY_MIN_NS)
 		wait_ns = REPORT_DELAY_MIN_NS;
 	return wait_ns << (shift < PTO_SHIFT ? shift : PTO_SHIFT);
