@@ -143,6 +143,7 @@ static void exchange(struct bounded *run, uint32_t peer)
 	uint32_t self = run->comm->rank, shard = run->peers[peer].shard;
 	bool takes_part =
 		!bounded_gathers(run) && run->peers[self].present && run->peers[peer].present;
+	bool spreads = bounded_spreads(run);
 	struct message *share;
 
 	if (takes_part && run->peers[peer].share) {
@@ -154,14 +155,12 @@ static void exchange(struct bounded *run, uint32_t peer)
 	}
 	if (shard == UINT32_MAX)
 		return;
-	if (takes_part && bounded_spreads(run))
+	if (takes_part)
 		message_add(run, peer, MESSAGE_SHARE, true,
-			    coll_at(round->packed, layout_offset(&run->layout, shard)),
-			    layout_bytes(&run->layout, shard), run->mr);
-	else if (takes_part)
-		message_add(run, peer, MESSAGE_SHARE, true,
-			    coll_at(round->source, layout_offset(&run->layout, shard)),
-			    layout_bytes(&run->layout, shard), round->source_mr);
+			    coll_at(spreads ? round->packed : round->source,
+				    layout_offset(&run->layout, shard)),
+			    layout_bytes(&run->layout, shard),
+			    spreads ? run->mr : round->source_mr);
 	if (bounded_scatters(run))
 		return;
 	if (!bounded_gathers(run))

@@ -20,7 +20,7 @@
 #define MARGIN 1.6
 /* Least deadline that is not the caller's: scheduling on a busy host takes as long. */
 #define DEADLINE_LEAST UINT64_C(1000000)
-/* Least time that a late rank is waited for, beside round trips: a lost packet is repeated. */
+/* Least time that a late rank is waited for where stage 1 may take as long, and least round trips: a lost packet is repeated. */
 #define LATE_LEAST UINT64_C(5000000)
 #define LATE_TRIPS 4
 /* Senders at a time at first: more at once overrun the queue in front of the owner. */
