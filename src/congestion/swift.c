@@ -56,7 +56,8 @@
 #define MARGIN_MAX_NS 1e6
 /* Window in packets up to which many flows may share the path, see is_small(). */
 #define SMALL_WIN 6.0
-/* Window above which few do, so that an empty queue is room for this one, see is_returning(). */
+/* Window above which few do, so that an empty queue is room for this one, see is_returning(), and its own delay tells the rate, see
+ * pace_ns(). */
 #define LARGE_WIN 12.0
 /* Packets of a large window that the margin lets stand in the queue where they take longer than this: on a slow link one of them may
  * take longer than a round trip. None of a small window, so that flows on both sides of SMALL_WIN stay equal. */
@@ -128,6 +129,9 @@ struct swift {
 	/* smoothed round-trip time, and the same without the queue of the way back; 0: not measured yet */
 	double rtt_ns;
 	double mean_delay_ns;
+	/* the latest delay, and how long its report waited on the way back */
+	double last_delay_ns;
+	double return_ns;
 	/* smoothed time between reports */
 	double gap_ns;
 	/* times of the latest report, of the start of this round, and of the latest reduction of the window */
@@ -292,6 +296,8 @@ static void see_rtt(struct swift *s, double rtt_ns, double delay_ns, uint64_t no
 	recent_see_most(&s->highest_ns, delay_ns, FULL_TURNS * turn_ns(s), now_ns);
 	s->mean_delay_ns += (delay_ns - s->mean_delay_ns) * (s->rtt_ns > 0 ? SMOOTH : 1);
 	s->rtt_ns += (rtt_ns - s->rtt_ns) * (s->rtt_ns > 0 ? SMOOTH : 1);
+	s->last_delay_ns = delay_ns;
+	s->return_ns = rtt_ns - delay_ns;
 	recent_see_least(&s->standing_ns, delay_ns, turn_ns(s), now_ns);
 	if (delay_ns < least_ns(s) + NEAR * margin_ns(s))
 		s->bare_at = now_ns;
@@ -505,12 +511,12 @@ static void swift_timeout(void *state, uint64_t now_ns)
 	s->doing = "backing off: nothing was heard";
 }
 
-/* Delay over which a window is paced. After a queue the mean is out of date for many reports. */
+/* Delay over which a window is paced. A mean is out of date for many reports, in which a queue grows, or the link is idle after one;
+ * where the peer sends as much, its queue and ours would swing in turn. A small window may be one of many at a queue, and tells more of
+ * them by the mean. */
 static double pace_ns(const struct swift *s)
 {
-	bool over = !s->starting && s->window > LARGE_WIN && is_bare(s);
-
-	return over ? delay_ns(s) : s->mean_delay_ns;
+	return s->window > LARGE_WIN ? s->last_delay_ns : s->mean_delay_ns;
 }
 
 /* Windows that the pacer lets out in that time. While the window doubles, it must let out the next one, too. */
@@ -537,7 +543,7 @@ static void swift_limits(const void *state, struct cc_limits *out)
 	}
 	rate = window * 8 * NS_A_SECOND / (pace_ns(s) + age_ns(s)) * pace(s);
 	/* A queue on the way back makes reports late, and is no reason to send less. */
-	window *= lesser(turn_ns(s) / (s->mean_delay_ns + age_ns(s)), RETURN_MOST);
+	window *= lesser(1 + s->return_ns / (s->last_delay_ns + age_ns(s)), RETURN_MOST);
 	out->rate_bps = rate < 1e13 ? (uint64_t)rate : CC_UNPACED;
 	window *= 1 + greater(age_ns(s) - s->rtt_ns, 0) / turn_ns(s);
 	out->window_bytes = (uint64_t)greater(window, s->packet);
