@@ -73,6 +73,8 @@ struct comm_link {
 	bool connected;
 	/* of this end, when packets are sealed; zero otherwise */
 	uint8_t nonce[SEAL_NONCE_BYTES];
+	/* the channel's description as the peer has it: a later one differs by what else the context carries */
+	struct gw_channel_info info;
 	/* when the rank was asked by mail whether it lives, and when it answered; 0: not since it was last heard of */
 	uint64_t asked_ns;
 	uint64_t answered_ns;

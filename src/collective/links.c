@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Channels between ranks, made when they are first needed: each end mails the other its description. */
+/*
+ * Channels between ranks, made when they are first needed: each end mails the other its description. Those of all tracks are made at
+ * once: the next operations need them, and their mail would have to travel beside this one's data.
+ */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -103,7 +106,8 @@ static int link_make(struct gw_comm *comm, uint32_t track, uint32_t peer, struct
 	if (!error)
 		error = gw_channel_create(comm->office->ctx, &attr, &link->channel);
 	if (!error) {
-		gw_channel_info(link->channel, &letter.info);
+		gw_channel_info(link->channel, &link->info);
+		letter.info = link->info;
 		memcpy(letter.nonce, link->nonce, sizeof(letter.nonce));
 		error = office_write(comm, peer, LETTER_CONNECT, track, &letter, sizeof(letter));
 		if (error)
@@ -118,13 +122,27 @@ static int link_make(struct gw_comm *comm, uint32_t track, uint32_t peer, struct
 	return 0;
 }
 
+/* Makes the channel of a track, and of others where ranks are few. */
+static int links_make(struct gw_comm *comm, uint32_t track, uint32_t peer, struct comm_link **out)
+{
+	int error = link_make(comm, track, peer, out);
+
+	for (uint32_t t = 0; !error && comm->size <= MANY_RANKS && t < comm->track_count; t++) {
+		struct comm_link *other;
+
+		if (!comm->tracks[t].links[peer])
+			error = link_make(comm, t, peer, &other);
+	}
+	return error;
+}
+
 int link_channel(struct gw_comm *comm, uint32_t track, uint32_t peer, struct gw_channel **out)
 {
 	struct comm_link *link = comm->tracks[track].links[peer];
 	int error;
 
 	if (!link) {
-		error = link_make(comm, track, peer, &link);
+		error = links_make(comm, track, peer, &link);
 		if (error)
 			return error;
 	}
@@ -138,8 +156,8 @@ int link_channel(struct gw_comm *comm, uint32_t track, uint32_t peer, struct gw_
 static int link_seal(struct comm_link *link, const struct link_letter *theirs)
 {
 	const struct gw_comm *comm = link->comm;
-	struct gw_channel_info info;
-	struct seal_end own = { comm->id, link->track, comm->rank, link->peer, &info, link->nonce };
+	struct seal_end own = { comm->id,   link->track, comm->rank,
+				link->peer, &link->info, link->nonce };
 	struct seal_end other = { comm->id,   link->track,   link->peer,
 				  comm->rank, &theirs->info, theirs->nonce };
 	struct gw_seal keys;
@@ -147,7 +165,6 @@ static int link_seal(struct comm_link *link, const struct link_letter *theirs)
 
 	if (!comm->office->secret_file)
 		return 0;
-	gw_channel_info(link->channel, &info);
 	error = seal_keys(comm->office->secret_file, &own, &other, &keys);
 	if (!error)
 		error = gw_channel_seal(link->channel, &keys);
