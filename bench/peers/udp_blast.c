@@ -3,7 +3,7 @@
  * udp_blast: the floor. What UDP sockets carry when nothing is done but sending, receiving and
  * copying each payload to its place once: no reliability, no ICRC, no state but a count.
  *
- * Usage: udp_blast --serve [--bind ADDRESS]
+ * Usage: udp_blast --serve [--bind ADDRESS] [--eager]
  *	  udp_blast HOST [--seconds S | --packets N] [--payload SIZE] [--window SIZE] ...
  *	  both: [--port N]
  *
@@ -11,7 +11,8 @@
  * payload gathered from the working set. They leave by UDP_SEGMENT, as many as fit one send, and
  * arrive by UDP_GRO and recvmmsg in a staging buffer. The receiver tells the highest number it
  * saw (credit), and the sender never runs more than the window ahead of that; where credit stays
- * away it takes the window for lost and goes on. What is missing at the end was lost.
+ * away it takes the window for lost and goes on. What is missing at the end was lost. An eager receiver is always ahead of the sender:
+ * it does not sleep, and leaves the payload in the staging buffer.
  */
 #include <errno.h>
 #include <getopt.h>
@@ -39,6 +40,7 @@ struct options {
 	uint64_t payload;
 	uint64_t window;
 	uint64_t segments;
+	bool eager;
 };
 
 enum { HELLO_PAYLOAD, HELLO_WORKING_SET, HELLO_WINDOW, HELLO_PORT, HELLO_WORDS };
@@ -60,6 +62,7 @@ struct receiver {
 	uint64_t cpu_at_first;
 	uint64_t cpu_at_last;
 	uint8_t *stages;
+	bool eager;
 };
 
 static void land(struct receiver *r, const uint8_t *packet, size_t length)
@@ -69,7 +72,9 @@ static void land(struct receiver *r, const uint8_t *packet, size_t length)
 	if (length != ROCE_OVERHEAD + r->payload)
 		die_text("packet", "of another size than agreed");
 	memcpy(&number, packet, sizeof(number));
-	memcpy(r->memory + number % r->places * r->payload, packet + ROCE_OVERHEAD, r->payload);
+	if (!r->eager)
+		memcpy(r->memory + number % r->places * r->payload, packet + ROCE_OVERHEAD,
+		       r->payload);
 	r->packets++;
 	if (number < r->next)
 		r->late++;
@@ -107,7 +112,11 @@ static bool receive_some(struct receiver *r)
 			.msg_controllen = sizeof(control[i]),
 		};
 	}
-	count = recvmmsg(r->udp, messages, STAGES, MSG_WAITFORONE, NULL);
+	do
+		count = recvmmsg(r->udp, messages, STAGES, r->eager ? MSG_DONTWAIT : MSG_WAITFORONE,
+				 NULL);
+	while (count < 0 && errno == EAGAIN && r->eager &&
+	       now_ns() - r->last_ns < QUIET_MS * 1000000);
 	if (count < 0 && (errno == EAGAIN || errno == EINTR))
 		return false;
 	if (count < 0)
@@ -138,7 +147,8 @@ static bool receive_some(struct receiver *r)
 
 static void serve(const struct options *o)
 {
-	struct receiver r = { .control = tcp_accept(tcp_listen(o->ends.bind, o->ends.port, 0)) };
+	struct receiver r = { .control = tcp_accept(tcp_listen(o->ends.bind, o->ends.port, 0)),
+			      .eager = o->eager };
 	uint64_t hello[HELLO_WORDS], sent = UINT64_MAX;
 	int one = 1;
 
@@ -297,6 +307,7 @@ int main(int argc, char **argv)
 		{ "payload", required_argument, NULL, 'm' },
 		{ "window", required_argument, NULL, 'W' },
 		{ "segments", required_argument, NULL, 'g' },
+		{ "eager", no_argument, NULL, 'e' },
 		{ 0 },
 	};
 	struct options o = {
@@ -317,6 +328,9 @@ int main(int argc, char **argv)
 			break;
 		case 'g':
 			o.segments = parse_size("--segments", optarg);
+			break;
+		case 'e':
+			o.eager = true;
 			break;
 		default:
 			if (!ends_take(&o.ends, option))

@@ -105,11 +105,15 @@ class FabricStream(Stream):
 
 
 class UdpBlast(Contender):
+    """Options are the receiver's."""
     program = "udp_blast"
 
+    def server(self, m):
+        return super().server(m) + self.options
+
     def client(self, m):
-        return super().client(m) + ["--seconds", str(m.seconds), "--working-set", str(m.working_set),
-                                    "--payload", str((m.mtu - IP_UDP_BYTES - ROCE_BYTES) & ~3)]
+        return [self.path(m), SERVER, "--seconds", str(m.seconds), "--working-set", str(m.working_set),
+                "--payload", str((m.mtu - IP_UDP_BYTES - ROCE_BYTES) & ~3)]
 
 
 class UdpPingpong(Contender):
@@ -240,6 +244,8 @@ def contenders():
                      "--depth", "4"),
         UdpBlast("udp-blast", "bare UDP, no reliability: the floor",
                  "UDP_SEGMENT, UDP_GRO, recvmmsg, 1 MiB of credit"),
+        UdpBlast("udp-eager", "the same, with a receiver that is always ahead of the sender",
+                 "it does not sleep, and copies no payload to its place", "--eager"),
         UdpPingpong("udp-pingpong", "bare UDP, one packet each way", "connected sockets"),
         UdpPingpong("udp-as-godwit", "the same, asking the kernel what Godwit asks it, in packets of its size", "unconnected sockets, ancillary data; asleep: ppoll", "--as-godwit"),
     ]

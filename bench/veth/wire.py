@@ -127,7 +127,7 @@ def result_of(cases, there, options, ours, **more):
 
 def run_veth(options):
     there = who_is_there(options)
-    contenders = [*OURS, "tcp-cubic", "tcp-bbr", "ucx", "libfabric", "udp-blast"]
+    contenders = [*OURS, "tcp-cubic", "tcp-bbr", "ucx", "libfabric", "udp-blast", "udp-eager"]
     cases = [Case(f"MTU {mtu}, {name}", "bw", goodput, contenders,
                   {None: ["--mtu", str(mtu), "--working-set", str(working_set)]})
              for mtu in (1500, 9000) for name, working_set in (("hot", HOT), ("cold", COLD))]
