@@ -222,9 +222,9 @@ class Godwit(Contender):
 
 def contenders_of(*names):
     every = [
-        Godwit("godwit", "Godwit's channel, Selective Repeat", "defaults"),
+        Godwit("godwit", "Godwit's channel, the scheme chosen by itself", "defaults"),
+        Godwit("godwit-sr", "the same, Selective Repeat", "--scheme sr", "--scheme", "sr"),
         Godwit("godwit-ec", "the same, erasure coding", "--scheme ec", "--scheme", "ec"),
-        Godwit("godwit-auto", "the same, the scheme chosen by itself", "--scheme auto", "--scheme", "auto"),
         Godwit("godwit-bounded", "bare messages under the same controller, completion bounded in time", "--scheme bounded",
                "--scheme", "bounded", "--congestion", "default", channel=False),
         Tcp("tcp-bbr", "TCP, one flow, bbr", TCP_TUNING, "--congestion", "bbr"),

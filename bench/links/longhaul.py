@@ -94,7 +94,7 @@ def run_longhaul(options):
 
 # Size, messages of one sample: small ones for a 99th percentile, large ones for as long as there is time.
 SIZES = ((64 << 10, 100), (MIB, 100), (16 * MIB, 12), (128 * MIB, 2))
-SCHEMES = ("godwit", "godwit-ec", "godwit-auto", "tcp-bbr")
+SCHEMES = ("godwit-sr", "godwit-ec", "godwit", "tcp-bbr")
 
 
 def size_name(size):
@@ -125,7 +125,7 @@ def run_schemes(options):
                             for name, samples in coding.items()}, "samples": coding})
 
 
-BOUNDED = ("godwit-bounded", "godwit", "tcp-bbr", "tcp-cubic")
+BOUNDED = ("godwit-bounded", "godwit-sr", "tcp-bbr", "tcp-cubic")
 
 
 def run_bounded(options):
