@@ -21,21 +21,9 @@
 #define CROWDED_AGE_NS UINT64_C(120000000000)
 /* Share of packets taken as marked in a round with a congestion notification. */
 #define CNP_SHARE 0.25
-/* Round-trip times that the spread is averaged over, and the largest value of one after these: multiples of the spread, plus a
- * share of the minimum round-trip time. A host that was busy once must not count. */
-#define SPREAD_FIRST 16
-#define SPREAD_MOST  4.0
-#define SPREAD_SHARE (1 / 16.0)
-/* Width of an even distribution, in mean differences of a value from the mean of its two neighbours. */
-#define SPREAD_WIDTH 3.5
-/* Weight of a round in the smoothed gap. */
-#define GAP_GAIN (1 / 8.0)
 /* Jitter below this share of the minimum round-trip time, and below this time, is the variation of an ordinary queue. */
 #define JITTER_FLOOR	0.05
 #define JITTER_FLOOR_NS 0.3e6
-/* How far the least round-trip time of a round lies above the minimum, as a share of the jitter: of many, and of n. */
-#define JITTER_LEAST 0.35
-#define JITTER_OF(n) fmax(JITTER_LEAST, 2.0 / ((n) + 1))
 
 void model_init(struct model *m, double ceiling, uint64_t now_ns)
 {
@@ -70,64 +58,27 @@ void model_cnp(struct model *m)
 }
 
 /* Jitter that has to be allowed for. */
-static double jitter_ns(const struct model *m)
+static double allowed_ns(const struct model *m)
 {
-	return fmax(fmin(m->spread_ns, m->gap_ns) -
-			    fmax(JITTER_FLOOR * m->least_ns, JITTER_FLOOR_NS),
-		    0);
+	return jitter_ns(&m->jitter, fmax(JITTER_FLOOR * m->least_ns, JITTER_FLOOR_NS));
 }
 
 double model_trip(const struct model *m)
 {
-	return m->least_ns + jitter_ns(m) / 2;
+	return m->least_ns + allowed_ns(m) / 2;
 }
 
 double model_queue_now(const struct model *m)
 {
-	return fmax(m->rtt_ns - m->least_ns - jitter_ns(m), 0);
-}
-
-/* Learns from how much a round-trip time differs from the mean of its two neighbours. */
-static void see_spread(struct model *m, double rtt_ns)
-{
-	double width = SPREAD_WIDTH * fabs((rtt_ns + m->last_but_one_ns) / 2 - m->last_ns);
-
-	if (m->last_but_one_ns > 0) {
-		if (++m->spread_samples > SPREAD_FIRST) {
-			m->spread_samples = SPREAD_FIRST;
-			width = fmin(width,
-				     SPREAD_MOST * m->spread_ns + SPREAD_SHARE * m->least_ns);
-		}
-		m->spread_ns += (width - m->spread_ns) / m->spread_samples;
-	}
-	m->last_but_one_ns = m->last_ns;
-}
-
-/* Learns from the gap between the two least round-trip times of a round, or of several that have few. */
-static void see_gap(struct model *m)
-{
-	double gain = fmax(GAP_GAIN, 1.0 / ++m->gap_rounds);
-
-	m->gap_ns += ((m->gap_next_ns - m->gap_least_ns) * (m->gap_samples + 1) - m->gap_ns) * gain;
-	if (m->gap_rounds > 1 / GAP_GAIN)
-		m->gap_rounds--;
-	m->gap_samples = 0;
+	return fmax(m->rtt_ns - m->least_ns - allowed_ns(m), 0);
 }
 
 static void see_rtt(struct model *m, double rtt_ns, uint64_t now_ns)
 {
-	see_spread(m, rtt_ns);
 	m->samples++;
-	m->rtt_ns = m->last_ns > 0 ? fmin(m->last_ns, rtt_ns) : rtt_ns;
-	m->last_ns = rtt_ns;
+	m->rtt_ns = m->jitter.last_ns > 0 ? fmin(m->jitter.last_ns, rtt_ns) : rtt_ns;
+	jitter_see(&m->jitter, rtt_ns, m->least_ns);
 	m->round_least_ns = m->samples == 1 ? rtt_ns : fmin(m->round_least_ns, rtt_ns);
-	if (!m->gap_samples++) {
-		m->gap_least_ns = rtt_ns;
-		m->gap_next_ns = INFINITY;
-	} else {
-		m->gap_next_ns = fmin(m->gap_next_ns, fmax(rtt_ns, m->gap_least_ns));
-		m->gap_least_ns = fmin(m->gap_least_ns, rtt_ns);
-	}
 	m->probe_least_ns = fmin(m->probe_least_ns, rtt_ns);
 	/* The queue has just drained, so that no probe is needed. */
 	if (m->least_ns <= 0 || rtt_ns <= m->least_ns * (1 + NEAR))
@@ -166,10 +117,9 @@ static void end_round(struct model *m, uint64_t now_ns)
 		m->loss = fmin((double)m->lost / m->sent, 1);
 	m->arriving = (double)m->bytes / (double)(now_ns - m->round_at);
 	m->delivered = m->arriving / (1 - chance_part(&m->chance, m->loss, m->sent));
-	if (m->gap_samples > 2)
-		see_gap(m);
-	m->queue_ns =
-		fmax(m->round_least_ns - m->least_ns - JITTER_OF(m->samples) * jitter_ns(m), 0);
+	jitter_end_round(&m->jitter);
+	m->queue_ns = fmax(
+		m->round_least_ns - m->least_ns - jitter_of_least(m->samples) * allowed_ns(m), 0);
 	m->marked = m->packets ? (double)m->ce / (double)m->packets : 0;
 	if (m->noticed)
 		m->marked = fmax(m->marked, CNP_SHARE);

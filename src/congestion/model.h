@@ -6,17 +6,14 @@
  * cover the time of two. The rate of the path is what arrived in a round, and what it lost by chance, divided by the
  * round's duration. The queue is the minimum round-trip time in the round less the minimum ever measured.
  *
- * Some paths delay each packet by a random time (jitter), and the reports too. The least of the few round-trip times of a
- * round then lies above the minimum by up to a third of that time, which is no queue and is subtracted. Jitter is measured in two ways, of
- * which the lesser counts: by how much a round-trip time differs from the mean of its two neighbours, which is little in a
- * queue that grows; and by the gap between the least round-trip time of a round and the next, which is little where only
- * some packets are late.
+ * What a path delays packets by at random (jitter.h) is no queue and is subtracted.
  */
 #ifndef CONGESTION_MODEL_H
 #define CONGESTION_MODEL_H
 
 #include "congestion/cc.h"
 #include "congestion/chance.h"
+#include "congestion/jitter.h"
 #include "congestion/recent.h"
 
 /* Share of the window that is used while `draining`. */
@@ -26,22 +23,9 @@ struct model {
 	/* minimum round-trip time, 0 if not measured yet, and when it was last measured */
 	double least_ns;
 	uint64_t least_at;
-	/* latest two round-trip times; 0: not measured */
-	double last_ns;
-	double last_but_one_ns;
 	/* lesser of the latest two round-trip times: a single one may be long because a host was busy */
 	double rtt_ns;
-	/* width of the random delay of packets, by differences from neighbours and by gaps */
-	double spread_ns;
-	double gap_ns;
-	/* the two least round-trip times since the gap was last measured */
-	double gap_least_ns;
-	double gap_next_ns;
-	/* round-trip times since then, and rounds behind gap_ns */
-	unsigned gap_samples;
-	unsigned gap_rounds;
-	/* round-trip times behind spread_ns, as far as they matter */
-	unsigned spread_samples;
+	struct jitter jitter;
 	/* what the path loses by chance */
 	struct chance chance;
 
