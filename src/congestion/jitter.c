@@ -4,6 +4,8 @@
 
 #include <math.h>
 
+#include "congestion/lesser.h"
+
 /* Round-trip times that the spread is averaged over, and the largest value of one after these: multiples of the spread, plus a
  * share of the minimum round-trip time. */
 #define SPREAD_FIRST 16
@@ -25,7 +27,7 @@ static void see_spread(struct jitter *j, double rtt_ns, double least_ns)
 	if (j->last_but_one_ns > 0) {
 		if (++j->spread_samples > SPREAD_FIRST) {
 			j->spread_samples = SPREAD_FIRST;
-			width = fmin(width, SPREAD_MOST * j->spread_ns + SPREAD_SHARE * least_ns);
+			width = lesser(width, SPREAD_MOST * j->spread_ns + SPREAD_SHARE * least_ns);
 		}
 		j->spread_ns += (width - j->spread_ns) / j->spread_samples;
 	}
@@ -40,8 +42,8 @@ void jitter_see(struct jitter *j, double rtt_ns, double least_ns)
 		j->gap_least_ns = rtt_ns;
 		j->gap_next_ns = INFINITY;
 	} else {
-		j->gap_next_ns = fmin(j->gap_next_ns, fmax(rtt_ns, j->gap_least_ns));
-		j->gap_least_ns = fmin(j->gap_least_ns, rtt_ns);
+		j->gap_next_ns = lesser(j->gap_next_ns, greater(rtt_ns, j->gap_least_ns));
+		j->gap_least_ns = lesser(j->gap_least_ns, rtt_ns);
 	}
 }
 
@@ -52,7 +54,7 @@ void jitter_end_round(struct jitter *j)
 
 	if (j->gap_samples < GAP_SAMPLES)
 		return;
-	gain = fmax(GAP_GAIN, 1.0 / ++j->gap_rounds);
+	gain = greater(GAP_GAIN, 1.0 / ++j->gap_rounds);
 	j->gap_ns += ((j->gap_next_ns - j->gap_least_ns) * (j->gap_samples + 1) - j->gap_ns) * gain;
 	if (j->gap_rounds > 1 / GAP_GAIN)
 		j->gap_rounds--;
@@ -61,10 +63,10 @@ void jitter_end_round(struct jitter *j)
 
 double jitter_ns(const struct jitter *j, double floor_ns)
 {
-	return fmax(fmin(j->spread_ns, j->gap_ns) - floor_ns, 0);
+	return greater(lesser(j->spread_ns, j->gap_ns) - floor_ns, 0);
 }
 
 double jitter_of_least(unsigned samples)
 {
-	return fmax(OF_LEAST, 2.0 / (samples + 1));
+	return greater(OF_LEAST, 2.0 / (samples + 1));
 }

@@ -15,7 +15,8 @@
  * - On a slow link a report comes once in many round trips. A window lasts from one report to the next, and the target is
  *   higher, because what the sender does shows that much later.
  * - The delay is the minimum of the last one to two round trips, which is the standing queue. A single sample may have
- *   waited for a busy host or behind its own burst, and a smaller window would shorten neither.
+ *   waited for a busy host or behind its own burst, and a smaller window would shorten neither. Random delays (jitter.h) are
+ *   subtracted.
  * - It starts by doubling the window until the delay or a mark stops it, because reports are too few for growth by single
  *   packets.
  * - Where no queue stands the window doubles up to the most that has arrived of late: other flows on the path end and begin in
@@ -34,6 +35,7 @@
 
 #include "congestion/cc.h"
 #include "congestion/chance.h"
+#include "congestion/jitter.h"
 #include "congestion/lesser.h"
 #include "congestion/recent.h"
 
@@ -102,6 +104,8 @@
 #define DRAIN_MIN_NS 20e6
 /* Share of the window that is used while the queue is drained. */
 #define DRAIN_DEPTH 0.5
+/* Jitter below this share of the minimum round-trip time, and below the time until a host has seen a packet, is that of a queue. */
+#define JITTER_FLOOR 0.25
 /* A round-trip time counts as the minimum up to this many margins above it. */
 #define NEAR   (1 / 8.0)
 #define SMOOTH 0.125
@@ -132,6 +136,9 @@ struct swift {
 	/* the latest delay, and how long its report waited on the way back */
 	double last_delay_ns;
 	double return_ns;
+	struct jitter jitter;
+	/* delays measured in this round and in the one before */
+	unsigned samples, samples_before;
 	/* smoothed time between reports */
 	double gap_ns;
 	/* times of the latest report, of the start of this round, and of the latest reduction of the window */
@@ -207,9 +214,18 @@ static double least_ns(const struct swift *s)
 	return recent_least(&s->least_ns);
 }
 
+/* Random delay of packets that has to be allowed for. */
+static double allowed_ns(const struct swift *s)
+{
+	return jitter_ns(&s->jitter, greater(JITTER_FLOOR * least_ns(s), s->wake_ns));
+}
+
+/* The standing queue included, random delays not. */
 static double delay_ns(const struct swift *s)
 {
-	return recent_least(&s->standing_ns);
+	double late_ns = jitter_of_least(s->samples_before + s->samples) * allowed_ns(s);
+
+	return greater(recent_least(&s->standing_ns) - late_ns, least_ns(s));
 }
 
 /* True if the window is so small that many flows may share the path: then a queue is theirs, and reports are few because each
@@ -274,7 +290,7 @@ static bool is_bare(const struct swift *s)
 /* Window that holds what arrives at a rate in packets in a ns, without a queue. */
 static double window_at(const struct swift *s, double rate)
 {
-	return rate * (least_ns(s) + age_ns(s));
+	return rate * (least_ns(s) + allowed_ns(s) / 2 + age_ns(s));
 }
 
 /* Window that holds the most that has arrived of late. */
@@ -293,6 +309,8 @@ static bool is_returning(const struct swift *s)
 static void see_rtt(struct swift *s, double rtt_ns, double delay_ns, uint64_t now_ns)
 {
 	recent_see_least(&s->least_ns, delay_ns, LEAST_AFTER_NS, now_ns);
+	jitter_see(&s->jitter, delay_ns, least_ns(s));
+	s->samples++;
 	recent_see_most(&s->highest_ns, delay_ns, FULL_TURNS * turn_ns(s), now_ns);
 	s->mean_delay_ns += (delay_ns - s->mean_delay_ns) * (s->rtt_ns > 0 ? SMOOTH : 1);
 	s->rtt_ns += (rtt_ns - s->rtt_ns) * (s->rtt_ns > 0 ? SMOOTH : 1);
@@ -354,7 +372,7 @@ static double test_window(const struct swift *s)
 static void judge_loss(struct swift *s, uint64_t now_ns)
 {
 	/* Of many flows one that sends less changes little, but a queue now and then shows that others are there. */
-	bool queue = greater(s->mean_delay_ns, delay_ns(s)) > target_ns(s);
+	bool queue = greater(s->mean_delay_ns - allowed_ns(s) / 2, delay_ns(s)) > target_ns(s);
 	struct chance_round round = {
 		.packets = s->counted, .lost = s->lost, .queue = queue, .idle = s->idle
 	};
@@ -402,6 +420,7 @@ static void end_round(struct swift *s, uint64_t now_ns)
 	if (marked > 0)
 		cut(s, s->marks / 2, "backing off: packets were marked", now_ns);
 	judge_loss(s, now_ns);
+	jitter_end_round(&s->jitter);
 	if (!is_bare(s)) {
 		s->bare_rounds = 0;
 	} else if (!s->idle && !s->drain_until && s->cut_at != now_ns) {
@@ -409,6 +428,8 @@ static void end_round(struct swift *s, uint64_t now_ns)
 	}
 	s->idle = false;
 	s->delivered = s->counted = s->lost = s->marked = s->bytes = 0;
+	s->samples_before = s->samples;
+	s->samples = 0;
 	s->noticed = false;
 	s->round_at = now_ns;
 }
@@ -516,7 +537,13 @@ static void swift_timeout(void *state, uint64_t now_ns)
  * them by the mean. */
 static double pace_ns(const struct swift *s)
 {
-	return s->window > LARGE_WIN ? s->last_delay_ns : s->mean_delay_ns;
+	double above_ns = greater(s->last_delay_ns - least_ns(s), 0);
+	double late_ns = allowed_ns(s);
+
+	if (s->window <= LARGE_WIN)
+		return s->mean_delay_ns;
+	/* All that may be random counts as its mean. */
+	return s->last_delay_ns - lesser(above_ns, late_ns) + late_ns / 2;
 }
 
 /* Windows that the pacer lets out in that time. While the window doubles, it must let out the next one, too. */

@@ -79,6 +79,14 @@ static const struct kept kept[] = {
 	{ { 1550 * US, 24 * MB, 0.0022, 0.0022, 0, 170 * KIB, 16, .messages = 80,
 	    .jitter_ns = 2700 * US },
 	  0.93 },
+	/* jitter of twice the round trip, on paths so short that swift has them; losses, which are no congestion, too */
+	{ { 1 * MS, 300 * MB, 0, 0, 0, 1024 * KIB, 16, .messages = 80, .jitter_ns = 2 * MS },
+	  0.87 },
+	{ { 1 * MS, 300 * MB, 0.01, 0.01, 0, 1024 * KIB, 16, .messages = 80, .jitter_ns = 2 * MS },
+	  0.87 },
+	{ { 200 * US, 300 * MB, 0.01, 0.01, 0, 1024 * KIB, 16, .messages = 80,
+	    .jitter_ns = 400 * US },
+	  0.9 },
 	/* the start: how much more the first windows hold than the path decides how much is sent again */
 	{ { 10 * MS, 1000 * MB, 0, 0, 0, 1024 * KIB, 16, .messages = 30 }, 0.97 },
 	{ { 57 * MS, 228 * MB, 0, 0, 0, 1024 * KIB, 16, .messages = 30 }, 0.96 },

@@ -36,6 +36,7 @@ const struct loop_case cases[] = {
 	{ .name = "jitter-half", JITTER, .jitter_ns = 20 * MS, .loss = 5e-3 },
 	{ .name = "jitter-twice", JITTER, .jitter_ns = 80 * MS, .loss = 5e-3 },
 	{ .name = "jitter-own-2", TWO, .jitter_ns = 10 * MS },
+	{ .name = "jitter-swift", LOSSY_SHORT, .jitter_ns = MS, .loss = 5e-3 },
 	{ .name = "alone-bursts-1e-4", ALONE, .loss = 1e-4, .bursts = true },
 	{ .name = "alone-bursts-1e-3", ALONE, .loss = 1e-3, .bursts = true },
 	{ .name = "alone-bursts-1e-2", ALONE, .loss = 1e-2, .bursts = true },

@@ -38,6 +38,7 @@ static void half_of_all_may_be_lost(void **state)
 static void jitter_does_not_matter(void **state)
 {
 	struct bounds jitter = { .used_least = 0.8, .queue_most_ms = 10, .overflow_most = 0.02 };
+	struct bounds swift = { .used_least = 0.97, .queue_most_ms = 1, .overflow_most = 0.005 };
 
 	(void)state;
 	check("jitter-half", &jitter);
@@ -45,6 +46,7 @@ static void jitter_does_not_matter(void **state)
 	jitter.queue_most_ms = 40;
 	jitter.overflow_most = 0.1;
 	check("jitter-twice", &jitter);
+	check("jitter-swift", &swift);
 }
 
 static void loss_in_bursts_does_not_matter(void **state)
