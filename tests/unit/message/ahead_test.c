@@ -99,6 +99,21 @@ static void let_go(void)
 	}
 }
 
+/* Lets so much time pass, with a sender that runs whenever there is something to do. */
+static void run_on(struct duo *duo, uint64_t ns)
+{
+	uint64_t until = duo_now(duo) + ns;
+
+	while (duo_now(duo) < until) {
+		uint64_t next = until;
+
+		if (host.count && host.held[next_held()].at_ns < next)
+			next = host.held[next_held()].at_ns;
+		duo_step(duo, next);
+		let_go();
+	}
+}
+
 /* Lets so much time pass, with a sender that runs every WAKES_NS only. */
 static void run_late(struct duo *duo, uint64_t ns)
 {
@@ -121,10 +136,12 @@ static void run_late(struct duo *duo, uint64_t ns)
 	world_stall(&duo->world, 0, false);
 }
 
-static void begin(struct duo *duo, bool holds, struct gw_flow **flow)
+static void begin_at(struct duo *duo, bool holds, uint64_t start_ns, struct gw_flow **flow)
 {
 	struct gw_flow_attr attr = { .congestion = "none", .rate_bps = RATE_BPS };
-	struct duo_attr world = { .link = { .delay_ns = DELAY_NS }, .memory_bytes = LENGTH };
+	struct duo_attr world = { .link = { .delay_ns = DELAY_NS },
+				  .memory_bytes = LENGTH,
+				  .start_ns = start_ns };
 
 	duo_open(duo, &world);
 	memset(&host, 0, sizeof(host));
@@ -136,6 +153,11 @@ static void begin(struct duo *duo, bool holds, struct gw_flow **flow)
 	/* Until the round-trip time is known. */
 	duo_run(duo, 50 * MS);
 	assert_int_equal(gw_flow_open(duo->qp[0], &attr, flow), 0);
+}
+
+static void begin(struct duo *duo, bool holds, struct gw_flow **flow)
+{
+	begin_at(duo, holds, 0, flow);
 }
 
 static void finish(struct duo *duo, struct duo_transfer *transfer, struct gw_flow *flow)
@@ -252,6 +274,76 @@ static void a_message_ends_with_its_departure(void **state)
 	duo_close(&duo);
 }
 
+/* A stream of which all that was put is read by nobody, with round trips measured. */
+static struct gw_send *begin_stream(struct duo *duo, uint32_t packets)
+{
+	struct gw_send *stream;
+
+	duo_recv(duo, (uint64_t)packets * DUO_PAYLOAD);
+	stream = duo_stream(duo, (uint64_t)packets * DUO_PAYLOAD);
+	duo_run(duo, 50 * MS);
+	return stream;
+}
+
+static void end_stream(struct duo *duo, struct gw_send *stream, struct gw_flow *flow)
+{
+	run_late(duo, 100 * MS);
+	assert_int_equal(gw_stream_abort(stream), 0);
+	duo_run(duo, 50 * MS);
+	assert_int_equal(gw_flow_close(flow), 0);
+	duo_close(duo);
+}
+
+/* A window full of packets that the host still holds: their echo is awaited from when the last of them leaves. */
+static void a_probe_timeout_begins_at_the_departure(void **state)
+{
+	struct gw_send *stream;
+	struct feedback *f;
+	struct gw_flow *flow;
+	struct duo duo;
+
+	(void)state;
+	begin(&duo, true, &flow);
+	stream = begin_stream(&duo, 64);
+	f = &duo.qp[0]->feedback;
+	f->window = 30;
+	duo_put(&duo, stream, 64);
+	duo_run(&duo, US);
+	assert_int_equal(f->sequence - f->echoed, 30);
+	assert_true(f->sent_ns > duo_now(&duo));
+	assert_int_equal(f->timeout_at, f->sent_ns + feedback_pto_ns(duo.qp[0]));
+	end_stream(&duo, stream, flow);
+}
+
+/* Packets are handed over again just before the report on their first copies comes. The log then knows the second copies,
+ * which have not left, so that the report is not about them: on a host that has been up for longer than the 2^48 ns that the log
+ * tells apart they would have left three days ago. */
+static void what_the_host_holds_has_not_arrived(void **state)
+{
+	struct gw_send *stream;
+	struct feedback *f;
+	struct gw_flow *flow;
+	struct duo duo;
+	uint32_t arrived, in_flight;
+
+	(void)state;
+	begin_at(&duo, true, (UINT64_C(1) << 48) + S, &flow);
+	stream = begin_stream(&duo, 36);
+	f = &duo.qp[0]->feedback;
+	duo_put(&duo, stream, 36);
+	/* The first report tells of some of them, and one that waits for a quarter of a round trip of the others. */
+	run_on(&duo, 2 * DELAY_NS + 4 * MS);
+	in_flight = f->sequence - f->echoed;
+	assert_true(in_flight > 0 && in_flight < 36);
+	arrived = f->peer_arrived;
+	duo_put(&duo, stream, 36);
+	for (int i = 0; i < 10 && f->peer_arrived == arrived; i++)
+		run_on(&duo, MS / 10);
+	assert_true(f->peer_arrived != arrived && host.count > 0);
+	assert_int_equal(f->sequence - f->echoed, in_flight + 36);
+	end_stream(&duo, stream, flow);
+}
+
 /* A host that takes no more is not asked without end, and packets leave as if it held none. */
 static void a_full_host_is_given_nothing(void **state)
 {
@@ -295,14 +387,8 @@ static void wake_ups_are_fewer(void **state)
 		begin(&duo, holds, &flow);
 		duo.world.ran = count_turns;
 		duo_start(&duo, LENGTH, &transfer);
-		while (!transfer.received) {
-			uint64_t next = duo_now(&duo) + MS;
-
-			if (host.count && host.held[next_held()].at_ns < next)
-				next = host.held[next_held()].at_ns;
-			duo_step(&duo, next);
-			let_go();
-		}
+		while (!transfer.received)
+			run_on(&duo, MS);
 		turns[holds] = host.turns;
 		finish(&duo, &transfer, flow);
 	}
@@ -351,6 +437,57 @@ static void other_gates_know_the_present_only(void **state)
 	duo_close(&duo);
 }
 
+/* One that does is told when packets leave, and not when they are handed over. */
+static struct {
+	uint64_t asked_ns;
+	uint64_t next_ns;
+	unsigned early;
+} future;
+
+static uint32_t allow_then(void *arg, uint32_t in_flight, uint32_t payload, uint64_t now,
+			   uint64_t *again_ns)
+{
+	(void)arg;
+	(void)in_flight;
+	(void)payload;
+	future.asked_ns = now;
+	*again_ns = future.next_ns;
+	return now >= future.next_ns;
+}
+
+static void left_then(void *arg, uint32_t packets, uint64_t bytes, uint64_t now)
+{
+	struct duo *duo = arg;
+
+	(void)packets;
+	(void)bytes;
+	assert_int_equal(now, future.asked_ns);
+	future.early += now > duo_now(duo);
+	future.next_ns = now + MS / 4;
+}
+
+static void a_gate_is_told_of_departures(void **state)
+{
+	static const struct gw_gate gate = { .allow = allow_then,
+					     .sent = left_then,
+					     .flags = GW_GATE_AHEAD };
+	struct duo_transfer transfer;
+	struct gw_flow *flow;
+	struct duo duo;
+
+	(void)state;
+	begin(&duo, true, &flow);
+	assert_int_equal(gw_flow_close(flow), 0);
+	memset(&future, 0, sizeof(future));
+	assert_int_equal(gw_qp_set_gate(duo.qp[0], &gate, &duo), 0);
+	duo_start(&duo, 40 * DUO_PAYLOAD, &transfer);
+	run_late(&duo, 100 * MS);
+	assert_true(future.early > 20);
+	assert_int_equal(future.early, host.early);
+	duo_finish(&transfer, S);
+	duo_close(&duo);
+}
+
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
@@ -358,9 +495,12 @@ int main(void)
 		cmocka_unit_test(departures_keep_the_rate),
 		cmocka_unit_test(round_trips_begin_at_the_departure),
 		cmocka_unit_test(a_message_ends_with_its_departure),
+		cmocka_unit_test(a_probe_timeout_begins_at_the_departure),
+		cmocka_unit_test(what_the_host_holds_has_not_arrived),
 		cmocka_unit_test(a_full_host_is_given_nothing),
 		cmocka_unit_test(wake_ups_are_fewer),
 		cmocka_unit_test(other_gates_know_the_present_only),
+		cmocka_unit_test(a_gate_is_told_of_departures),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
