@@ -279,8 +279,8 @@ static bool take_probe(struct gw_qp *qp, const struct control_message *message)
 		f->reply_id = body->id;
 		f->reply_time = body->time_ns;
 		f->reply_since = qp->ctx->arrived;
-		/* Whoever asks may have missed the last report. */
-		qp_owe(qp, f->landed ? OWE_REPLY | OWE_REPORT : OWE_REPLY);
+		/* Whoever asks may have missed the last report. The count of packets wraps, and may be 0 although some landed. */
+		qp_owe(qp, f->landed || f->echo_valid ? OWE_REPLY | OWE_REPORT : OWE_REPLY);
 		return true;
 	}
 	/* The time is our own, so that an answer is a sample however late it comes; each counts once. */
