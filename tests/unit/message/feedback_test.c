@@ -360,7 +360,7 @@ static void unknown_round_trip_is_long(void **state)
 	duo_close(&duo);
 }
 
-/* The minimum follows a path that became longer within 30 s. */
+/* The minimum follows a path that became longer within 30 s, and no sample is forgotten within 15 s. */
 static void minimum_is_of_late(void **state)
 {
 	struct duo_attr attr = { .link = { .delay_ns = DELAY_NS } };
@@ -379,9 +379,41 @@ static void minimum_is_of_late(void **state)
 		feedback_rtt(qp, 4 * RTT_NS);
 		if (second < 15)
 			assert_near(qp->feedback.rtt_min_ns, RTT_NS, 5);
+		/* The next 15 s have begun, and those before them still count. */
+		else if (second < 31)
+			assert_int_equal(qp->feedback.rtt_min_ns, RTT_NS);
 	}
 	assert_int_equal(qp->feedback.rtt_min_ns, 4 * RTT_NS);
 	qp->ctx->now = now;
+	duo_close(&duo);
+}
+
+/* ---- what is in flight ------------------------------------------------------------------------------------------ */
+
+/* A message ends later than one that was sent after it and whose packets were echoed: nothing comes back into flight. */
+static void ended_late(void **state)
+{
+	struct duo_attr attr = { .link = { .delay_ns = DELAY_NS } };
+	struct gw_recv *recv[2];
+	struct gw_send *stream[2];
+	struct duo duo;
+
+	(void)state;
+	duo_open(&duo, &attr);
+	for (int i = 0; i < 2; i++)
+		recv[i] = duo_recv(&duo, 40 * DUO_PAYLOAD);
+	for (int i = 0; i < 2; i++)
+		stream[i] = duo_stream(&duo, 40 * DUO_PAYLOAD);
+	duo_run(&duo, 50 * MS);
+	for (int i = 0; i < 2; i++)
+		duo_put(&duo, stream[i], 40);
+	duo_run(&duo, 100 * MS);
+	assert_int_equal(duo_estimate(&duo, 0).in_flight, 0);
+	assert_int_equal(gw_recv_complete(recv[0]), 0);
+	world_touch(&duo.world, 1);
+	duo_run(&duo, 50 * MS);
+	assert_true(send_is_answered(stream[0]) && !send_is_answered(stream[1]));
+	assert_int_equal(duo_estimate(&duo, 0).in_flight, 0);
 	duo_close(&duo);
 }
 
@@ -472,6 +504,7 @@ int main(void)
 		cmocka_unit_test(late_echo_undoes_timeout),
 		cmocka_unit_test(unknown_round_trip_is_long),
 		cmocka_unit_test(minimum_is_of_late),
+		cmocka_unit_test(ended_late),
 		cmocka_unit_test(reports_are_cheap),
 		cmocka_unit_test(log_grows_in_flight),
 	};
