@@ -135,10 +135,41 @@ static void a_cut_that_nobody_waits_for(void **state)
 	duo_close(&duo);
 }
 
+static void count_lost(void *arg, const struct gw_path_report *report, uint64_t now)
+{
+	(void)now;
+	*(uint64_t *)arg += report->lost_packets;
+}
+
+/* Packets that had become too large for the path say nothing about how many it loses. */
+static void too_large_is_not_lost(void **state)
+{
+	static const struct gw_gate gate = { .report = count_lost };
+	struct duo_attr attr = path();
+	struct duo_transfer transfer;
+	uint64_t lost = 0;
+	struct duo duo;
+
+	(void)state;
+	open_tapped(&duo, &attr);
+	assert_int_equal(gw_qp_set_gate(duo.qp[0], &gate, &lost), 0);
+	sim_path_payload(duo.world.sim, SHRUNK);
+	duo_start(&duo, LENGTH, &transfer);
+	duo_finish(&transfer, LIMIT);
+	assert_true(tap.sent > 20);
+	for (int i = 0; i < 3; i++)
+		carry(&duo, LENGTH);
+	assert_int_equal(duo.qp[0]->size.epoch, 1);
+	assert_int_equal(lost, 0);
+	assert_true(duo_estimate(&duo, 0).loss == 0);
+	duo_close(&duo);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_cut_that_nobody_waits_for),
+		cmocka_unit_test(too_large_is_not_lost),
 		cmocka_unit_test(opens_after_the_cut),
 		cmocka_unit_test(landed_bytes_only),
 		cmocka_unit_test(one_shot_leaves_nothing_out),
