@@ -295,14 +295,70 @@ static void rate_short(void **state)
 		assert_between("the rate of lone messages", lone, 0.8 * truth, 1.2 * truth);
 }
 
+/* What packets that come late leave of a hole are none, one or two holes. Only what is behind the latest is remembered. */
+static void holes_are_split(void **state)
+{
+	/* Packet after packet: which, and the holes and packets in them after it. */
+	static const struct {
+		uint32_t packet, runs, packets;
+	} steps[] = {
+		{ 10, 1, 10 }, { 4, 2, 9 }, { 5, 2, 8 }, { 7, 3, 7 }, { 9, 3, 6 }, { 3, 3, 6 }
+	};
+	struct duo_attr attr = { .link = { .delay_ns = DELAY_NS } };
+	struct gw_recv *recv;
+	struct duo duo;
+
+	(void)state;
+	duo_open(&duo, &attr);
+	recv = duo_recv(&duo, 100 * DUO_PAYLOAD);
+	duo_run(&duo, 100 * MS);
+	for (size_t i = 0; i < sizeof(steps) / sizeof(steps[0]); i++) {
+		estimate_gap(duo.qp[1], recv, steps[i].packet);
+		if (steps[i].packet >= recv->highest)
+			recv->highest = steps[i].packet + 1;
+		assert_int_equal(duo.qp[1]->feedback.holes.runs, steps[i].runs);
+		assert_int_equal(duo.qp[1]->feedback.holes.packets, steps[i].packets);
+	}
+	recv->highest = 0;
+	duo_close(&duo);
+}
+
+/* A path that reordered packets once is not taken for one that does for ever. */
+static void order_comes_back(void **state)
+{
+	struct duo_attr attr = { .link = { .delay_ns = DELAY_NS } };
+	uint64_t sent_ns = S;
+	struct feedback *f;
+	struct duo duo;
+
+	(void)state;
+	duo_open(&duo, &attr);
+	f = &duo.qp[0]->feedback;
+	estimate_order(f, sent_ns);
+	estimate_order(f, sent_ns - MS);
+	assert_int_equal(duo_estimate(&duo, 0).overtaken_ns, MS);
+	estimate_order(f, sent_ns - MS / 2);
+	assert_int_equal(duo_estimate(&duo, 0).overtaken_ns, MS);
+	for (int i = 0; i < 300; i++)
+		estimate_order(f, ++sent_ns);
+	assert_in_range(duo_estimate(&duo, 0).overtaken_ns, 1, MS / 50);
+	duo_close(&duo);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(independent),	  cmocka_unit_test(in_bursts),
-		cmocka_unit_test(change),	  cmocka_unit_test(out_of_order),
-		cmocka_unit_test(gate_and_order), cmocka_unit_test(sparse),
-		cmocka_unit_test(rate),		  cmocka_unit_test(gate_and_share),
+		cmocka_unit_test(independent),
+		cmocka_unit_test(in_bursts),
+		cmocka_unit_test(change),
+		cmocka_unit_test(out_of_order),
+		cmocka_unit_test(gate_and_order),
+		cmocka_unit_test(sparse),
+		cmocka_unit_test(rate),
+		cmocka_unit_test(gate_and_share),
 		cmocka_unit_test(rate_short),
+		cmocka_unit_test(holes_are_split),
+		cmocka_unit_test(order_comes_back),
 	};
 
 	return cmocka_run_group_tests_name("message-estimate", tests, NULL, NULL);
