@@ -119,8 +119,8 @@ uint32_t path_sent(struct path *path, uint32_t lane, uint32_t packets, uint64_t 
 	return l->sent += packets;
 }
 
-static enum path_news retire(struct path *path, struct path_lane *lane, enum path_news why,
-			     uint64_t trip_ns, uint64_t now)
+static enum path_news retire(struct path_lane *lane, enum path_news why, uint64_t trip_ns,
+			     uint64_t now)
 {
 	uint64_t pause =
 		PAUSE_TRIPS * trip_ns > PAUSE_LEAST_NS ? PAUSE_TRIPS * trip_ns : PAUSE_LEAST_NS;
@@ -129,8 +129,6 @@ static enum path_news retire(struct path *path, struct path_lane *lane, enum pat
 	lane->until_ns = now + (pause < PAUSE_LIMIT_NS ? pause : PAUSE_LIMIT_NS);
 	if (lane->pauses < PAUSES_LIMIT)
 		lane->pauses++;
-	if (lane->state == PATH_USED)
-		path->retired++;
 	lane->state = PATH_RETIRED;
 	lane->waits_ns = 0;
 	return why;
@@ -147,11 +145,10 @@ static void begin_span(struct path_lane *lane)
 	lane->suspect = 0;
 }
 
-static enum path_news restore(struct path *path, struct path_lane *lane)
+static enum path_news restore(struct path_lane *lane)
 {
 	lane->state = PATH_USED;
 	begin_span(lane);
-	path->restored++;
 	return PATH_BACK;
 }
 
@@ -179,9 +176,9 @@ static enum path_news judge_trial(struct path *path, struct path_lane *lane, uin
 
 	if (lane->tried >= TRIAL_PACKETS &&
 	    (!lost || (over && (float)lost <= 2 * expected_of(path, lane, lane->tried))))
-		return restore(path, lane);
+		return restore(lane);
 	if (over && lane->tried >= TRIAL_TURN)
-		return retire(path, lane, PATH_STAYS_AWAY, trip_ns, now);
+		return retire(lane, PATH_STAYS_AWAY, trip_ns, now);
 	return PATH_NO_NEWS;
 }
 
@@ -189,12 +186,12 @@ void path_stalled(struct path *path)
 {
 	for (uint32_t i = 0; i < path->count; i++)
 		if (path->lane[i].state != PATH_USED)
-			restore(path, &path->lane[i]);
+			restore(&path->lane[i]);
 }
 
 enum path_news path_small(struct path *path, uint32_t lane, uint64_t trip_ns, uint64_t now)
 {
-	return retire(path, &path->lane[lane], PATH_SMALL, trip_ns, now);
+	return retire(&path->lane[lane], PATH_SMALL, trip_ns, now);
 }
 
 /* True if packets are in flight on the lane and none has been reported for longer than the limit. */
@@ -281,7 +278,7 @@ enum path_news path_told(struct path *path, uint32_t lane, uint32_t landed, uint
 	if (l->state == PATH_TRIED)
 		return judge_trial(path, l, trip_ns, now);
 	if (is_dead(path, l, now))
-		return retire(path, l, PATH_DEAD, trip_ns, now);
+		return retire(l, PATH_DEAD, trip_ns, now);
 	return PATH_NO_NEWS;
 }
 
@@ -332,7 +329,7 @@ enum path_news path_echoed(struct path *path, uint32_t lane, uint32_t number, ui
 	l->loss = (float)l->lowest / (float)span;
 	if (is_bad(path, l)) {
 		if (l->suspect)
-			return retire(path, l, PATH_LOSES, trip_ns, now);
+			return retire(l, PATH_LOSES, trip_ns, now);
 		/* A queue that overflows drops packets of whichever lane has its turn, so the lane must be found bad twice, with
 		 * different packets. */
 		l->suspect = 1;

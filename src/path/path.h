@@ -92,9 +92,6 @@ struct path {
 	uint64_t landed_sent_ns;
 	/* missing packets that path_excused() ascribed to silent lanes */
 	uint32_t excused;
-	/* times that a lane was retired or restored */
-	uint64_t retired;
-	uint64_t restored;
 	struct path_lane lane[PATH_LANES_MAX];
 };
 
