@@ -180,6 +180,98 @@ static void packets_arrive_after_their_message(void **state)
 	assert_int_equal(governor_in_flight(&governor), 0);
 }
 
+/* ---- two queue pairs ------------------------------------------------------------------------------------------- */
+
+/* A few packets of the second leave although the window is full, and no more than a few. */
+static void short_messages_exceed_the_window(void **state)
+{
+	uint64_t again_ns;
+
+	(void)state;
+	begin(2, 50 * SMALL);
+	leave(0, 50, SMALL);
+	assert_int_equal(ask(0, 50, SMALL, &again_ns), 0);
+	assert_int_equal(ask(1, 0, SMALL, &again_ns), 8);
+	leave(1, 3, SMALL);
+	assert_int_equal(ask(1, 3, SMALL, &again_ns), 5);
+	leave(1, 5, SMALL);
+	assert_int_equal(ask(1, 8, SMALL, &again_ns), 0);
+}
+
+/* The controller is told of a pause when neither has anything to send, and of the credit for both. */
+static void two_are_one_sender(void **state)
+{
+	struct gw_path_report path = { .idle = true };
+
+	(void)state;
+	begin(2, WINDOW);
+	arrive(0, 0, 0);
+	pairs[1].gate->report(pairs[1].arg, &path, now);
+	assert_false(told.app_limited);
+	pairs[0].gate->report(pairs[0].arg, &path, now);
+	assert_true(told.app_limited);
+	pairs[0].gate->credit(pairs[0].arg, 30, now);
+	pairs[1].gate->credit(pairs[1].arg, 10, now);
+	assert_int_equal(governor.cc.credit_bytes, 40 * SMALL);
+}
+
+/* ---- the rate --------------------------------------------------------------------------------------------------- */
+
+/* Who waits for the rate limit to be raised is asked again at once. */
+static void a_new_limit_reopens_both(void **state)
+{
+	uint64_t again_ns;
+
+	(void)state;
+	begin(2, WINDOW);
+	governor_cap(&governor, 0, now);
+	assert_int_equal(ask(0, 0, SMALL, &again_ns), 0);
+	assert_true(again_ns > now && again_ns != UINT64_MAX);
+	pairs[0].reopened = pairs[1].reopened = 0;
+	governor_cap(&governor, RATE_BPS, now);
+	assert_int_equal(pairs[0].reopened, 1);
+	assert_int_equal(pairs[1].reopened, 1);
+	assert_true(ask(0, 0, SMALL, &again_ns) > 0);
+}
+
+/* A controller that reduces its rate without end would get no more reports that tell it otherwise. */
+static void some_packets_a_second_leave(void **state)
+{
+	(void)state;
+	begin(1, WINDOW);
+	allowed.rate_bps = 1;
+	arrive(0, 1, 0);
+	/* It takes effect with the report. */
+	assert_int_equal(governor.pacer.bucket.rate_bps, 10 * 8 * UINT64_C(8) * SMALL);
+	/* But the user's limit holds. */
+	governor_cap(&governor, 1000, now);
+	assert_int_equal(governor.pacer.bucket.rate_bps, 1000);
+}
+
+/* On a long path a sender waits for a batch, but not for more than half of what the pacer ever lets out at once; and who was
+ * late catches up on half of a round trip. */
+static void batches_follow_the_round_trip(void **state)
+{
+	struct gw_path_report path = { .rtt_ns = 80 * MS };
+	struct bucket *bucket = &governor.pacer.bucket;
+	uint64_t again_ns, half;
+
+	(void)state;
+	begin(1, WINDOW);
+	allowed.rate_bps = RATE_BPS / 10;
+	pairs[0].gate->report(pairs[0].arg, &path, now);
+	pairs[0].gate->report(pairs[0].arg, &path, now);
+	assert_int_equal(bucket->late_ns, 40 * MS);
+	/* 4 ms at 100 Mbit/s. */
+	assert_int_equal(bucket_depth_bytes(bucket), 50000);
+	half = bucket_depth_bytes(bucket) / 2;
+	pacer_take(&governor.pacer, pacer_allow(&governor.pacer, now), now);
+	assert_int_equal(ask(0, 0, SMALL, &again_ns), 0);
+	assert_in_range(again_ns - now, 2 * MS, 2 * MS + 100);
+	now = again_ns;
+	assert_int_equal(ask(0, 0, SMALL, &again_ns), half / SMALL);
+}
+
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
@@ -187,6 +279,11 @@ int main(void)
 		cmocka_unit_test(lost_packets_are_the_former_ones),
 		cmocka_unit_test(packets_that_left_before_it_count),
 		cmocka_unit_test(packets_arrive_after_their_message),
+		cmocka_unit_test(short_messages_exceed_the_window),
+		cmocka_unit_test(two_are_one_sender),
+		cmocka_unit_test(a_new_limit_reopens_both),
+		cmocka_unit_test(some_packets_a_second_leave),
+		cmocka_unit_test(batches_follow_the_round_trip),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
