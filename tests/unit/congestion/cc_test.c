@@ -220,6 +220,45 @@ static void count_sent(void *state, uint64_t bytes, uint64_t now_ns)
 	sent_bytes += (int)bytes;
 }
 
+/* Now and then a message ends with a short packet. However many do, long ones are what is measured as long as some come between. */
+static void short_packets_between_long_ones_do_not_count(void **state)
+{
+	struct feed feed;
+
+	(void)state;
+	feed_open(&feed, "long-haul", 100 * MBIT, 20 * MS);
+	for (unsigned i = 0; i < 400; i++) {
+		feed.rtt_bytes = i % 2 ? 100 : PACKET;
+		feed_report(&feed);
+		assert_int_equal(feed.cc.sample_bytes, PACKET);
+	}
+}
+
+/* Where reports are rare a window has to last for longer. They are rare in a pause, too, but a window need not last for that. */
+static void a_pause_is_no_lack_of_reports(void **state)
+{
+	static const struct {
+		const char *name;
+		uint64_t rtt_ns;
+	} controllers[] = { { "swift", MS / 2 }, { "long-haul", 20 * MS } };
+	struct feed feed;
+
+	(void)state;
+	for (unsigned i = 0; i < sizeof(controllers) / sizeof(controllers[0]); i++) {
+		uint64_t before;
+
+		feed_open(&feed, controllers[i].name, GBIT, controllers[i].rtt_ns);
+		feed_for(&feed, 400 * feed.rtt_ns);
+		before = feed_window(&feed);
+		feed.app_limited = true;
+		for (unsigned reports = 0; reports < 6; reports++) {
+			feed.now += 10 * feed.rtt_ns;
+			feed_report(&feed);
+		}
+		assert_in_range(feed_window(&feed), before / 2, before + before / 10);
+	}
+}
+
 /* What a controller does not care for need not be there; what it does care for reaches it. */
 static void events_reach_a_controller(void **state)
 {
@@ -304,6 +343,8 @@ int main(void)
 		cmocka_unit_test(a_short_packet_makes_no_queue_of_long_ones),
 		cmocka_unit_test(larger_packets_make_no_queue),
 		cmocka_unit_test(short_packets_alone_are_measured),
+		cmocka_unit_test(short_packets_between_long_ones_do_not_count),
+		cmocka_unit_test(a_pause_is_no_lack_of_reports),
 		cmocka_unit_test(a_first_window_has_few_large_packets),
 		cmocka_unit_test(events_reach_a_controller),
 		cmocka_unit_test(the_line_is_for_a_person),
