@@ -150,7 +150,7 @@ void cc_report(struct cc *cc, const struct cc_report *report, uint64_t now_ns)
 {
 	struct cc_report known = *report;
 
-	cc->saved_ops = NULL;
+	cc->is_saved = false;
 	if (known.return_ns >= known.rtt_ns)
 		known.return_ns = 0;
 	compare_sizes(cc, &known);
@@ -171,8 +171,8 @@ void cc_cnp(struct cc *cc, uint64_t now_ns)
 
 void cc_timeout(struct cc *cc, uint64_t now_ns)
 {
-	if (!cc->saved_ops) {
-		cc->saved_ops = cc->ops;
+	if (!cc->is_saved) {
+		cc->is_saved = true;
 		memcpy(cc->saved, cc->state, sizeof(cc->saved));
 	}
 	if (cc->ops->timeout)
@@ -182,11 +182,11 @@ void cc_timeout(struct cc *cc, uint64_t now_ns)
 
 void cc_undo_timeout(struct cc *cc)
 {
-	if (!cc->saved_ops)
+	if (!cc->is_saved)
 		return;
-	cc->ops = cc->saved_ops;
+	/* The controller is the same: another takes over with a report only. */
 	memcpy(cc->state, cc->saved, sizeof(cc->state));
-	cc->saved_ops = NULL;
+	cc->is_saved = false;
 	refresh(cc);
 }
 

@@ -125,8 +125,8 @@ struct cc {
 	/* what the controller allows in its present state */
 	struct cc_limits limits;
 	_Alignas(8) unsigned char state[CC_STATE_SIZE];
-	/* controller and state before a timeout; null: no timeout, or a report came since */
-	const struct cc_ops *saved_ops;
+	/* state before a timeout, if there was one and no report came since */
+	bool is_saved;
 	_Alignas(8) unsigned char saved[CC_STATE_SIZE];
 };
 
