@@ -393,7 +393,7 @@ static void adapts(void **state)
 
 static void paces(void **state)
 {
-	struct gw_pace pace[3] = { { 0 } };
+	struct gw_pace pace[3] = { { 0 } }, half[4] = { { 0 } };
 
 	(void)state;
 	/* Few messages: the dearest counts. What came counts, not what should have. */
@@ -415,6 +415,11 @@ static void paces(void **state)
 	}
 	assert_int_equal(gw_pace_timeout_ns(pace, 3, 1000), 11251);
 	assert_int_equal(gw_pace_timeout_ns(NULL, 0, 1000), 0);
+	/* Half of them are enough, and the dearer one of two. */
+	half[1] = pace[2];
+	assert_int_equal(gw_pace_timeout_ns(half, 4, 1000), 0);
+	half[3] = pace[0];
+	assert_int_equal(gw_pace_timeout_ns(half, 4, 1000), 11251);
 }
 
 static bool lose_first_announcement(struct duo *duo, int end, const struct control_message *message,

@@ -232,12 +232,13 @@ static void one_of_both_was_named_later(void **state)
 	loss_time(&loss, 2000, ANSWER_NS);
 	loss_overdue(&loss);
 	name_again(&loss, 0, 20);
-	loss.list[1].since_ns = 2000;
+	loss.list[1].since_ns = 1999;
 	loss.tries[1] = 3;
 	assert_int_equal(loss.tries[0], 1);
 	name_new(&loss, below += 10, 21, 4000);
 	assert_int_equal(loss.count, STRETCHES);
 	assert_int_equal(loss.list[0].below, 20);
+	assert_int_equal(loss.list[0].since_ns, 2000);
 	assert_int_equal(loss.list[0].round, 20);
 	assert_int_equal(loss.tries[0], 1);
 	loss_answered(&loss, 2, 100);
@@ -277,10 +278,26 @@ static void answer_before_its_clock(void **state)
 	assert_int_equal(loss.took_ns, 123);
 }
 
+/* An answer that comes twice, or late once more, took as long as it did the first time. */
+static void an_answer_is_measured_once(void **state)
+{
+	struct loss_detection loss = { 0 };
+
+	(void)state;
+	name_new(&loss, 10, 1, 5000);
+	loss_time(&loss, 5700, ANSWER_NS);
+	loss_answered(&loss, 1, 50);
+	assert_int_equal(loss.took_ns, 700);
+	loss_time(&loss, 20000, ANSWER_NS);
+	loss_answered(&loss, 1, 50);
+	assert_int_equal(loss.took_ns, 700);
+}
+
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
 		cmocka_unit_test(answer_before_its_clock),
+		cmocka_unit_test(an_answer_is_measured_once),
 		cmocka_unit_test(stretches_have_their_own_clocks),
 		cmocka_unit_test(answers),
 		cmocka_unit_test(the_sender_asks),
