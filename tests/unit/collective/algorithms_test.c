@@ -420,11 +420,25 @@ static void ring_has_short_segments_on_light_links(void **state)
 	program_free(&program);
 }
 
+/* A chain's segments are no longer than told, and short ones where ranks are near each other; a network that was not measured is
+ * far. */
+static void chain_has_short_segments(void **state)
+{
+	(void)state;
+	assert_false(algorithm_is_near(0));
+	assert_true(algorithm_is_near(1));
+	for (uint64_t bytes = 1; bytes < UINT64_C(4) << 20; bytes += 4097) {
+		assert_true(algorithm_chain_segment(bytes, 0) <= 256u << 10);
+		assert_true(algorithm_chain_segment(bytes, 1) <= 64u << 10);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(two_ranks_exchange_once),
 		cmocka_unit_test(ring_has_short_segments_on_light_links),
+		cmocka_unit_test(chain_has_short_segments),
 		cmocka_unit_test(barrier),
 		cmocka_unit_test(broadcast),
 		cmocka_unit_test(allgather),
