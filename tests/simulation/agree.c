@@ -48,8 +48,20 @@ static void done(struct gw_coll *coll, void *arg, const struct gw_coll_result *r
 	post(which->rank);
 }
 
+/* What was measured before an agreement is part of it, and not of the next: a network may become slower. */
+static void check_forgotten(const struct gw_comm *comm)
+{
+	for (unsigned i = 0; i < CHOOSE_ALGORITHMS; i++)
+		if (comm->agree.rate_kbps[i]) {
+			fprintf(stderr, "agree: a rate outlives its agreement\n");
+			exit(1);
+		}
+}
+
 static void post(uint32_t rank)
 {
+	struct gw_comm *comm = ranks.rank[rank].comm;
+	uint32_t next = comm->agree.next;
 	struct post *which = &posts[rank][posted[rank]];
 	struct gw_coll_attr attr = { .send = given[rank],
 				     .recv = got[rank],
@@ -61,8 +73,10 @@ static void post(uint32_t rank)
 	if (posted[rank] == OPERATIONS)
 		return;
 	*which = (struct post){ rank, posted[rank]++ };
-	if (gw_allreduce(ranks.rank[rank].comm, &attr, NULL))
+	if (gw_allreduce(comm, &attr, NULL))
 		abort();
+	if (comm->agree.next != next)
+		check_forgotten(comm);
 }
 
 static bool all_alike(void)
