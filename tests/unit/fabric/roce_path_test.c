@@ -7,7 +7,9 @@
 
 #include <errno.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "fabric/open.h"
 #include "fabric/roce/rx.h"
@@ -289,6 +291,38 @@ static void late_reader(void **state)
 	part(&ends);
 }
 
+/* By how much the time of day was set back; the program's own clock_gettime() comes before the C library's. */
+static time_t set_back_s;
+
+int clock_gettime(clockid_t id, struct timespec *out)
+{
+	long error = syscall(SYS_clock_gettime, id, out);
+
+	if (id == CLOCK_REALTIME)
+		out->tv_sec -= set_back_s;
+	return (int)error;
+}
+
+/* The kernel stamps packets by the time of day. If that was set since, either way, it is not known when they came. */
+static void the_time_of_day_is_set(void **state)
+{
+	struct ends ends;
+
+	(void)state;
+	meet(&ends, "roce:127.0.0.1@0", NULL, NULL);
+	put(&ends, 0, 0, 1);
+	take_until(&ends, 1);
+	assert_true(ends.at_ns[0] > 0);
+	for (uint32_t i = 1; i < 3; i++) {
+		set_back_s = i == 1 ? 3600 : -3600;
+		put(&ends, 0, i, 1);
+		take_until(&ends, i + 1);
+		assert_int_equal(ends.at_ns[i], 0);
+	}
+	set_back_s = 0;
+	part(&ends);
+}
+
 /* The ICRC is left out only where both ends say so: one that has changed its mind after the handshake is not believed. */
 static void without_icrc(void **state)
 {
@@ -435,6 +469,7 @@ int main(void)
 		cmocka_unit_test(marks),
 		cmocka_unit_test(marks_under_a_wrong_key),
 		cmocka_unit_test(late_reader),
+		cmocka_unit_test(the_time_of_day_is_set),
 		cmocka_unit_test(without_icrc),
 		cmocka_unit_test(runs_of_packets),
 		cmocka_unit_test(wrong_packets_in_runs),
