@@ -345,6 +345,33 @@ static void order_comes_back(void **state)
 	duo_close(&duo);
 }
 
+/* There was always something to send between two messages, while the numbers of packets wrapped. */
+static void rate_while_numbers_wrap(void **state)
+{
+	struct duo_attr attr = { .link = { .delay_ns = DELAY_NS } };
+	struct path_estimate *path;
+	struct feedback *f;
+	struct duo duo;
+
+	(void)state;
+	duo_open(&duo, &attr);
+	f = &duo.qp[0]->feedback;
+	path = &f->path;
+	f->dry = 0 - 50u;
+	estimate_rate(duo.qp[0], 1, 10, S);
+	assert_true(path->flow_packets == 0);
+	f->peer_arrived += 100;
+	estimate_rate(duo.qp[0], 2, 110, S + MS);
+	assert_true(path->flow_packets == 100);
+	/* There was nothing to send since. */
+	f->dry = 110;
+	f->peer_arrived += 100;
+	estimate_rate(duo.qp[0], 3, 210, S + 2 * MS);
+	assert_true(path->flow_packets == 100);
+	f->peer_arrived = 0;
+	duo_close(&duo);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -359,6 +386,7 @@ int main(void)
 		cmocka_unit_test(rate_short),
 		cmocka_unit_test(holes_are_split),
 		cmocka_unit_test(order_comes_back),
+		cmocka_unit_test(rate_while_numbers_wrap),
 	};
 
 	return cmocka_run_group_tests_name("message-estimate", tests, NULL, NULL);
