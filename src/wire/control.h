@@ -272,7 +272,8 @@ struct control_message {
 };
 
 /*
- * Takes a control message apart, and checks all of it: the accessors cannot fail afterwards.
+ * Takes a control message apart, and checks all of it: the accessors cannot fail afterwards. `out` then
+ * holds its header and the body of its type.
  *
  * -EMSGSIZE:        shorter than the header or its type's body, or not the length it names.
  * -EPROTONOSUPPORT: another version.

@@ -32,7 +32,8 @@
 #define ROCE_HEADERS_MAX (ROCE_BTH_SIZE + ROCE_RETH_SIZE + ROCE_IMM_SIZE)
 /* What a data packet and a control datagram add to their (padded) payload inside UDP. */
 #define ROCE_DATA_OVERHEAD    (ROCE_BTH_SIZE + ROCE_RETH_SIZE + ROCE_IMM_SIZE + ROCE_ICRC_SIZE)
-#define ROCE_CONTROL_OVERHEAD (ROCE_BTH_SIZE + ROCE_DETH_SIZE + ROCE_ICRC_SIZE)
+#define ROCE_UD_HEADERS	      (ROCE_BTH_SIZE + ROCE_DETH_SIZE)
+#define ROCE_CONTROL_OVERHEAD (ROCE_UD_HEADERS + ROCE_ICRC_SIZE)
 
 #define ROCE_DEFAULT_PKEY 0xffff
 #define ROCE_QPN_MASK	  0xffffffu
@@ -115,7 +116,7 @@ struct roce_packet {
 
 /*
  * Takes a UDP payload apart. Reserved bits are ignored, as the specification asks of a receiver;
- * pad bytes are not looked at.
+ * pad bytes are not looked at. Of the extension headers those are set that the packet has.
  *
  * -EMSGSIZE: too short for the headers of its opcode and the ICRC.
  * -EPROTO:   a transport header version other than 0.
@@ -142,6 +143,9 @@ void roce_encode_uc_write_imm(uint8_t headers[ROCE_HEADERS_MAX], uint32_t dest_q
 			      uint64_t va, uint32_t rkey, uint32_t imm, uint32_t payload_length);
 void roce_ud_send(struct roce_packet *p, uint32_t dest_qpn, uint32_t psn, uint32_t qkey,
 		  uint32_t src_qpn, const void *payload, uint32_t payload_length);
+/* The headers of roce_ud_send() and roce_encode(), at once: control is a small message's whole journey. */
+void roce_encode_ud_send(uint8_t headers[ROCE_UD_HEADERS], uint32_t dest_qpn, uint32_t psn,
+			 uint32_t qkey, uint32_t src_qpn, uint32_t payload_length);
 void roce_ud_send_imm(struct roce_packet *p, uint32_t dest_qpn, uint32_t psn, uint32_t qkey,
 		      uint32_t src_qpn, uint32_t imm, const void *payload, uint32_t payload_length);
 /* `dest_qpn` is the QP that sent the marked packets. */

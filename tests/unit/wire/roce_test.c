@@ -102,6 +102,17 @@ static void test_ud_bytes(void **state)
 	assert_int_equal(roce_encode(&p, headers, sizeof(headers)), 20);
 	assert_int_equal(headers[0], ROCE_OP_UD_SEND_ONLY);
 	assert_memory_equal(headers + 1, ud_send_imm + 1, 19);
+
+	for (uint32_t length = 0; length < 5; length++) {
+		uint8_t at_once[ROCE_UD_HEADERS];
+
+		roce_ud_send(&p, 0xff000001, 0x55000007, 0x0eefaced, 0x77654321, NULL, length);
+		assert_int_equal(roce_encode(&p, headers, sizeof(headers)), sizeof(at_once));
+		memset(at_once, 0xee, sizeof(at_once));
+		roce_encode_ud_send(at_once, 0xff000001, 0x55000007, 0x0eefaced, 0x77654321,
+				    length);
+		assert_memory_equal(at_once, headers, sizeof(at_once));
+	}
 }
 
 static void test_cnp_bytes(void **state)
