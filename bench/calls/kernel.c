@@ -255,6 +255,18 @@ ssize_t sendmsg(int fd, const struct msghdr *message, int flags)
 	return deliver(end, message);
 }
 
+ssize_t sendto(int fd, const void *bytes, size_t length, int flags, const struct sockaddr *to,
+	       socklen_t to_length)
+{
+	struct iovec part = { (void *)(uintptr_t)bytes, length };
+	struct msghdr message = { .msg_name = (void *)(uintptr_t)to,
+				  .msg_namelen = to_length,
+				  .msg_iov = &part,
+				  .msg_iovlen = 1 };
+
+	return sendmsg(fd, &message, flags);
+}
+
 int sendmmsg(int fd, struct mmsghdr *messages, unsigned count, int flags)
 {
 	unsigned end = end_of(fd);

@@ -191,6 +191,11 @@ static uint32_t prefix_crc(struct icrc_flow *flow, size_t udp_payload_length)
 	return flow->crc;
 }
 
+void icrc_flow_prepare(struct icrc_flow *flow, size_t udp_payload_length)
+{
+	prefix_crc(flow, udp_payload_length);
+}
+
 uint32_t icrc_begin(struct icrc_flow *flow, size_t udp_payload_length, uint16_t ip_id,
 		    bool dont_fragment, const void *headers, size_t headers_length)
 {

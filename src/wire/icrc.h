@@ -86,6 +86,9 @@ struct icrc_match {
 int icrc_flow_init(const struct sockaddr *source, const struct sockaddr *destination,
 		   struct icrc_flow *out);
 
+/* Remembers the CRC for packets of this length, so that copies of the flow have it, too. */
+void icrc_flow_prepare(struct icrc_flow *flow, size_t udp_payload_length);
+
 /* The same flow from another source port, in host order: a sender may vary it for the network's sake. */
 void icrc_flow_from_port(struct icrc_flow *flow, uint16_t port);
 

@@ -104,7 +104,7 @@ void roce_flush(struct fabric *fabric)
 	struct roce_endpoint *endpoint = endpoint_of(fabric);
 	struct outbox *outbox = &endpoint->outbox;
 
-	for (uint32_t i = 0; i < outbox->count && !endpoint->faults; i++)
+	for (uint32_t i = 0; i + 1 < outbox->count && !endpoint->faults; i++)
 		if (outbox->datagrams[i].batches && !outbox->datagrams[i].gone &&
 		    endpoint->now_ns >= outbox->batches_again_ns)
 			send_batch(endpoint, i);
@@ -114,9 +114,9 @@ void roce_flush(struct fabric *fabric)
 	outbox->count = outbox->used = 0;
 }
 
-uint8_t *outbox_add(const struct tx_lane *lane, size_t length)
+uint8_t *outbox_add(struct roce_qp *qp, unsigned lane, size_t length)
 {
-	struct roce_endpoint *endpoint = lane->qp->endpoint;
+	struct roce_endpoint *endpoint = qp->endpoint;
 	struct outbox *outbox = &endpoint->outbox;
 	struct outbox_datagram *datagram;
 	uint8_t *out;
@@ -126,15 +126,16 @@ uint8_t *outbox_add(const struct tx_lane *lane, size_t length)
 	datagram = &outbox->datagrams[outbox->count++];
 	out = outbox->bytes + outbox->used;
 	outbox->used += (uint32_t)length;
-	datagram->fd = lane->fd;
-	datagram->class = lane->qp->peer_control_qpn >> CLASS_SHIFT;
-	datagram->to = lane->qp->peer;
-	datagram->flow = lane->flow;
+	datagram->guarded = !qp->seal && !qp->skip_icrc;
+	if (datagram->guarded)
+		icrc_flow_prepare(&qp->to_peer, length);
+	datagram->fd = lane_flow(qp, lane, &datagram->flow);
+	datagram->class = qp->peer_control_qpn >> CLASS_SHIFT;
+	datagram->to = qp->peer;
 	datagram->part = (struct iovec){ out, length };
-	datagram->guarded = !lane->qp->seal && !lane->qp->skip_icrc;
 	/* Longer ones try what the path carries, and a batch of them might be refused for that. */
-	datagram->batches = segments_usable(lane->qp) &&
-			    length <= endpoint->fabric.caps.max_control + OVERHEAD_MOST;
+	datagram->batches =
+		segments_usable(qp) && length <= endpoint->fabric.caps.max_control + OVERHEAD_MOST;
 	datagram->gone = false;
 	return out;
 }

@@ -109,12 +109,20 @@ void tx_refused(struct roce_endpoint *endpoint, int error, unsigned packets)
 	endpoint->fabric.counters[FABRIC_TX_ERRORS] += packets;
 }
 
-/* As sendmmsg(), which takes longer for one. */
+/* As sendmmsg(), which takes longer for one; and of one piece without ancillary data the kernel fetches neither a list nor a
+ * message header if it is named in the call. */
 static int send_some(int fd, struct mmsghdr *messages, unsigned count)
 {
+	const struct msghdr *one = &messages->msg_hdr;
+
 	if (count > 1)
 		return sendmmsg(fd, messages, count, MSG_DONTWAIT);
-	return sendmsg(fd, &messages->msg_hdr, MSG_DONTWAIT) < 0 ? -1 : 1;
+	if (one->msg_iovlen == 1 && !one->msg_controllen)
+		return sendto(fd, one->msg_iov->iov_base, one->msg_iov->iov_len, MSG_DONTWAIT,
+			      one->msg_name, one->msg_namelen) < 0
+			       ? -1
+			       : 1;
+	return sendmsg(fd, one, MSG_DONTWAIT) < 0 ? -1 : 1;
 }
 
 unsigned frames_send(struct roce_endpoint *endpoint, int fd, struct mmsghdr *messages,
@@ -246,14 +254,19 @@ void roce_control_by(struct fabric_qp *fabric_qp, unsigned lane)
 	qp->control_lane = lane < qp->endpoint->lanes ? (uint8_t)lane : 0;
 }
 
-/* Puts a sealed frame into the outbox. */
-static void add_sealed(const struct tx_lane *lane, const struct roce_packet *packet)
+/* Puts a sealed control datagram into the outbox. */
+static void add_sealed(struct roce_qp *qp, const void *data, uint32_t length)
 {
+	struct roce_packet packet;
+	struct tx_lane lane;
 	struct frame frame;
 	uint8_t *out;
 
-	build_sealed(&frame, lane, packet);
-	out = outbox_add(lane,
+	roce_ud_send(&packet, qp->peer_control_qpn, qp->control_psn++, qp->peer_qkey, qp->qpn, data,
+		     length);
+	tx_lane(qp, qp->control_lane, &lane);
+	build_sealed(&frame, &lane, &packet);
+	out = outbox_add(qp, qp->control_lane,
 			 frame.parts[0].iov_len + frame.parts[1].iov_len + frame.parts[2].iov_len);
 	for (int part = 0; part < FRAME_PARTS; part++) {
 		if (frame.parts[part].iov_len)
@@ -265,22 +278,19 @@ static void add_sealed(const struct tx_lane *lane, const struct roce_packet *pac
 int roce_control(struct fabric_qp *fabric_qp, const void *data, size_t length)
 {
 	struct roce_qp *qp = roce_qp(fabric_qp);
-	struct roce_packet packet;
-	struct tx_lane lane;
+	size_t pad = -length & PAD_MAX;
 	uint8_t *out;
 
-	roce_ud_send(&packet, qp->peer_control_qpn, qp->control_psn, qp->peer_qkey, qp->qpn, data,
-		     (uint32_t)length);
-	tx_lane(qp, qp->control_lane, &lane);
-	qp->control_psn++;
 	if (qp->seal) {
-		add_sealed(&lane, &packet);
+		add_sealed(qp, data, (uint32_t)length);
 		return 0;
 	}
-	out = outbox_add(&lane, ROCE_CONTROL_OVERHEAD + length + packet.pad);
-	out += roce_encode(&packet, out, ROCE_HEADERS_MAX);
+	out = outbox_add(qp, qp->control_lane, ROCE_CONTROL_OVERHEAD + length + pad);
+	roce_encode_ud_send(out, qp->peer_control_qpn, qp->control_psn++, qp->peer_qkey, qp->qpn,
+			    (uint32_t)length);
+	out += ROCE_UD_HEADERS;
 	memcpy(out, data, length);
-	memset(out + length, 0, packet.pad + ROCE_ICRC_SIZE);
+	memset(out + length, 0, pad + ROCE_ICRC_SIZE);
 	return 0;
 }
 

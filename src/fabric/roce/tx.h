@@ -68,7 +68,7 @@ void departures_add(struct roce_endpoint *endpoint, uint64_t at_ns, size_t bytes
 
 /* outbox.c */
 /* Adds a datagram of this many bytes, the ICRC included, which is not made yet; returns where they are to be written. */
-uint8_t *outbox_add(const struct tx_lane *lane, size_t length);
+uint8_t *outbox_add(struct roce_qp *qp, unsigned lane, size_t length);
 
 /* segments.c */
 /* Whether batches may be sent to the queue pair's peer now. */

@@ -68,6 +68,19 @@ ssize_t sendmsg(int fd, const struct msghdr *message, int flags)
 	return allowed(message) ? syscall(SYS_sendmsg, fd, message, flags) : -1;
 }
 
+/* Other datagrams than packets pass: processes that share a port write to each other. */
+ssize_t sendto(int fd, const void *bytes, size_t length, int flags, const struct sockaddr *to,
+	       socklen_t to_length)
+{
+	struct iovec part = { (void *)(uintptr_t)bytes, length };
+	struct msghdr message = { .msg_iov = &part, .msg_iovlen = 1 };
+	bool packet = length && *(const uint8_t *)bytes == ROCE_OP_UD_SEND_ONLY;
+
+	return !packet || allowed(&message)
+		       ? syscall(SYS_sendto, fd, bytes, length, flags, to, to_length)
+		       : -1;
+}
+
 int sendmmsg(int fd, struct mmsghdr *messages, unsigned count, int flags)
 {
 	return allowed(&messages[0].msg_hdr)
