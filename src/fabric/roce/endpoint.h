@@ -143,6 +143,9 @@ struct inbox {
 	union socket_address from[RX_BATCH];
 	/* Time of day when they were read. */
 	uint64_t real_ns;
+	/* How far that is ahead of the fabric's clock, and until when it is taken to be. */
+	uint64_t ahead_ns;
+	uint64_t ahead_until_ns;
 	/* Message headers that the last read wrote to, which have to be set up again. */
 	uint32_t used;
 	/* Datagrams to ask for in the next read, and whether the last one got all that it asked for. */
