@@ -214,10 +214,14 @@ struct departures {
 	uint64_t most_bytes;
 };
 
-/* Whether to look for the next batch before sleeping (linger.c). */
+/* Whether to look for the next batch or answer before sleeping (linger.c). */
 struct lingering {
-	/* Reads without a batch until none is expected any more; 0: none is. */
+	/* Reads after which none is expected any more; 0: none is. */
 	uint32_t hope;
+	/* Short waits more than long ones since the last batch that was read or sent, as far as they count. */
+	uint32_t shorts;
+	/* When the wait began that is under way, whether it looks or sleeps; 0: none is. */
+	uint64_t waits_ns;
 	/* When the search began that is under way; 0: none is. */
 	uint64_t since_ns;
 	/* Waits to sleep through after the last search, which was in vain, and those of them that are left. */
@@ -355,8 +359,10 @@ void rx_prepare(struct roce_endpoint *endpoint);
 void rx_drain(struct roce_endpoint *endpoint);
 
 /* linger.c */
-/* Notes that something was read, and whether there was a batch among it. */
-void linger_read(struct roce_endpoint *endpoint, bool batches);
+/* Notes that something was read, whether there was a batch among it, and when the first of it came. */
+void linger_read(struct roce_endpoint *endpoint, bool batches, uint64_t came_ns);
+/* Notes that a batch was sent. */
+void linger_wrote(struct roce_endpoint *endpoint);
 /* Whether to look again instead of sleeping now. */
 bool linger(struct roce_endpoint *endpoint);
 

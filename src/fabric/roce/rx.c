@@ -377,7 +377,7 @@ static bool fill_inbox(struct roce_endpoint *endpoint)
 		merged |= inbox->sizes[i] != 0;
 	}
 	if (inbox->count)
-		linger_read(endpoint, merged);
+		linger_read(endpoint, merged, inbox->at_ns[0] ? inbox->at_ns[0] : endpoint->now_ns);
 	/* So it was, too, if what is first in line came after the last read. */
 	if (inbox->count < inbox->ask || inbox->at_ns[0] > last_ns)
 		endpoint->fabric.emptied = true;

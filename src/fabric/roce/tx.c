@@ -225,6 +225,8 @@ int roce_write(struct fabric_qp *fabric_qp, unsigned lane_number,
 	struct tx_lane lane;
 
 	endpoint->blocked_fd = -1;
+	if (count > 1)
+		linger_wrote(endpoint);
 	if (qp->peer_ud)
 		return datagram_write(qp, lane_number, target, writes, count);
 	tx_lane(qp, lane_number < endpoint->lanes ? lane_number : 0, &lane);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Whether an endpoint looks for the next batch before it sleeps: the decision alone, with times of the test's own. */
+/* Whether an endpoint looks for the next batch or answer before it sleeps: the decision alone, with times of the test's own. */
 #include "../message/pair.h"
 
 #include "fabric/roce/endpoint.h"
@@ -22,12 +22,12 @@ static bool wait_for(uint64_t after_ns, bool batch)
 	while (endpoint.now_ns < came_ns) {
 		if (!linger(&endpoint)) {
 			endpoint.now_ns = came_ns;
-			linger_read(&endpoint, batch);
+			linger_read(&endpoint, batch, endpoint.now_ns);
 			return false;
 		}
 		endpoint.now_ns += US;
 	}
-	linger_read(&endpoint, batch);
+	linger_read(&endpoint, batch, endpoint.now_ns);
 	return true;
 }
 
@@ -36,7 +36,8 @@ static void who_got_no_batch_sleeps(void **state)
 	(void)state;
 	begin();
 	assert_true(!linger(&endpoint));
-	linger_read(&endpoint, false);
+	endpoint.now_ns += 100 * US;
+	linger_read(&endpoint, false, endpoint.now_ns);
 	assert_true(!linger(&endpoint));
 }
 
@@ -44,7 +45,7 @@ static void who_gets_batches_looks_for_the_next(void **state)
 {
 	(void)state;
 	begin();
-	linger_read(&endpoint, true);
+	linger_read(&endpoint, true, endpoint.now_ns);
 	for (int i = 0; i < 100; i++)
 		assert_true(wait_for(10 * US, true));
 	/* The end of a message comes alone. */
@@ -56,7 +57,7 @@ static void it_sleeps_when_nothing_comes(void **state)
 {
 	(void)state;
 	begin();
-	linger_read(&endpoint, true);
+	linger_read(&endpoint, true, endpoint.now_ns);
 	for (int looks = 0; linger(&endpoint); looks++) {
 		assert_true(looks < 100);
 		endpoint.now_ns += US;
@@ -69,9 +70,9 @@ static void single_packets_end_it(void **state)
 {
 	(void)state;
 	begin();
-	linger_read(&endpoint, true);
+	linger_read(&endpoint, true, endpoint.now_ns);
 	for (int i = 0; i < 8; i++)
-		linger_read(&endpoint, false);
+		linger_read(&endpoint, false, endpoint.now_ns);
 	assert_true(!linger(&endpoint));
 }
 
@@ -82,7 +83,7 @@ static void it_is_seldom_tried_where_it_is_in_vain(void **state)
 
 	(void)state;
 	begin();
-	linger_read(&endpoint, true);
+	linger_read(&endpoint, true, endpoint.now_ns);
 	for (int i = 0; i < 1000; i++) {
 		uint64_t before = endpoint.now_ns;
 
@@ -92,7 +93,7 @@ static void it_is_seldom_tried_where_it_is_in_vain(void **state)
 				endpoint.now_ns += US;
 		}
 		endpoint.now_ns = before + 500 * US;
-		linger_read(&endpoint, true);
+		linger_read(&endpoint, true, endpoint.now_ns);
 	}
 	assert_true(tried > 5 && tried < 30);
 	/* They come faster again. */
@@ -100,6 +101,47 @@ static void it_is_seldom_tried_where_it_is_in_vain(void **state)
 		wait_for(10 * US, true);
 	for (int i = 0; i < 100; i++)
 		assert_true(wait_for(10 * US, true));
+}
+
+/* An answer that came 10 us after the wait began, and was read much later, for to wake up takes time. */
+static void who_was_answered_soon_looks_for_the_next(void **state)
+{
+	(void)state;
+	begin();
+	for (int i = 0; i < 8; i++) {
+		assert_true(!linger(&endpoint));
+		endpoint.now_ns += 60 * US;
+		linger_read(&endpoint, false, endpoint.now_ns - 50 * US);
+	}
+	for (int i = 0; i < 100; i++)
+		assert_true(wait_for(5 * US, false));
+	/* Nothing comes: it sleeps in the end. */
+	assert_true(!wait_for(100 * US, false));
+}
+
+static void who_sends_batches_sleeps(void **state)
+{
+	(void)state;
+	begin();
+	for (int i = 0; i < 100; i++) {
+		linger_wrote(&endpoint);
+		assert_true(!wait_for(5 * US, false));
+	}
+}
+
+static void who_was_answered_late_sleeps(void **state)
+{
+	(void)state;
+	begin();
+	for (int i = 0; i < 100; i++) {
+		assert_true(!linger(&endpoint));
+		endpoint.now_ns += 40 * US;
+		linger_read(&endpoint, false, endpoint.now_ns);
+	}
+	/* Nor is it an answer what comes to somebody who did not wait. */
+	for (int i = 0; i < 100; i++)
+		linger_read(&endpoint, false, endpoint.now_ns += US);
+	assert_true(!linger(&endpoint));
 }
 
 int main(void)
@@ -110,6 +152,9 @@ int main(void)
 		cmocka_unit_test(it_sleeps_when_nothing_comes),
 		cmocka_unit_test(single_packets_end_it),
 		cmocka_unit_test(it_is_seldom_tried_where_it_is_in_vain),
+		cmocka_unit_test(who_was_answered_soon_looks_for_the_next),
+		cmocka_unit_test(who_sends_batches_sleeps),
+		cmocka_unit_test(who_was_answered_late_sleeps),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
