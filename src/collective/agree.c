@@ -54,7 +54,7 @@ void agree_measure(const struct gw_coll *coll)
 	if (comm->size < 2 || !coll->start_ns || coll->number < comm->track_count)
 		return;
 	kbps = choose_rate_kbps(task->operation, task->elements * task->unit, task->size,
-				task->algorithm, &comm->network,
+				task->algorithm, &coll->network,
 				gw_now_ns(comm->office->ctx) - coll->start_ns);
 	if (kbps > *rate)
 		*rate = kbps;

@@ -4,12 +4,13 @@
 
 #include "collective/algorithm.h"
 
-/* Bytes of a segment unless told. Short ones overlap rounds, and reducing with sending, better, and cost more messages. The messages of
- * a ring go to one rank, and must be longer to fill its link where that carries much in a round trip; a ring halves its chunks where they
- * are not shorter than SEGMENT_BYTES then. Elsewhere short ones are better, which wait for no grant. */
-#define SEGMENT_BYTES	   (UINT32_C(64) << 10)
-#define RING_SEGMENT_BYTES (UINT32_C(256) << 10)
-#define SEGMENTS_MAX	   64
+/* Bytes of a segment unless told. Short ones overlap rounds, and reducing with sending, better, and wait for no grant, but a channel has
+ * few of them under way (choose_is_light()). A ring halves its chunks where they are not shorter than SEGMENT_BYTES then. A direct
+ * reduction has memory for two segments of each rank, and fills the link between two grants with longer ones. */
+#define SEGMENT_BYTES	     (UINT32_C(64) << 10)
+#define LONG_SEGMENT_BYTES   (UINT32_C(256) << 10)
+#define SHARED_SEGMENT_BYTES (UINT32_C(1) << 20)
+#define SEGMENTS_MAX	     64
 /* The last rank of a chain waits for a segment on each link before its own. */
 #define CHAIN_SEGMENTS_MAX 128
 /* Round-trip time from which on ranks are far apart. */
@@ -68,6 +69,25 @@ bool algorithm_moves_all(uint64_t bytes, uint32_t size)
 	return bytes <= (size == 2 ? PAIR_BYTES : WHOLE_BYTES);
 }
 
+/* Bytes that a segment should have where nobody told. */
+static uint32_t segment_target(const struct task *task)
+{
+	bool reduces = task->operation == OPERATION_ALLREDUCE ||
+		       task->operation == OPERATION_REDUCE_SCATTER;
+
+	if (task->light)
+		return SEGMENT_BYTES;
+	switch (task->algorithm) {
+	case GW_ALGORITHM_RING:
+		return task->operation == OPERATION_BROADCAST && task->near ? SEGMENT_BYTES
+									    : LONG_SEGMENT_BYTES;
+	case GW_ALGORITHM_DIRECT:
+		return reduces ? SHARED_SEGMENT_BYTES : LONG_SEGMENT_BYTES;
+	default:
+		return SEGMENT_BYTES;
+	}
+}
+
 static uint32_t segments_for(const struct task *task, uint32_t chunks)
 {
 	uint64_t bytes = task->elements / chunks * task->unit, target = task->segment_bytes,
@@ -77,8 +97,7 @@ static uint32_t segments_for(const struct task *task, uint32_t chunks)
 	uint32_t most = chain ? CHAIN_SEGMENTS_MAX : SEGMENTS_MAX;
 
 	if (!target)
-		target = ring && !task->light && !(chain && task->near) ? RING_SEGMENT_BYTES
-									: SEGMENT_BYTES;
+		target = segment_target(task);
 	if (!task->segment_bytes && ring && bytes < 2 * target)
 		target = bytes / 2 > SEGMENT_BYTES ? bytes / 2 : SEGMENT_BYTES;
 	segments = (bytes + target - 1) / target;

@@ -45,7 +45,7 @@ struct task {
 	uint32_t segment_bytes;
 	/* all ranks are in one place: algorithm_is_near() */
 	bool near;
-	/* what a link carries in a round trip are a few short segments */
+	/* short segments are best: choose_is_light() */
 	bool light;
 	/* the result is divided by the number of ranks */
 	bool mean;

@@ -20,8 +20,12 @@
 #define SENDER_BYTES (UINT64_C(16) << 10)
 /* Messages up to this need no grant; what is cut into longer ones waits for the first. */
 #define GRANTED_BYTES (UINT64_C(64) << 10)
-/* A channel has so much under way at a time without grants. */
+/* A link that carries up to this in a round trip is filled by a ring's messages without grants. */
 #define LIGHT_BYTES (5 * GRANTED_BYTES)
+/* Up to CROWD_RANKS a channel has so much under way without grants (links.c): the rest waits for answers. */
+#define UNANSWERED_BYTES (7 * GRANTED_BYTES)
+/* What is more is cut into longer messages, unless told. */
+#define SHORT_MOST (64 * GRANTED_BYTES)
 /* Messages on which rounds that do not overlap wait longer than a one-way delay. */
 #define ROUND_BYTES (UINT64_C(8) << 10)
 #define TREE_BYTES  (UINT64_C(16) << 10)
@@ -40,6 +44,10 @@ struct shape {
 	uint64_t bytes;
 	/* messages of a rank */
 	uint64_t messages;
+	/* round trips for which short messages wait for answers, while bytes travel */
+	uint64_t waits;
+	/* round trips that grants take where messages are long; 0: it has short ones only */
+	uint64_t grants;
 	/* bytes travel while others are delayed, but for the last */
 	bool overlaps;
 };
@@ -52,6 +60,12 @@ static uint64_t larger(uint64_t a, uint64_t b)
 static uint64_t smaller(uint64_t a, uint64_t b)
 {
 	return a < b ? a : b;
+}
+
+/* How often messages of so many bytes together, on one channel and all short, wait for answers. */
+static uint64_t waits_of(uint64_t bytes, uint64_t size)
+{
+	return size > CROWD_RANKS || !bytes ? 0 : (bytes - 1) / UNANSWERED_BYTES;
 }
 
 static struct shape broadcast_shape(enum gw_algorithm algorithm, uint64_t bytes, uint64_t size,
@@ -72,10 +86,14 @@ static struct shape broadcast_shape(enum gw_algorithm algorithm, uint64_t bytes,
 		shape.delays = depth * (bytes <= TREE_BYTES ? 100 : 125);
 		shape.bytes *= rounds;
 		shape.messages = rounds;
+		shape.waits = bytes <= SHORT_MOST ? waits_of(bytes, size) : 0;
 		break;
 	default:
-		shape.delays = 100 * (2 + (bytes / (size - 1) > GRANTED_BYTES));
+		shape.delays =
+			100 * (2 + (size > CROWD_RANKS && bytes / (size - 1) > GRANTED_BYTES));
 		shape.messages = size - 1;
+		shape.waits = waits_of(bytes / (size - 1), size);
+		shape.grants = 2;
 		break;
 	}
 	return shape;
@@ -97,9 +115,12 @@ static struct shape shape_of(enum operation operation, uint64_t bytes, uint64_t 
 		shape.overlaps = true;
 		break;
 	case GW_ALGORITHM_DIRECT:
-		shape.delays = phases * 100 *
-			       (1 + granted + (size > CROWD_RANKS && chunk > CROWD_BYTES ? 2 : 0));
+		shape.delays = phases * 100;
+		if (size > CROWD_RANKS)
+			shape.delays *= 1 + granted + (chunk > CROWD_BYTES ? 2 : 0);
 		shape.messages = phases * (size - 1);
+		shape.waits = phases * waits_of(chunk, size);
+		shape.grants = phases;
 		break;
 	default:
 		if (operation == OPERATION_ALLREDUCE && algorithm_moves_all(bytes, (uint32_t)size))
@@ -153,9 +174,37 @@ static uint64_t rate_of(const struct network *network, enum gw_algorithm algorit
 	return algorithm_is_near(network->rtt_ns) ? NEAR_KBPS : FAR_KBPS;
 }
 
-bool choose_is_light(const struct network *network)
+/* The highest rate that is known: an algorithm that waited for answers has a lower one than the links. */
+static uint64_t link_rate(const struct network *network)
 {
-	return rate_of(network, GW_ALGORITHM_RING) * (network->rtt_ns / 1000) / 8000 <= LIGHT_BYTES;
+	uint64_t most = 0;
+
+	for (unsigned i = 0; i < CHOOSE_ALGORITHMS; i++)
+		most = larger(most, network->rate_kbps[i]);
+	return most ? most : rate_of(network, GW_ALGORITHM_AUTO);
+}
+
+/* Whether short messages wait for answers for longer than long ones would for grants. */
+static bool wants_grants(const struct shape *shape, const struct network *network)
+{
+	return shape->grants && shape->waits * rtt_or_guess(network->rtt_ns) >
+					shape->grants * rtt_or_guess(network->rtt_ns) +
+						bytes_ns(shape->bytes, link_rate(network));
+}
+
+bool choose_is_light(enum operation operation, uint64_t bytes, uint32_t size,
+		     enum gw_algorithm algorithm, const struct network *network)
+{
+	struct shape shape;
+
+	/* A ring's messages follow each other over all rounds. */
+	if (algorithm == GW_ALGORITHM_RING)
+		return rate_of(network, algorithm) * (network->rtt_ns / 1000) / 8000 <= LIGHT_BYTES;
+	if (size < 2)
+		return true;
+	shape = shape_of(operation, smaller(bytes, BYTES_MOST), size, algorithm,
+			 rtt_or_guess(network->rtt_ns));
+	return !wants_grants(&shape, network);
 }
 
 uint64_t choose_predict_ns(enum operation operation, uint64_t bytes, uint32_t size,
@@ -168,6 +217,10 @@ uint64_t choose_predict_ns(enum operation operation, uint64_t bytes, uint32_t si
 	uint64_t data_ns =
 		bytes_ns(shape.bytes, kbps) / 100 * stretch(bytes, size, algorithm, rtt_ns, kbps);
 
+	if (wants_grants(&shape, network))
+		delays_ns += shape.grants * rtt_ns;
+	else
+		data_ns = larger(data_ns, shape.waits * rtt_ns);
 	return shape.messages * MESSAGE_NS +
 	       (shape.overlaps ? larger(delays_ns, data_ns) + rtt_ns / 2 : delays_ns + data_ns);
 }
@@ -182,8 +235,14 @@ uint64_t choose_rate_kbps(enum operation operation, uint64_t bytes, uint32_t siz
 	uint64_t delays_ns = shape.delays * (rtt_ns / 2) / 100, data_ns, full, kbps;
 	/* Where delays are most of it, the rest is chance as well as bytes. */
 	bool bound = bytes_ns(shape.bytes, rate_of(network, algorithm)) < delays_ns / 4;
+	/* The same where bytes travelled while messages waited for answers. */
+	bool waited = false;
 
 	took_ns -= smaller(took_ns, shape.messages * MESSAGE_NS);
+	if (wants_grants(&shape, network))
+		delays_ns += shape.grants * rtt_ns;
+	else
+		waited = took_ns < delays_ns + shape.waits * rtt_ns / 4 * 5;
 	if (shape.overlaps) {
 		bound = bound || took_ns < delays_ns / 2 * 3 + rtt_ns / 2;
 		data_ns = bound ? delays_ns / 4 : took_ns - rtt_ns / 2;
@@ -196,7 +255,7 @@ uint64_t choose_rate_kbps(enum operation operation, uint64_t bytes, uint32_t siz
 	for (unsigned i = 0; i < STRETCH_TURNS; i++)
 		kbps = larger(KBPS_LEAST,
 			      full * stretch(bytes, size, algorithm, rtt_ns, kbps) / 100);
-	return bound && kbps <= rate_of(network, algorithm) ? 0 : kbps;
+	return (bound || waited) && kbps <= rate_of(network, algorithm) ? 0 : kbps;
 }
 
 enum gw_algorithm choose_algorithm(enum operation operation, uint64_t bytes, uint32_t size,

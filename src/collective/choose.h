@@ -34,8 +34,9 @@ struct network {
 enum gw_algorithm choose_algorithm(enum operation operation, uint64_t bytes, uint32_t size,
 				   const struct network *network, bool fixed_order);
 
-/* Whether what a link carries in a round trip fits into a few messages without a grant. */
-bool choose_is_light(const struct network *network);
+/* Whether short messages, which need no grant, are best for an operation: they fill the link, or it ends before they would wait. */
+bool choose_is_light(enum operation operation, uint64_t bytes, uint32_t size,
+		     enum gw_algorithm algorithm, const struct network *network);
 
 /* What an operation will take, in ns. */
 uint64_t choose_predict_ns(enum operation operation, uint64_t bytes, uint32_t size,

@@ -138,7 +138,9 @@ int coll_build(struct gw_coll *coll)
 	/* Doubling sends several blocks in one message. */
 	if (coll->stride && coll->task.algorithm == GW_ALGORITHM_DOUBLING)
 		coll->task.algorithm = GW_ALGORITHM_RING;
-	coll->task.light = choose_is_light(&coll->network);
+	coll->task.light =
+		choose_is_light(coll->task.operation, coll->task.elements * coll->task.unit,
+				coll->task.size, coll->task.algorithm, &coll->network);
 	error = algorithm_build(&coll->task, &coll->program);
 	if (error)
 		return error;

@@ -433,12 +433,38 @@ static void chain_has_short_segments(void **state)
 	}
 }
 
+/* Those to all other ranks at once are short unless they would wait for answers; a reduction's are longer, as it takes two at a time. */
+static void direct_has_long_segments_for_grants(void **state)
+{
+	struct task task = { .operation = OPERATION_ALLREDUCE,
+			     .algorithm = GW_ALGORITHM_DIRECT,
+			     .size = 4,
+			     .unit = 4,
+			     .elements = 4 << 20,
+			     .light = true };
+	struct program program;
+
+	(void)state;
+	assert_int_equal(algorithm_build(&task, &program), 0);
+	assert_int_equal(program.layout.segments, 64);
+	program_free(&program);
+	task.light = false;
+	assert_int_equal(algorithm_build(&task, &program), 0);
+	assert_int_equal(program.layout.segments, 4);
+	program_free(&program);
+	task.operation = OPERATION_ALLGATHER;
+	assert_int_equal(algorithm_build(&task, &program), 0);
+	assert_int_equal(program.layout.segments, 16);
+	program_free(&program);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(two_ranks_exchange_once),
 		cmocka_unit_test(ring_has_short_segments_on_light_links),
 		cmocka_unit_test(chain_has_short_segments),
+		cmocka_unit_test(direct_has_long_segments_for_grants),
 		cmocka_unit_test(barrier),
 		cmocka_unit_test(broadcast),
 		cmocka_unit_test(allgather),

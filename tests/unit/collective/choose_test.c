@@ -178,8 +178,32 @@ static void light_is_little_in_flight(void **state)
 	struct network slow = known(10 * MS, 200000), fast = known(10 * MS, 1000000);
 
 	(void)state;
-	assert_true(choose_is_light(&slow));
-	assert_false(choose_is_light(&fast));
+	assert_true(choose_is_light(OPERATION_ALLREDUCE, 8 * MIB, 4, GW_ALGORITHM_RING, &slow));
+	assert_false(choose_is_light(OPERATION_ALLREDUCE, 8 * MIB, 4, GW_ALGORITHM_RING, &fast));
+}
+
+/* Short messages to each of the other ranks wait for answers where their share of the link carries more, unless they are few. Others wait
+ * for grants, which is predicted to take less. */
+static void direct_is_light_without_answers(void **state)
+{
+	struct network slow = known(10 * MS, 200000), fast = known(10 * MS, 4000000);
+	uint64_t bytes = 16 * MIB, chunk = bytes / 4,
+		 waits_ns = 2 * (chunk / (448 * KIB)) * 10 * MS;
+
+	(void)state;
+	assert_true(choose_is_light(OPERATION_ALLREDUCE, bytes, 4, GW_ALGORITHM_DIRECT, &slow));
+	assert_false(choose_is_light(OPERATION_ALLREDUCE, bytes, 4, GW_ALGORITHM_DIRECT, &fast));
+	assert_false(choose_is_light(OPERATION_BROADCAST, bytes, 4, GW_ALGORITHM_DIRECT, &fast));
+	assert_true(choose_is_light(OPERATION_ALLREDUCE, MIB, 4, GW_ALGORITHM_DIRECT, &fast));
+	assert_true(choose_predict_ns(OPERATION_ALLREDUCE, bytes, 4, GW_ALGORITHM_DIRECT, &fast) <
+		    waits_ns);
+	/* One whose rate was measured while it waited does not stay with short messages. */
+	fast.rate_kbps[GW_ALGORITHM_DIRECT] = 1000000;
+	assert_false(choose_is_light(OPERATION_ALLREDUCE, bytes, 4, GW_ALGORITHM_DIRECT, &fast));
+	/* A tree has short messages only, and waits. */
+	fast = known(40 * MS, 4000000);
+	assert_int_equal(choose_algorithm(OPERATION_BROADCAST, 504 * KIB, 5, &fast, false),
+			 GW_ALGORITHM_DIRECT);
 }
 
 int main(void)
@@ -194,6 +218,7 @@ int main(void)
 		cmocka_unit_test(measured_counts),
 		cmocka_unit_test(more_takes_longer),
 		cmocka_unit_test(light_is_little_in_flight),
+		cmocka_unit_test(direct_is_light_without_answers),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
