@@ -238,6 +238,9 @@ uint64_t choose_rate_kbps(enum operation operation, uint64_t bytes, uint32_t siz
 	/* The same where bytes travelled while messages waited for answers. */
 	bool waited = false;
 
+	/* A rank that began after the others did not see all of it. */
+	if (took_ns < delays_ns / 4 * 3)
+		return 0;
 	took_ns -= smaller(took_ns, shape.messages * MESSAGE_NS);
 	if (wants_grants(&shape, network))
 		delays_ns += shape.grants * rtt_ns;

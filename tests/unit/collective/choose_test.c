@@ -102,6 +102,20 @@ static void waiting_is_no_rate(void **state)
 		0);
 }
 
+/* A rank that began when the data of others had arrived already says nothing about the rate, either. */
+static void late_is_not_fast(void **state)
+{
+	struct network network = { .rtt_ns = 10 * MS };
+
+	(void)state;
+	assert_int_equal(
+		choose_rate_kbps(OPERATION_ALLREDUCE, 40, 4, GW_ALGORITHM_DOUBLING, &network, 0),
+		0);
+	assert_int_equal(
+		choose_rate_kbps(OPERATION_ALLGATHER, MIB, 4, GW_ALGORITHM_DIRECT, &network, MS),
+		0);
+}
+
 /* A ring whose rounds took as long as their delays: the rate is higher than was assumed, and something else is tried. */
 static void ring_of_delays_is_left(void **state)
 {
@@ -214,6 +228,7 @@ int main(void)
 		cmocka_unit_test(many_ranks_are_not_all_connected),
 		cmocka_unit_test(rate_is_found_again),
 		cmocka_unit_test(waiting_is_no_rate),
+		cmocka_unit_test(late_is_not_fast),
 		cmocka_unit_test(ring_of_delays_is_left),
 		cmocka_unit_test(measured_counts),
 		cmocka_unit_test(more_takes_longer),
