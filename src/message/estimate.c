@@ -37,7 +37,7 @@
 #define RUNS_KEPT	64.0f
 #define RUN_PACKETS_MAX (1 << 20) /* in one report: no more is believed */
 #define FLOW_LEAST	64.0	  /* packets: from fewer no rate is told */
-#define FLOW_KEPT	8192.0
+#define FLOW_KEPT	1024.0
 /* Each echo in order takes 1 / OVERTAKEN_KEPT from the time by which packets overtake each other. */
 #define OVERTAKEN_KEPT 64
 /* Fastest drift of two clocks: that at which ntpd slews one. As 1 / DRIFT. */

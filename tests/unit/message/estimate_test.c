@@ -261,6 +261,28 @@ static uint32_t allow_few(void *arg, uint32_t in_flight, uint32_t payload, uint6
 	return in_flight < SHORT_FLIGHT ? SHORT_FLIGHT - in_flight : 0;
 }
 
+/* A path, or a controller, that becomes faster is known to be after two messages, though the slow ones took longer. */
+static void rate_rises(void **state)
+{
+	struct duo_attr attr = { .link = { .delay_ns = DELAY_NS, .rate_bps = RATE_BPS / 20 },
+				 .memory_bytes = 8u << 20 };
+	double truth = (double)RATE_BPS * DUO_PAYLOAD / DUO_WIRE;
+	struct duo_transfer transfer;
+	struct duo duo;
+
+	(void)state;
+	duo_open(&duo, &attr);
+	for (unsigned i = 0; i < 4; i++) {
+		if (i == 2)
+			duo_link(&duo, 0)->attr.rate_bps = RATE_BPS;
+		duo_start(&duo, duo.memory_bytes, &transfer);
+		duo_finish(&transfer, 60 * S);
+	}
+	assert_between("a rate that rose", (double)duo_estimate(&duo, 0).rate_bps, 0.6 * truth,
+		       1.2 * truth);
+	duo_close(&duo);
+}
+
 /* Messages of two packets, all at once or one after another, over a slow link that a few packets in flight fill. */
 static double rate_of_short(bool together)
 {
@@ -384,6 +406,7 @@ int main(void)
 		cmocka_unit_test(rate),
 		cmocka_unit_test(gate_and_share),
 		cmocka_unit_test(rate_short),
+		cmocka_unit_test(rate_rises),
 		cmocka_unit_test(holes_are_split),
 		cmocka_unit_test(order_comes_back),
 		cmocka_unit_test(rate_while_numbers_wrap),
