@@ -6,6 +6,7 @@
  * loss or bursts have moved by a quarter, and not more often than a few times a second. It then keeps what it said before unless
  * something is better by some per cent. So a choice neither follows every wind nor costs a message anything.
  */
+#include <math.h>
 #include <string.h>
 
 #include <godwit/auto.h>
@@ -78,7 +79,9 @@ static void describe(struct gw_erasure *e, const struct gw_estimate *now, struct
 
 	if (loss > LOSS_MOST)
 		loss = LOSS_MOST;
-	/* What was measured is data alone; and the least round trip, for what the message itself queues up is planned for. */
+	/* What was measured is data alone, and what arrives of it; and the least round trip, for what the message itself queues up is
+	 * planned for. */
+	rate_bps = (uint64_t)((double)rate_bps / (1 - fmin(now->loss_mean, LOSS_MOST)));
 	rate_bps += (uint64_t)((double)rate_bps * PACKET_OVERHEAD / payload);
 	plan_path_init(path, now->rtt_min_ns, rate_bps, loss);
 	path->payload = payload;

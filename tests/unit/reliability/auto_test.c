@@ -215,6 +215,22 @@ static void bursts(void **state)
 	assert_true(depth[1] > depth[0]);
 }
 
+/* Parity and repeats leave at the rate of the link, whatever share of the data arrives. */
+static void planned_by_what_leaves(void **state)
+{
+	struct duo duo;
+
+	(void)state;
+	open_ends(&duo, 20 * US, NULL);
+	duo_link(&duo, 0)->attr.rate_bps = RATE_BPS / 100;
+	duo_link(&duo, 0)->attr.loss = 0.4;
+	for (int i = 0; i < 6; i++)
+		move(&duo, LENGTH);
+	assert_in_range(memory[0]->shared->path.rate_bps, RATE_BPS / 100 * 8 / 10,
+			RATE_BPS / 100 * 12 / 10);
+	close_ends(&duo);
+}
+
 /* A loss that wavers does not make the choice waver. */
 static void stays(void **state)
 {
@@ -310,6 +326,7 @@ int main(void)
 		cmocka_unit_test(repeating_pays),
 		cmocka_unit_test(bursts),
 		cmocka_unit_test(stays),
+		cmocka_unit_test(planned_by_what_leaves),
 		cmocka_unit_test(either),
 		cmocka_unit_test(one_slot),
 		cmocka_unit_test(told),
