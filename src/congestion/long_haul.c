@@ -65,7 +65,7 @@
 /* Rounds with hardly any queue before the growth quadruples, and how many more after growth was stopped. */
 #define CALM_ROUNDS 2
 #define CALM_REST   3
-/* Rounds in a row with a full window after which a pause tells nothing: they have shown what the path takes, and in the last round
+/* Rounds in a row with a full window that have shown what the path takes: a pause after them tells nothing, since in the last round
  * others that share it may have paused already. */
 #define FULL_ROUNDS 2
 /* Share of the peak rate below which, with a queue, the path has become slower. */
@@ -240,7 +240,8 @@ static void round_cruise(struct long_haul *l, uint64_t now_ns)
 	l->doing = l->calm > CALM_ROUNDS ? "probing up"
 		   : up < down / 2	 ? "backing off: the queue is long"
 					 : "cruising";
-	if (compete_crowded(m, target_ns(l)) && !m->idle) {
+	/* Rounds soon after a pause tell of packets that left in it, and what arrived of these is not what the path carries. */
+	if (compete_crowded(m, target_ns(l)) && !m->idle && l->full > FULL_ROUNDS) {
 		l->window = fmin(l->window, model_rate(m) * (model_trip(m) + target_ns(l)));
 		stop(l);
 		/* The path has become slower than at its peak. */
@@ -491,7 +492,9 @@ static void long_haul_limits(const void *state, struct cc_limits *out)
 {
 	const struct long_haul *l = state;
 	const struct model *m = &l->model;
-	double window = l->window * (l->testing ? CHANCE_TEST : m->draining ? MODEL_PROBE_DEPTH : 1);
+	double window = l->window * (l->testing	   ? CHANCE_TEST
+				     : m->draining ? MODEL_PROBE_DEPTH
+						   : 1);
 	/* Spreading a window over the whole mean round-trip time loses the queue to BBR where that makes the jitter. */
 	double trip = m->least_ns + (model_trip(m) - m->least_ns) / 8 +
 		      (l->phase == DRAIN && l->drained ? 0 : model_queue_now(m));

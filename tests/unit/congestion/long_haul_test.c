@@ -612,6 +612,25 @@ static void idling_proves_nothing(void **state)
 	assert_true(feed_rate(&feed) > 900 * MBIT);
 }
 
+/* Where others begin at the same time the first packets after a pause meet a queue, and few of them have arrived when a round ends. */
+static void what_arrives_after_a_pause_is_not_the_rate(void **state)
+{
+	struct feed feed;
+	uint64_t before;
+
+	(void)state;
+	open_cruising(&feed);
+	feed.rtt_ns = RTT;
+	feed.app_limited = true;
+	feed_for(&feed, 4 * RTT);
+	before = feed_window(&feed);
+	feed.app_limited = false;
+	feed.rtt_ns = RTT + 6 * MS;
+	feed.rate_bps = 200 * MBIT;
+	feed_for(&feed, 2 * feed.rtt_ns);
+	assert_true(feed_window(&feed) > 8 * before / 10);
+}
+
 /* A message that leaves within that time and arrives a round trip later, before the next is sent. */
 static void send_alone(struct feed *feed, uint64_t bytes, uint64_t took_ns)
 {
@@ -822,6 +841,7 @@ int main(void)
 		cmocka_unit_test(larger_packets_are_measured_without_a_queue),
 		cmocka_unit_test(larger_packets_on_a_fast_path_compare),
 		cmocka_unit_test(idling_proves_nothing),
+		cmocka_unit_test(what_arrives_after_a_pause_is_not_the_rate),
 		cmocka_unit_test(lone_messages_earn_the_rate),
 		cmocka_unit_test(lone_messages_earn_while_cruising),
 		cmocka_unit_test(the_end_of_several_windows_earns_nothing),
