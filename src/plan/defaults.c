@@ -56,6 +56,7 @@ void plan_path_init(struct plan_path *path, uint64_t rtt_ns, uint64_t rate_bps, 
 		.patience_ns = wait_ns(rtt_ns, PATIENCE_SHARE, PATIENCE_MIN_NS),
 		.answer_ns = wait_ns(rtt_ns, ANSWER_SHARE, ANSWER_MIN_NS),
 		.early_ns = second_copy_ns(rtt_ns),
+		.ask_ns = second_copy_ns(rtt_ns),
 		.result_wait_ns = rtt_ns / RESULT_WAIT_SHARE,
 		.control_loss = loss,
 		.rto_rtts = PAPER_RTO_RTTS,
@@ -93,9 +94,10 @@ static bool path_valid(const struct plan_path *path)
 	       path->payload <= PAYLOAD_MAX && path->overhead <= PAYLOAD_MAX && path->chunk >= 1 &&
 	       path->chunk <= PAYLOAD_MAX && path->patience_ns <= TIME_MAX_NS &&
 	       path->answer_ns <= TIME_MAX_NS && path->early_ns <= TIME_MAX_NS &&
-	       path->result_wait_ns <= TIME_MAX_NS && path->control_loss >= 0 &&
-	       path->control_loss < PLAN_LOSS_MAX && path->rto_rtts > 0 && path->rto_rtts <= 1000 &&
-	       path->report_share >= 0 && path->report_share < 1 && path->rs_bytes_a_second >= 0 &&
+	       path->ask_ns <= TIME_MAX_NS && path->result_wait_ns <= TIME_MAX_NS &&
+	       path->control_loss >= 0 && path->control_loss < PLAN_LOSS_MAX &&
+	       path->rto_rtts > 0 && path->rto_rtts <= 1000 && path->report_share >= 0 &&
+	       path->report_share < 1 && path->rs_bytes_a_second >= 0 &&
 	       path->xor_bytes_a_second >= 0 && path->fallback_rtts >= 0 &&
 	       path->fallback_rtts <= 1000;
 }

@@ -66,9 +66,10 @@ struct plan_path {
 	uint64_t patience_ns;
 	/* wait before Selective Repeat requests again; less than patience_ns */
 	uint64_t answer_ns;
-	/* On long paths announcements, requests and results are sent twice, this far apart, and Selective Repeat requests
-	 * that early; 0: not on this path. */
+	/* On long paths announcements, requests and results are sent twice, this far apart; 0: not on this path. */
 	uint64_t early_ns;
+	/* on long paths: wait of a sender of Selective Repeat after its last packet before it asks what is missing */
+	uint64_t ask_ns;
 	/* time a result waits for others that share its datagram */
 	uint64_t result_wait_ns;
 	/* time by which every repair is later where packets are late by a random time: holes are named later, and repeats are late, too */

@@ -48,7 +48,7 @@ static void set_times(const struct plan_params *params, const struct plan_path *
 	if (params->scheme == PLAN_SR_NACK && path->slack && path->early_ns > 0) {
 		/* Requests are sent twice, and the sender reports when the retransmissions have left. From the second
 		 * retransmission on each is sent twice, early_ns / 2 apart. */
-		out->again_ns = out->tail_ns = rtt_ns + (double)path->early_ns;
+		out->again_ns = out->tail_ns = rtt_ns + (double)path->ask_ns;
 		out->unheard_ns = (double)path->answer_ns;
 		out->later_ns = out->again_ns + (double)path->early_ns / 2;
 		out->request_loss *= path->control_loss;

@@ -12,6 +12,7 @@
 #include <godwit/auto.h>
 
 #include "erasure_state.h"
+#include "selective_repeat_state.h"
 
 #define MOVED		 1.25
 #define RENEWED_NS	 UINT64_C(100000000) /* at most so often */
@@ -71,7 +72,17 @@ static bool stale(const struct erasure_choice *choice, const struct gw_estimate 
 	       moved(choice->overtaken_ns, (double)now->overtaken_ns) || moved(choice->open, open);
 }
 
-static void describe(struct gw_erasure *e, const struct gw_estimate *now, struct plan_path *path)
+/* A wait as it is on a steady path, and as it is now: with a queue, and with some for the deviation of round-trip times. A message that
+ * others follow mostly does not wait: these prove what is missing of it. */
+static uint64_t waited_ns(const struct gw_erasure *e, uint64_t steady_ns, uint64_t now_ns)
+{
+	double more_ns = (double)now_ns - (double)steady_ns;
+
+	return (uint64_t)((double)steady_ns + more_ns / e->shared->open);
+}
+
+static void describe(struct gw_erasure *e, struct gw_qp *qp, const struct gw_estimate *now,
+		     struct plan_path *path)
 {
 	double loss = now->loss_mean * LOSS_MARGIN;
 	uint64_t rate_bps = now->rate_bps ? now->rate_bps : RATE_UNKNOWN_BPS;
@@ -86,6 +97,9 @@ static void describe(struct gw_erasure *e, const struct gw_estimate *now, struct
 	plan_path_init(path, now->rtt_min_ns, rate_bps, loss);
 	path->payload = payload;
 	path->report_share = 0;
+	path->patience_ns = waited_ns(e, path->patience_ns, gw_qp_patience_ns(qp));
+	path->answer_ns = waited_ns(e, path->answer_ns, gw_qp_answer_ns(qp));
+	path->ask_ns = waited_ns(e, path->ask_ns, selective_repeat_ask_ns(qp));
 	path->jitter_ns = JITTER_TIMES * now->overtaken_ns;
 	/* Independent losses are next to each other now and then. */
 	if (now->burst * (1 - loss) > BURSTS_BY_CHANCE)
@@ -117,7 +131,7 @@ static void ask(struct gw_erasure *e, struct gw_qp *qp, uint64_t length,
 
 	if (!choice->made)
 		choice->params.scheme = PLAN_SCHEMES;
-	describe(e, now, &e->shared->path);
+	describe(e, qp, now, &e->shared->path);
 	e->shared->path_size = length;
 	if (plan_pick(&e->shared->path, length, goals[e->attr.goal], &limits, &choice->params))
 		return;

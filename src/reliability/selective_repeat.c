@@ -74,6 +74,16 @@ static uint64_t disorder_ns(const struct gw_qp *qp, const struct gw_estimate *pa
 	return longest > least ? most + longest - least : most;
 }
 
+uint64_t selective_repeat_ask_ns(const struct gw_qp *qp)
+{
+	uint64_t answer = gw_qp_answer_ns(qp), early = 0;
+	struct gw_estimate path;
+
+	if (answer >= FAR_NS && !gw_qp_estimate(qp, &path) && path.rtt_min_ns >= FAR_NS)
+		early = disorder_ns(qp, &path);
+	return early && early < answer ? early : answer;
+}
+
 /* Longer each time in vain, up to a second or what one answer may take. On a long path the first question waits only
  * until what left before it has arrived. */
 static void wait_for_news(struct gw_send *send, uint64_t now)
@@ -83,19 +93,14 @@ static void wait_for_news(struct gw_send *send, uint64_t now)
 	uint32_t shift = s->silent < BACKOFF_LIMIT ? s->silent : BACKOFF_LIMIT;
 	uint64_t answer = gw_qp_answer_ns(qp);
 	uint64_t limit = answer > BACKOFF_LIMIT_NS ? answer : BACKOFF_LIMIT_NS;
-	struct gw_estimate path;
-	uint64_t early = 0;
+	uint64_t ask = s->early ? selective_repeat_ask_ns(qp) : answer;
 
-	if (s->early && answer >= FAR_NS && !gw_qp_estimate(qp, &path) && path.rtt_min_ns >= FAR_NS)
-		early = disorder_ns(qp, &path);
-	if (early >= answer)
-		early = 0;
-	if (early)
-		gw_send_timer(send, now + (s->spare_runs ? early / 2 : early));
+	s->early = ask < answer;
+	if (s->early)
+		gw_send_timer(send, now + (s->spare_runs ? ask / 2 : ask));
 	else
 		gw_send_timer(send, now + (answer << shift < limit ? answer << shift : limit));
-	s->early = early != 0;
-	if (!early)
+	if (!s->early)
 		s->spare_runs = 0;
 }
 

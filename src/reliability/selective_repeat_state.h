@@ -31,6 +31,9 @@ void selective_repeat_send_timer(struct gw_send *send, void *arg, uint64_t now);
 void selective_repeat_result(struct gw_send *send, void *arg, const struct gw_result *outcome,
 			     uint64_t now);
 void selective_repeat_send_recut(struct gw_send *send, void *arg, uint64_t now);
+/* Returns how long after its last packet a sender asks what is missing, in ns: on a long path when that packet has arrived, though
+ * late, elsewhere when an answer would have come. */
+uint64_t selective_repeat_ask_ns(const struct gw_qp *qp);
 
 /* selective_repeat_recv.c, likewise */
 void selective_repeat_look(struct gw_recv *recv, void *arg, uint64_t now);

@@ -231,6 +231,31 @@ static void planned_by_what_leaves(void **state)
 	close_ends(&duo);
 }
 
+/* Where packets are late by a random time every wait is longer, and the planner knows, when that begins and when it is over. */
+static void planned_by_waits(void **state)
+{
+	const struct plan_path *path;
+	struct duo duo;
+
+	(void)state;
+	open_ends(&duo, DELAY_NS, NULL);
+	path = &memory[0]->shared->path;
+	for (int i = 0; i < 90; i++) {
+		duo_link(&duo, 0)->attr.loss = 0.01;
+		duo_link(&duo, 0)->attr.jitter_ns = i >= 30 && i < 60 ? 3 * DELAY_NS : 0;
+		move(&duo, LENGTH / 8);
+		if (i == 59) {
+			assert_true(path->answer_ns > 4 * DELAY_NS);
+			assert_true(path->patience_ns > path->answer_ns);
+			assert_true(path->ask_ns > 2 * DELAY_NS);
+		} else if (i % 30 == 29) {
+			assert_in_range(path->answer_ns, 2 * DELAY_NS, 3 * DELAY_NS);
+			assert_in_range(path->ask_ns, DELAY_NS / 5, DELAY_NS / 2);
+		}
+	}
+	close_ends(&duo);
+}
+
 /* A loss that wavers does not make the choice waver. */
 static void stays(void **state)
 {
@@ -327,6 +352,7 @@ int main(void)
 		cmocka_unit_test(bursts),
 		cmocka_unit_test(stays),
 		cmocka_unit_test(planned_by_what_leaves),
+		cmocka_unit_test(planned_by_waits),
 		cmocka_unit_test(either),
 		cmocka_unit_test(one_slot),
 		cmocka_unit_test(told),
