@@ -107,7 +107,8 @@ static unsigned sends_ahead(const struct link *link)
 
 /*
  * Sends data for a time, and then waits until it has arrived. The rate is that between the first message which ends after
- * a quarter of the time, when the rate has risen, and the last one.
+ * a quarter of the time, when the rate has risen, and the last one; or, if these two ended close to each other because this
+ * process had to wait for a processor, the mean.
  */
 static int flood(struct link *link, uint64_t time_ns, double *bps)
 {
@@ -133,7 +134,7 @@ static int flood(struct link *link, uint64_t time_ns, double *bps)
 			first_bytes = link->sent_bytes;
 		}
 	}
-	if (link->sent_bytes > first_bytes && first_ns && link->sent_ns > first_ns)
+	if (first_ns && link->sent_ns >= first_ns + time_ns / 2)
 		*bps = (double)(link->sent_bytes - first_bytes) * 8e9 /
 		       (double)(link->sent_ns - first_ns);
 	else if (link->sent_bytes > before)
