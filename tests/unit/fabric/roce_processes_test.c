@@ -188,6 +188,7 @@ static void processes_come_and_go(void **state)
 
 /* ---- joining under traffic ------------------------------------------------------------------------------------- */
 
+#define FLOOD_TURNS 10000
 #define JOINS	    20
 #define FLOOD_BURST 8
 #define FLOOD_US    50
@@ -248,6 +249,9 @@ static void joins_where_others_are_looked_for(void **state)
 	crowd_join(1, port);
 	assert_int_not_equal(crowd_class(1), class);
 	crowd_carry(&crowd[0], crowd[0].qps[3], &crowd[3], crowd[3].qps[0]);
+	/* The flood waits for a processor, too. */
+	for (int i = 0; i < FLOOD_TURNS && !counter(crowd[1].ctx, "rx_forwarded_packets"); i++)
+		gw_wait(crowd[1].ctx, 1000000);
 	assert_true(counter(crowd[1].ctx, "rx_forwarded_packets") > 0);
 	assert_int_equal(kill(flood, SIGKILL), 0);
 	assert_int_equal(waitpid(flood, NULL, 0), flood);
