@@ -87,8 +87,8 @@ def threaded(contender, threads, field):
     return next(one for one in kept("threads.json")["contenders"][contender] if one["threads"] == threads)[field]["median"]
 
 
-def over_udp(name):
-    return from_to([veth_goodput(case, name) / veth_goodput(case, "udp-blast") for case in kept("veth.json")["cases"]])
+def over_udp(name, field="goodput_gbps"):
+    return from_to([case["summary"][name][field]["median"] / case["summary"]["udp-blast"][field]["median"] for case in kept("veth.json")["cases"]])
 
 
 # ---- docs/longhaul.md ---------------------------------------------------------------------------------------------
@@ -291,6 +291,8 @@ FIGURES = {
     "threads.four": lambda: number(threaded("godwit", 4, "against_one")),
     "threads.eight": lambda: number(threaded("godwit", 8, "against_one")),
     "veth.over-udp": lambda: over_udp("godwit"),
+    "veth.cpu-over-udp": lambda: over_udp("godwit", "cpu_s_per_gb"),
+    "veth.no-icrc-cpu-over-udp": lambda: over_udp("godwit-no-icrc", "cpu_s_per_gb"),
     "veth.no-icrc-over-udp": lambda: over_udp("godwit-no-icrc"),
     "overhead.goodput": lambda: number(kept("overhead.json")["over_bare"]["godwit-channel"]["goodput"]["median"]),
     "overhead.cpu": lambda: number(kept("overhead.json")["over_bare"]["godwit-channel"]["cpu_s_per_gb"]["median"]),
