@@ -189,8 +189,9 @@ def mistakes():
         handle.wait()
         growing = bytearray(100)
         if comm.rank == 1:
+            # Of a broadcast the root need not wait, but rank 0 waits for it.
             time.sleep(0.5)
-        handle = comm.broadcast(growing, wait=False)
+        handle = comm.broadcast(growing, root=1, wait=False)
         if comm.rank == 0:
             # The buffer is the library's, so it cannot be resized.
             raises(BufferError, growing.clear)
