@@ -190,6 +190,16 @@ void bounded_limit(struct bounded *run, struct round *round, uint32_t deadlines,
 						      .flags = GW_BOUNDED_KEEP };
 }
 
+/* Shares go out, and then results. */
+static void exchange_shares(struct bounded *run)
+{
+	uint64_t shard = layout_bytes(&run->layout, 0);
+
+	if (run->peers[run->comm->rank].present)
+		exchange_begin(run->coll, run->layout.chunks - 1, shard,
+			       2 * shard * run->layout.chunks);
+}
+
 static int begin(struct bounded *run)
 {
 	uint32_t size = run->comm->size, self = run->comm->rank;
@@ -203,6 +213,7 @@ static int begin(struct bounded *run)
 	if (bounded_spreads(run))
 		spread_encode(run, &run->rounds[0], run->rounds[0].reduced);
 	bounded_limit(run, &run->rounds[0], 1, run->attr.floor_ppm);
+	exchange_shares(run);
 	for (uint32_t i = 1; i < size; i++)
 		exchange(run, (self + i) % size);
 	return 0;

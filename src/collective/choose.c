@@ -3,6 +3,7 @@
  * at random: 2 to 32 ranks, 0.05 to 100 ms, 0.1 to 100 Gbit/s, 4 KiB to 64 MiB. */
 #include <stddef.h>
 
+#include "collective/arrivals.h"
 #include "collective/choose.h"
 
 /* Assumed until the network was measured: a round-trip time, and rates in one place and between places. */
@@ -136,9 +137,14 @@ static struct shape shape_of(enum operation operation, uint64_t bytes, uint64_t 
 	return shape;
 }
 
+static uint64_t bytes_ns(uint64_t bytes, uint64_t kbps)
+{
+	return bytes * 8 * 1000 / kbps * 1000;
+}
+
 /* By how much more time bytes take than on a link that is full, in hundredths. */
-static uint64_t stretch(uint64_t bytes, uint64_t size, enum gw_algorithm algorithm, uint64_t rtt_ns,
-			uint64_t kbps)
+static uint64_t stretch(enum operation operation, uint64_t bytes, uint64_t size,
+			enum gw_algorithm algorithm, uint64_t rtt_ns, uint64_t kbps)
 {
 	uint64_t carried = kbps * (rtt_ns / 1000) / 8000;
 
@@ -146,12 +152,11 @@ static uint64_t stretch(uint64_t bytes, uint64_t size, enum gw_algorithm algorit
 		return 105;
 	if (size == 2)
 		return bytes / 2 > GRANTED_BYTES ? 150 : 105;
+	/* Long exchanges are limited to what the link carries (exchange.h). */
+	if (operation != OPERATION_BROADCAST &&
+	    bytes_ns(bytes - bytes / size, kbps) >= ARRIVALS_WINDOWS * arrivals_window_ns(rtt_ns))
+		return 110;
 	return 115 + smaller(100, 100 * (size - 1) * SENDER_BYTES / larger(1, carried));
-}
-
-static uint64_t bytes_ns(uint64_t bytes, uint64_t kbps)
-{
-	return bytes * 8 * 1000 / kbps * 1000;
 }
 
 static uint64_t rtt_or_guess(uint64_t rtt_ns)
@@ -214,8 +219,8 @@ uint64_t choose_predict_ns(enum operation operation, uint64_t bytes, uint32_t si
 	struct shape shape =
 		shape_of(operation, smaller(bytes, BYTES_MOST), size, algorithm, rtt_ns);
 	uint64_t delays_ns = shape.delays * (rtt_ns / 2) / 100;
-	uint64_t data_ns =
-		bytes_ns(shape.bytes, kbps) / 100 * stretch(bytes, size, algorithm, rtt_ns, kbps);
+	uint64_t data_ns = bytes_ns(shape.bytes, kbps) / 100 *
+			   stretch(operation, bytes, size, algorithm, rtt_ns, kbps);
 
 	if (wants_grants(&shape, network))
 		delays_ns += shape.grants * rtt_ns;
@@ -254,10 +259,11 @@ uint64_t choose_rate_kbps(enum operation operation, uint64_t bytes, uint32_t siz
 		data_ns = bound ? took_ns / 4 : took_ns - delays_ns;
 	}
 	full = smaller(shape.bytes * 8 * 1000 / larger(1, data_ns / 1000), KBPS_MOST);
-	kbps = full;
+	kbps = larger(KBPS_LEAST, full);
 	for (unsigned i = 0; i < STRETCH_TURNS; i++)
 		kbps = larger(KBPS_LEAST,
-			      full * stretch(bytes, size, algorithm, rtt_ns, kbps) / 100);
+			      full * stretch(operation, bytes, size, algorithm, rtt_ns, kbps) /
+				      100);
 	return (bound || waited) && kbps <= rate_of(network, algorithm) ? 0 : kbps;
 }
 

@@ -205,11 +205,24 @@ void track_free_memory(struct track *track)
 	track->bytes = 0;
 }
 
+/* Where all ranks send to all: what is sent to each in one half of the operation, and in both. */
+static void exchange(struct gw_coll *coll)
+{
+	const struct task *task = &coll->task;
+	uint64_t bytes = task->elements * task->unit;
+	bool halves = task->operation == OPERATION_ALLREDUCE;
+
+	if (task->algorithm == GW_ALGORITHM_DIRECT && task->operation != OPERATION_BROADCAST)
+		exchange_begin(coll, task->size - 1, bytes / task->size,
+			       halves ? 2 * bytes : bytes);
+}
+
 static void run_steps(struct gw_coll *coll)
 {
 	int error = take_memory(coll);
 
 	coll->start_ns = gw_now_ns(coll->comm->office->ctx);
+	exchange(coll);
 	advance(coll, error ? error : engine_start(&coll->engine));
 }
 
@@ -334,6 +347,7 @@ void coll_tell(struct gw_coll *coll, int status)
 {
 	coll->ended = true;
 	coll->result.status = status;
+	exchange_end(coll);
 	if (!status)
 		agree_measure(coll);
 	give_buffers_back(coll);
@@ -359,6 +373,7 @@ void coll_end(struct gw_coll *coll, int status)
 	uint32_t track = coll_track(coll);
 
 	list_del(&coll->node);
+	exchange_end(coll);
 	give_memory_back(coll);
 	if (parts_open(coll)) {
 		coll->result.status = status;

@@ -11,6 +11,7 @@ static const char *const names[MESSAGE_COUNTERS] = {
 	[COUNT_SENT] = "sent_packets",
 	[COUNT_RETRANSMITTED] = "retransmitted_packets",
 	[COUNT_LANDED] = "landed_packets",
+	[COUNT_LANDED_BYTES] = "landed_bytes",
 	[COUNT_REBUILT] = "rebuilt_packets",
 	[COUNT_DUPLICATE] = "duplicate_packets",
 	[COUNT_LATE] = "late_packets",

@@ -559,6 +559,7 @@ void feedback_landed(struct gw_qp *qp, uint32_t msn, uint32_t packet, uint32_t p
 	struct feedback *f = &qp->feedback;
 
 	f->landed += packets;
+	qp->ctx->counters[COUNT_LANDED_BYTES] += bytes;
 	if (ce)
 		f->ce += packets;
 	credit_used(qp);

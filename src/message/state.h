@@ -49,6 +49,7 @@ enum message_counter {
 	COUNT_RETRANSMITTED,
 	/* Packets that set a bit, that a scheme computed from others, that found their bit set, that came after completion. */
 	COUNT_LANDED,
+	COUNT_LANDED_BYTES,
 	COUNT_REBUILT,
 	COUNT_DUPLICATE,
 	COUNT_LATE,

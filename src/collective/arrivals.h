@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * arrivals.h: at what rate a link carries data, by what arrives over it while several senders have more for it than it takes. Pure
+ * functions: bytes that have arrived and the time go in.
+ *
+ * Time is cut into windows of some round trips, which end before a pause. The rate is the highest of a window; an exchange that saw less
+ * in all of its windows lowers it a little. Senders that are limited to the rate could never show that the link has more. So in two windows
+ * of six they are allowed more (it arrives in the second), and twice as much more in the next two if that arrived. In the others they are
+ * allowed a little less, so that queues drain.
+ */
+#ifndef COLLECTIVE_ARRIVALS_H
+#define COLLECTIVE_ARRIVALS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* Windows that an exchange should last for limits to be of use. */
+#define ARRIVALS_WINDOWS 3
+
+struct arrivals {
+	/* bits that arrive in a second; 0: not known */
+	uint64_t rate_bps;
+	/* what is allowed above it, in thousandths; and windows since that was set */
+	int32_t room;
+	uint32_t windows;
+	/* bits a second of the window before */
+	uint64_t last_bps;
+	/* the most in a window of this exchange; 0: no window has ended */
+	uint64_t best_bps;
+	/* begin of the window, bytes that had arrived then, and times that more were seen since; 0: there is none */
+	uint64_t began_ns;
+	uint64_t began_bytes;
+	uint32_t turns;
+	/* when more bytes were last seen, and how many there were */
+	uint64_t seen_ns;
+	uint64_t seen_bytes;
+};
+
+/* How long a window is, in ns. */
+uint64_t arrivals_window_ns(uint64_t rtt_ns);
+
+/* Data begins to arrive, and has ended. */
+void arrivals_begin(struct arrivals *a);
+void arrivals_end(struct arrivals *a);
+
+/* So many bytes have arrived in all. True: a window has ended, and arrivals_allowed_bps() may have changed. */
+bool arrivals_see(struct arrivals *a, uint64_t window_ns, uint64_t bytes, uint64_t now_ns);
+
+/* What all senders together should send, in bits a second; 0: not known. */
+uint64_t arrivals_allowed_bps(const struct arrivals *a);
+
+#endif

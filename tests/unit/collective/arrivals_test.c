@@ -1,0 +1,183 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What the rate of a link is taken to be, by what arrives. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "collective/arrivals.h"
+
+#define MS    UINT64_C(1000000)
+#define MBIT  UINT64_C(1000000)
+#define LINK  (200 * MBIT)
+#define RTT   (5 * MS)
+#define TURN  (MS / 4)
+#define NEVER UINT64_MAX
+
+struct feed {
+	struct arrivals arrivals;
+	uint64_t now, bytes;
+	/* what the link carries, and what senders send if they are not limited */
+	uint64_t link_bps, offered_bps;
+	unsigned windows;
+};
+
+static struct feed feed_of(uint64_t link_bps)
+{
+	return (struct feed){ .now = MS, .link_bps = link_bps, .offered_bps = NEVER };
+}
+
+/* Data arrives for some time, at the least of what is offered, allowed and carried. */
+static void run(struct feed *f, uint64_t ns)
+{
+	for (uint64_t end = f->now + ns; f->now < end; f->now += TURN) {
+		uint64_t allowed = arrivals_allowed_bps(&f->arrivals), bps = f->link_bps;
+
+		if (allowed && allowed < bps)
+			bps = allowed;
+		if (f->offered_bps < bps)
+			bps = f->offered_bps;
+		f->bytes += bps / 8 * TURN / (1000 * MS);
+		f->windows += arrivals_see(&f->arrivals, arrivals_window_ns(RTT), f->bytes, f->now);
+	}
+}
+
+static void exchange(struct feed *f, uint64_t ns)
+{
+	arrivals_begin(&f->arrivals);
+	run(f, ns);
+	arrivals_end(&f->arrivals);
+	f->now += 100 * MS;
+}
+
+static void assert_near(uint64_t value, uint64_t wanted)
+{
+	assert_in_range(value, wanted - wanted / 50, wanted + wanted / 50);
+}
+
+static void a_window_is_two_round_trips(void **state)
+{
+	(void)state;
+	assert_int_equal(arrivals_window_ns(RTT), 2 * RTT);
+	assert_int_equal(arrivals_window_ns(0), MS);
+}
+
+/* The link is full: what arrives is its rate, and what is allowed is a little less, or a tenth more. */
+static void a_full_link_tells_its_rate(void **state)
+{
+	struct feed f = feed_of(LINK);
+	unsigned less = 0, more = 0;
+
+	(void)state;
+	exchange(&f, 200 * MS);
+	assert_near(f.arrivals.rate_bps, LINK);
+	arrivals_begin(&f.arrivals);
+	for (unsigned i = 0; i < 12; i++) {
+		uint64_t allowed;
+
+		run(&f, 2 * RTT);
+		allowed = arrivals_allowed_bps(&f.arrivals);
+		assert_in_range(allowed, LINK / 100 * 93, LINK / 100 * 113);
+		less += allowed < LINK;
+		more += allowed > LINK;
+	}
+	/* Mostly less. */
+	assert_true(less > more);
+	assert_true(more > 1);
+}
+
+/* Senders that still find out what they may send tell nothing: twice as much in each window is no rate. */
+static void the_start_tells_nothing(void **state)
+{
+	struct feed f = feed_of(LINK);
+
+	(void)state;
+	f.offered_bps = LINK / 40;
+	arrivals_begin(&f.arrivals);
+	for (unsigned i = 0; i < 5; i++) {
+		run(&f, 2 * RTT);
+		assert_int_equal(f.arrivals.rate_bps, 0);
+		assert_int_equal(arrivals_allowed_bps(&f.arrivals), 0);
+		f.offered_bps *= 2;
+	}
+}
+
+/* A rate that was much too low is left within some exchanges: each success allows twice as much more. */
+static void a_link_that_has_more_shows_it(void **state)
+{
+	struct feed f = feed_of(LINK);
+
+	(void)state;
+	exchange(&f, 200 * MS);
+	f.link_bps = 10 * LINK;
+	exchange(&f, 600 * MS);
+	assert_true(f.arrivals.rate_bps > 5 * LINK);
+}
+
+/* A slower link is followed, by an eighth of the way in each exchange; one that did not fill it loses as little. */
+static void a_slower_link_is_followed_slowly(void **state)
+{
+	struct feed f = feed_of(LINK);
+	uint64_t before;
+
+	(void)state;
+	exchange(&f, 200 * MS);
+	before = f.arrivals.rate_bps;
+	f.link_bps = LINK / 2;
+	exchange(&f, 200 * MS);
+	assert_near(f.arrivals.rate_bps, before - before / 16);
+	for (unsigned i = 0; i < 30; i++)
+		exchange(&f, 200 * MS);
+	assert_near(f.arrivals.rate_bps, LINK / 2);
+}
+
+/* Windows end before a pause: half a window of data and half of none is not half the rate. */
+static void a_pause_is_in_no_window(void **state)
+{
+	struct feed f = feed_of(LINK);
+	unsigned before;
+
+	(void)state;
+	exchange(&f, 200 * MS);
+	before = f.windows;
+	arrivals_begin(&f.arrivals);
+	for (unsigned i = 0; i < 20; i++) {
+		run(&f, RTT);
+		f.now += RTT;
+	}
+	arrivals_end(&f.arrivals);
+	assert_int_equal(f.windows, before);
+	assert_near(f.arrivals.rate_bps, LINK);
+}
+
+/* A process that looks rarely sees much at a time: a window has eight looks. */
+static void few_looks_are_no_window(void **state)
+{
+	struct feed f = feed_of(LINK);
+
+	(void)state;
+	arrivals_begin(&f.arrivals);
+	for (unsigned i = 0; i < 9; i++) {
+		f.now += 4 * MS;
+		f.bytes += 100000;
+		assert_int_equal(arrivals_see(&f.arrivals, arrivals_window_ns(RTT), f.bytes, f.now),
+				 i == 8);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_window_is_two_round_trips),
+		cmocka_unit_test(a_full_link_tells_its_rate),
+		cmocka_unit_test(the_start_tells_nothing),
+		cmocka_unit_test(a_link_that_has_more_shows_it),
+		cmocka_unit_test(a_slower_link_is_followed_slowly),
+		cmocka_unit_test(a_pause_is_in_no_window),
+		cmocka_unit_test(few_looks_are_no_window),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
