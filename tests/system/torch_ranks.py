@@ -147,6 +147,17 @@ def others():
     group.alltoall_base(x := torch.zeros(n, dtype=torch.long), torch.arange(n) + 10 * r, [], []).wait()
     assert x.tolist() == [10 * i + r for i in range(n)]
     raises(lambda: group.barrier().wait(), "closed")
+    told = []
+
+    class Old:
+        _shutdown = staticmethod(lambda: told.append("old"))
+
+    class New:
+        shutdown = staticmethod(lambda: told.append("new"))
+
+    group._others = {"cpu": Old, "cuda": New, "meta": object()}
+    group.shutdown()
+    assert sorted(told) == ["new", "old"], told
     print("others")
 
 

@@ -132,10 +132,19 @@ class ProcessGroup(dist.ProcessGroup):
         return self._comm
 
     def shutdown(self) -> None:
+        self._end_others("shutdown")
         self._comm.close()
 
     def abort(self) -> None:
+        self._end_others("abort")
         self._comm.abort("the process group was aborted")
+
+    def _end_others(self, how: str) -> None:
+        """PyTorch sees this group only. Backends of some releases have no such method, or one with a private name."""
+        for other in self._others.values():
+            end = getattr(other, how, None) or getattr(other, f"_{how}", None)
+            if end is not None:
+                end()
 
     # ---- what all operations share ----
 
