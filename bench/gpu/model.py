@@ -7,6 +7,7 @@ import itertools
 import math
 import os
 import random
+import statistics
 import sys
 import time
 
@@ -112,6 +113,18 @@ def digest(tensors):
     return whole.hexdigest()
 
 
+def parts_ms(reports):
+    """What bounded operations took: bytes that an operation expects at most -> median of the time until the plan, of stage 1, of the
+    whole, and how many there were. Operations of one bucket expect about the same, less the shares of late ranks."""
+    buckets = {}
+    for report in reports:
+        # Shares of late ranks are missing, but expected.
+        buckets.setdefault(report.expected, []).append(report)
+    return {str(size): {"operations": len(those), "plan": 1e3 * statistics.median(one.waited for one in those),
+                        "stage_1": 1e3 * statistics.median(one.gathered for one in those),
+                        "whole": 1e3 * statistics.median(one.elapsed for one in those)} for size, those in sorted(buckets.items())}
+
+
 def join(way, rank, together):
     """Opens the process group of a rank."""
     if way["backend"] == "godwit":
@@ -171,6 +184,7 @@ def trainer(way, size, steps, seed, seconds, together, straggler=None):
         result = {"losses": [loss.hex() for loss in losses], "ends_s": ends, "bytes": sum(p.numel() * 4 for p in inner.parameters())}
         if wrapped.state:
             result["missing"] = wrapped.state.missing_share
+            result["parts_ms"] = parts_ms(wrapped.state.reports)
         if not way.get("fsdp"):
             result["digest"] = digest(inner.parameters())
             result["held_out"] = evaluate(inner, held_out, size, device)

@@ -13,7 +13,7 @@ stopped before it, the result has a projection: the steps that other exact ones 
 
 `--merge docs/results/training.json` measures nothing and puts the seeds that DIRECTORY has into that file; the others stay, and all are
 replaced if the path, the model or the straggler is another. Of a seed that was measured again, contenders that were not keep their
-steps and lose what depends on the target.
+steps; what depends on the target, which may be another now, follows from their curves.
 
 DIRECTORY/training.points has a line for each run, and a later call goes on there. DIRECTORY/training.json is the result, and
 training.svg and, with matplotlib, training.png show loss over time. The text is what the machine has: licences and Python's sources.
@@ -80,6 +80,7 @@ WAYS = [
     Way("fsdp", "FSDP on NCCL, libnccl-net-godwit.so", "nccl", "godwit", fsdp=True),
 ]
 DEFAULT = ["socket-cubic", "socket-bbr", "gloo", "plugin", "bounded", "bounded-5"]
+NCCL_RINGS = ("plugin", "socket-bbr", "socket-cubic")
 BOUNDED, PEERS, EXACT = "bounded", ("socket-cubic", "socket-bbr", "gloo"), [way.name for way in WAYS if way.exact and not way.fsdp]
 
 
@@ -138,7 +139,7 @@ def summary(runs):
     target = target_of(judged)
     exact = max((run for name, run in judged.items() if name in EXACT), key=steps_of, default=None)
     # Ring, one order of additions: NCCL's contenders have the same losses whatever carries them.
-    reference = judged.get("plugin", exact)
+    reference = next((judged[name] for name in NCCL_RINGS if name in judged), exact)
     needed = [steps for steps in (steps_until(run, target) for name, run in judged.items() if name in EXACT) if steps is not None]
     said = {}
     for name, run in runs.items():
@@ -152,7 +153,8 @@ def summary(runs):
                       "step_p99_ms": 1e3 * steps_s[int(0.99 * len(steps_s))] if steps_s else None,
                       "step_mean_ms": 1e3 * ends[-1] / len(ends), "last_loss": floats(run)[0][-1],
                       "held_out": run["ranks"][0].get("held_out"), "replicas_equal": len(digests) == 1,
-                      "missing": run["ranks"][0].get("missing"), "lab": run.get("lab"), "void": run.get("void")}
+                      "missing": run["ranks"][0].get("missing"),
+                      "parts_ms": run["ranks"][0].get("parts_ms"), "lab": run.get("lab"), "void": run.get("void")}
         if name not in judged:
             continue
         said[name]["target_s"] = reached(run, target)
@@ -273,7 +275,22 @@ def curve(run):
 
 
 SETTINGS = ("device", "ranks", "path", "size", "straggler")
-OF_TARGET = ("target_s", "projected_s", "faster", "equal_steps", "compared_steps", "loss_over_exact")
+OF_TARGET = ("target_s", "projected_s", "faster")
+
+
+def curve_reached(points, target):
+    """Seconds until the smoothed loss of a curve was at the target; None if it never was."""
+    losses = [loss for _, loss in points]
+    return next((points[at - 1][0] for at in range(SMOOTH, len(points) + 1) if statistics.fmean(losses[at - SMOOTH:at]) <= target), None)
+
+
+def compare_again(one):
+    """Every contender with the best peer of a seed, after contenders of two runs were put together."""
+    times = [each.get("target_s") or each.get("projected_s") for name, each in one["contenders"].items() if name in PEERS]
+    best = min((each for each in times if each), default=None)
+    for each in one["contenders"].values():
+        if best and each.get("target_s"):
+            each["faster"] = best / each["target_s"]
 
 
 def join(kept, fresh):
@@ -285,7 +302,11 @@ def join(kept, fresh):
         old = seeds.get(one["seed"], {"contenders": {}, "curves": {}})
         stay = {name: {key: value for key, value in each.items() if key not in OF_TARGET}
                 for name, each in old["contenders"].items() if name not in one["contenders"]}
+        for name, each in stay.items():
+            if name != "fsdp" and name in old["curves"]:
+                each["target_s"] = curve_reached(old["curves"][name], one["target"])
         seeds[one["seed"]] = {**one, "contenders": {**one["contenders"], **stay}, "curves": {**old["curves"], **one["curves"]}}
+        compare_again(seeds[one["seed"]])
     return {**kept, **fresh, "what": {**kept["what"], **fresh["what"]}, "seeds": [seeds[seed] for seed in sorted(seeds)]}
 
 
