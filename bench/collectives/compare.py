@@ -4,8 +4,8 @@
 A point is a contender on a network: hosts around a switch, a round trip, a rate and a loss. It runs all operations and sizes in
 turn, and keeps the mean time of each. Every contender times alike (ranks.h): operations one after another, and the mean of the slowest rank.
 Points are kept one by one in a file of JSON lines, so that a run goes on where an earlier one was stopped (--points, --budget), and on a
-machine with many processors several are measured at a time (--jobs of four hosts, half as many of eight). Networks of four hosts come
-before those of eight; of these, points that were tried least come first, then short round trips, and Open MPI before Gloo.
+machine with many processors several are measured at a time (--jobs of four hosts, half as many of eight). Those that were tried least come first,
+and of these the ones that tell most: short round trips, many hosts, and Open MPI before Gloo.
 
 A point is void, after TRIES, where the lab was late, or where the processors were busy for more than BUSY_MOST of the time (not counted
 for Open MPI, whose ranks poll). Void points are kept and marked: no ratio is taken of them. Links have rates that leave the processors
@@ -17,6 +17,7 @@ between two ranks without loss and four with it, and its ranks yield the process
 cubic and over bbr.
 """
 import concurrent.futures
+import itertools
 import json
 import os
 import shutil
@@ -280,9 +281,9 @@ def run_collectives(options):
 
     # All once before any is repeated, so that a budget is spent on what is lacking.
     for _ in range(TRIES):
-        for hosts in sorted(SIZES):
+        for hosts, points in itertools.groupby(in_order(there, tries), lambda one: one[0]["hosts"]):
             with concurrent.futures.ThreadPoolExecutor(max(1, options.jobs * min(SIZES) // hosts)) as pool:
-                for done in [pool.submit(take, *one) for one in in_order(there, tries) if one[0]["hosts"] == hosts]:
+                for done in [pool.submit(take, *one) for one in points]:
                     done.result()
     left = [f"{described(network)}: {each.name}" for network, each in in_order(there) if lacks(network, each)]
     for one in left:
