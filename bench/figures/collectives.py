@@ -44,6 +44,15 @@ def ratio(us, peer):
     return both[0] / both[1] if all(isinstance(each, float) for each in both) else None
 
 
+def beside_peers(result, rtt_ms, operations, peers):
+    """A peer's time over Godwit's, from 1 MiB on and without loss."""
+    found = []
+    for (network, operation, size), us in cells({"result": result}, False).items():
+        if f", {rtt_ms:g} ms," in network and operation in operations and size >= MIB:
+            found += [ratio(us, peer) for peer in peers if ratio(us, peer)]
+    return found
+
+
 def times(kept, lossy):
     rows = [["network", "operation", "size", "Godwit, ms", *(f"{name}: times that" for name in PEERS.values())]]
     for (network, operation, size), us in cells(kept, lossy).items():

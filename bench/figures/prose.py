@@ -373,18 +373,9 @@ FIGURES = {
     "coverage.branches": lambda: covered(1),
 }
 
-def beside_peers(rtt_ms, operations, peers):
-    """A peer's time over Godwit's, from 1 MiB on and without loss."""
-    found = []
-    for (network, operation, size), us in collectives.cells({"result": kept("collectives.json")}, False).items():
-        if f", {rtt_ms:g} ms," in network and operation in operations and size >= collectives.MIB:
-            found += [collectives.ratio(us, peer) for peer in peers if collectives.ratio(us, peer)]
-    return found
-
-
 CLAIMS = {
-    "collectives.far-clean": lambda: min(beside_peers(10, ("allreduce", "allgather", "broadcast"), collectives.PEERS)) > 1 - 1 / 30,
-    "collectives.near-gloo": lambda: max(min(pair) for pair in zip(*(beside_peers(0.2, ("allreduce", "allgather"), (peer,))
+    "collectives.far-clean": lambda: min(collectives.beside_peers(kept("collectives.json"), 10, ("allreduce", "allgather", "broadcast"), collectives.PEERS)) > 1 - 1 / 30,
+    "collectives.near-gloo": lambda: max(min(pair) for pair in zip(*(collectives.beside_peers(kept("collectives.json"), 0.2, ("allreduce", "allgather"), (peer,))
                                                                    for peer in ("gloo-cubic", "gloo-bbr")))) < 1,
     "tensor.half-of-memcpy": lambda: min(tensor_ratio(kind) for kind in ("bfloat16", "float32", "stride")) >= 0.5,
     "bounded-lab.goal-missed": lambda: lab_p99("exact") < 3 * lab_p99("count"),

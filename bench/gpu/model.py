@@ -114,11 +114,10 @@ def digest(tensors):
 
 
 def parts_ms(reports):
-    """What bounded operations took: bytes that an operation expects at most -> median of the time until the plan, of stage 1, of the
-    whole, and how many there were. Operations of one bucket expect about the same, less the shares of late ranks."""
+    """What bounded operations took: bytes that an operation expects, which tell buckets apart -> how many there were, and medians of the
+    time until the plan, of stage 1 and of the whole."""
     buckets = {}
     for report in reports:
-        # Shares of late ranks are missing, but expected.
         buckets.setdefault(report.expected, []).append(report)
     return {str(size): {"operations": len(those), "plan": 1e3 * statistics.median(one.waited for one in those),
                         "stage_1": 1e3 * statistics.median(one.gathered for one in those),

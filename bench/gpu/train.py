@@ -89,9 +89,12 @@ def floats(run):
     return [[float.fromhex(loss) for loss in rank["losses"]] for rank in run["ranks"]]
 
 
+def smooth(losses):
+    return [statistics.fmean(losses[at - SMOOTH:at]) for at in range(SMOOTH, len(losses) + 1)]
+
+
 def smoothed(run):
-    means = [statistics.fmean(losses) for losses in zip(*floats(run))]
-    return [statistics.fmean(means[at - SMOOTH:at]) for at in range(SMOOTH, len(means) + 1)]
+    return smooth([statistics.fmean(losses) for losses in zip(*floats(run))])
 
 
 def steps_of(run):
@@ -164,12 +167,17 @@ def summary(runs):
             said[name]["equal_steps"], said[name]["compared_steps"] = equal_steps(run, reference)
         if name not in EXACT and exact:
             said[name]["loss_over_exact"] = over_exact(run, exact)
+    compare_with_best(said)
+    return {"target": target, "contenders": said}
+
+
+def compare_with_best(said):
+    """Says how much faster each contender of a seed was at the target than the best peer."""
     times = [one.get("target_s") or one.get("projected_s") for name, one in said.items() if name in PEERS]
     best = min((each for each in times if each), default=None)
     for one in said.values():
         if best and one.get("target_s"):
             one["faster"] = best / one["target_s"]
-    return {"target": target, "contenders": said}
 
 
 class Trainer:
@@ -280,17 +288,8 @@ OF_TARGET = ("target_s", "projected_s", "faster")
 
 def curve_reached(points, target):
     """Seconds until the smoothed loss of a curve was at the target; None if it never was."""
-    losses = [loss for _, loss in points]
-    return next((points[at - 1][0] for at in range(SMOOTH, len(points) + 1) if statistics.fmean(losses[at - SMOOTH:at]) <= target), None)
-
-
-def compare_again(one):
-    """Every contender with the best peer of a seed, after contenders of two runs were put together."""
-    times = [each.get("target_s") or each.get("projected_s") for name, each in one["contenders"].items() if name in PEERS]
-    best = min((each for each in times if each), default=None)
-    for each in one["contenders"].values():
-        if best and each.get("target_s"):
-            each["faster"] = best / each["target_s"]
+    means = smooth([loss for _, loss in points])
+    return next((points[at + SMOOTH - 1][0] for at, loss in enumerate(means) if loss <= target), None)
 
 
 def join(kept, fresh):
@@ -306,7 +305,7 @@ def join(kept, fresh):
             if name != "fsdp" and name in old["curves"]:
                 each["target_s"] = curve_reached(old["curves"][name], one["target"])
         seeds[one["seed"]] = {**one, "contenders": {**one["contenders"], **stay}, "curves": {**old["curves"], **one["curves"]}}
-        compare_again(seeds[one["seed"]])
+        compare_with_best(seeds[one["seed"]]["contenders"])
     return {**kept, **fresh, "what": {**kept["what"], **fresh["what"]}, "seeds": [seeds[seed] for seed in sorted(seeds)]}
 
 
