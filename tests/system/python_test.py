@@ -79,7 +79,8 @@ def test_manners():
     check(all("a callback of allreduce failed" in text and "ZeroDivisionError" in text for text in told.stderr), f"{told}")
     expect("threads", 1, "threads")
     for service in (1, 0):
-        expect("patience", 2, "patience", service, silent=(1,))
+        with Directory() as directory:
+            expect("patience", 2, "patience", service, os.path.join(directory, "go on"), silent=(1,))
         expect("forgotten", 2, "forget", service)
 
 

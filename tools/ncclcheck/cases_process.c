@@ -15,7 +15,7 @@
 #define LARGE	      ((size_t)16 << 20)
 #define NS_PER_MS     UINT64_C(1000000)
 #define CALL_LIMIT_NS NS_PER_MS
-#define CALL_ROUNDS   5
+#define CALL_ROUNDS   20
 #define COMMUNICATORS 64
 #define IDLE_MS	      1000
 /* Share of one processor that an idle plugin may use. */
