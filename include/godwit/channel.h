@@ -46,6 +46,8 @@ struct gw_channel_handler {
 /* Flag, at both ends or connecting fails with -EMSGSIZE: packets hold whole lines of 128 bytes of a buffer, for receivers that
  * poll the memory of a large receive before its end. */
 #define GW_CHANNEL_LINES 4u
+/* Flag: that the channel has failed is logged as information, not as a warning: `gone` tells the program, and the program its user. */
+#define GW_CHANNEL_QUIET 8u
 
 struct gw_channel_attr {
 	/* controller: "default", "long-haul", "swift" or "none"; null: "default" */

@@ -24,7 +24,7 @@
 #define LIMIT_EAGER	   (16u << 20)
 #define RETRY_NS	   UINT64_C(1000000)
 #define LINE_SHIFT	   7 /* GW_CHANNEL_LINES: 128 bytes */
-#define FLAGS_KNOWN	   (GW_CHANNEL_CRC | GW_CHANNEL_NO_PARITY | GW_CHANNEL_LINES)
+#define FLAGS_KNOWN	   (GW_CHANNEL_CRC | GW_CHANNEL_NO_PARITY | GW_CHANNEL_LINES | GW_CHANNEL_QUIET)
 
 static uint64_t earlier(uint64_t a, uint64_t b)
 {

@@ -148,7 +148,7 @@ void explain_end(struct gw_channel *ch, int status)
 	say(&text, "%s %s; ", peer, reason(status));
 	say_open(&text, ch);
 	/* A peer that leaves when all is done is nothing to wake anybody for, nor are receives posted in advance. */
-	if (status == -ECONNRESET && at_rest(ch))
+	if (ch->flags & GW_CHANNEL_QUIET || (status == -ECONNRESET && at_rest(ch)))
 		log_info("channel: %s", ch->why);
 	else
 		log_warn("channel: %s", ch->why);

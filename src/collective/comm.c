@@ -64,6 +64,8 @@ int comm_create(struct office *office, const struct gw_comm_attr *attr, uint64_t
 		.rate_bps = attr->rate_bps,
 		.peer_timeout_ns =
 			attr->peer_timeout_ns ? attr->peer_timeout_ns : DEFAULT_PEER_TIMEOUT,
+		/* A rank that leaves closes its channels before the mail has told the others why: the reason is the error to tell. */
+		.flags = GW_CHANNEL_QUIET,
 	};
 	list_init(&comm->node);
 	list_init(&comm->handles);

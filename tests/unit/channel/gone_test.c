@@ -82,6 +82,39 @@ static void peer_closes(void **state)
 	two_close(two);
 }
 
+static void count_line(void *arg, enum gw_log_level level, const char *line)
+{
+	(void)level;
+	(void)line;
+	++*(int *)arg;
+}
+
+/* Who wants to tell of the end itself finds no warning of it beside its own. */
+static void end_is_quiet(void **state)
+{
+	for (int quiet = 0; quiet < 2; quiet++) {
+		struct two_attr attr = { .link = wire };
+		struct act send = { 0 };
+		struct two two;
+		int lines = 0;
+
+		(void)state;
+		attr.channel[0].flags = quiet ? GW_CHANNEL_QUIET : 0;
+		two_open(&two, &attr);
+		act_send(&two, 0, LARGE, 1, &send);
+		two_run(&two, MS);
+		gw_log_set(GW_LOG_WARN, count_line, &lines);
+		assert_int_equal(gw_channel_close(two.channel[1]), 0);
+		two.channel[1] = NULL;
+		world_touch(&two.world, 1);
+		two_until(&two, S, two.gone[0]);
+		gw_log_set(GW_LOG_ERROR, NULL, NULL);
+		act_check(&send, -ECONNRESET);
+		assert_int_equal(lines, !quiet);
+		two_close(&two);
+	}
+}
+
 static void peer_dies(void **state)
 {
 	struct crowd crowd;
@@ -333,6 +366,7 @@ int main(void)
 {
 	static const struct CMUnitTest tests[] = {
 		cmocka_unit_test(peer_closes),
+		cmocka_unit_test(end_is_quiet),
 		cmocka_unit_test(peer_dies),
 		cmocka_unit_test(landed_is_counted),
 		cmocka_unit_test(peer_dies_in_silence),
