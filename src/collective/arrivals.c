@@ -23,7 +23,7 @@
 #define REST_WINDOWS 4
 /* The first two windows differ by this share at most. */
 #define ALIKE 8
-/* Weights of a rate that is a little higher, and of an exchange with a lower one, as divisors. */
+/* Weights of a rate that is a little higher, and of an operation with a lower one, as divisors. */
 #define HIGHER 2
 #define LOWER  8
 

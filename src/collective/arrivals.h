@@ -3,7 +3,7 @@
  * arrivals.h: at what rate a link carries data, by what arrives over it while several senders have more for it than it takes. Pure
  * functions: bytes that have arrived and the time go in.
  *
- * Time is cut into windows of some round trips, which end before a pause. The rate is the highest of a window; an exchange that saw less
+ * Time is cut into windows of some round trips, which end before a pause. The rate is the highest of a window; an operation that saw less
  * in all of its windows lowers it a little. Senders that are limited to the rate could never show that the link has more. So in two windows
  * of six they are allowed more (it arrives in the second), and twice as much more in the next two if that arrived. In the others they are
  * allowed a little less, so that queues drain.
@@ -14,7 +14,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Windows that an exchange should last for limits to be of use. */
+/* Windows that an operation should last for limits to be of use. */
 #define ARRIVALS_WINDOWS 3
 
 struct arrivals {
@@ -25,7 +25,7 @@ struct arrivals {
 	uint32_t windows;
 	/* bits a second of the window before */
 	uint64_t last_bps;
-	/* the most in a window of this exchange; 0: no window has ended */
+	/* the most in a window of this operation; 0: no window has ended */
 	uint64_t best_bps;
 	/* begin of the window, bytes that had arrived then, and times that more were seen since; 0: there is none */
 	uint64_t began_ns;

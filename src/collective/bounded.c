@@ -196,8 +196,8 @@ static void exchange_shares(struct bounded *run)
 	uint64_t shard = layout_bytes(&run->layout, 0);
 
 	if (run->peers[run->comm->rank].present)
-		exchange_begin(run->coll, run->layout.chunks - 1, shard,
-			       2 * shard * run->layout.chunks);
+		limits_begin(run->coll, run->layout.chunks - 1, shard,
+			     2 * shard * run->layout.chunks);
 }
 
 static int begin(struct bounded *run)

@@ -3,8 +3,8 @@
  * at random: 2 to 32 ranks, 0.05 to 100 ms, 0.1 to 100 Gbit/s, 4 KiB to 64 MiB. */
 #include <stddef.h>
 
-#include "collective/arrivals.h"
 #include "collective/choose.h"
+#include "collective/limits.h"
 
 /* Assumed until the network was measured: a round-trip time, and rates in one place and between places. */
 #define UNKNOWN_RTT_NS UINT64_C(1000000)
@@ -152,9 +152,9 @@ static uint64_t stretch(enum operation operation, uint64_t bytes, uint64_t size,
 		return 105;
 	if (size == 2)
 		return bytes / 2 > GRANTED_BYTES ? 150 : 105;
-	/* Long exchanges are limited to what the link carries (exchange.h). */
+	/* Long ones are limited to what the link carries. */
 	if (operation != OPERATION_BROADCAST &&
-	    bytes_ns(bytes - bytes / size, kbps) >= ARRIVALS_WINDOWS * arrivals_window_ns(rtt_ns))
+	    limits_serve((double)bytes_ns(bytes - bytes / size, kbps), rtt_ns))
 		return 110;
 	return 115 + smaller(100, 100 * (size - 1) * SENDER_BYTES / larger(1, carried));
 }

@@ -205,16 +205,18 @@ void track_free_memory(struct track *track)
 	track->bytes = 0;
 }
 
-/* Where all ranks send to all: what is sent to each in one half of the operation, and in both. */
-static void exchange(struct gw_coll *coll)
+/* Limits the channels to their share of the link. The root of a broadcast gets no data, which would tell its rate. */
+static void limit(struct gw_coll *coll)
 {
 	const struct task *task = &coll->task;
 	uint64_t bytes = task->elements * task->unit;
 	bool halves = task->operation == OPERATION_ALLREDUCE;
+	uint32_t peers = task->algorithm == GW_ALGORITHM_DIRECT ? task->size - 1 : 1;
 
-	if (task->algorithm == GW_ALGORITHM_DIRECT && task->operation != OPERATION_BROADCAST)
-		exchange_begin(coll, task->size - 1, bytes / task->size,
-			       halves ? 2 * bytes : bytes);
+	if (task->size == 1 || (task->operation == OPERATION_BROADCAST && task->rank == task->root))
+		return;
+	limits_begin(coll, peers, bytes / task->size * (task->size - 1) / peers,
+		     halves ? 2 * bytes : bytes);
 }
 
 static void run_steps(struct gw_coll *coll)
@@ -222,7 +224,7 @@ static void run_steps(struct gw_coll *coll)
 	int error = take_memory(coll);
 
 	coll->start_ns = gw_now_ns(coll->comm->office->ctx);
-	exchange(coll);
+	limit(coll);
 	advance(coll, error ? error : engine_start(&coll->engine));
 }
 
@@ -347,7 +349,7 @@ void coll_tell(struct gw_coll *coll, int status)
 {
 	coll->ended = true;
 	coll->result.status = status;
-	exchange_end(coll);
+	limits_end(coll);
 	if (!status)
 		agree_measure(coll);
 	give_buffers_back(coll);
@@ -373,7 +375,7 @@ void coll_end(struct gw_coll *coll, int status)
 	uint32_t track = coll_track(coll);
 
 	list_del(&coll->node);
-	exchange_end(coll);
+	limits_end(coll);
 	give_memory_back(coll);
 	if (parts_open(coll)) {
 		coll->result.status = status;

@@ -71,7 +71,7 @@ int comm_create(struct office *office, const struct gw_comm_attr *attr, uint64_t
 	list_init(&comm->handles);
 	list_init(&comm->partly);
 	agree_init(comm);
-	exchange_init(comm);
+	limits_init(comm);
 	comm->left = calloc(comm->size, sizeof(*comm->left));
 	error = comm->left ? tracks_open(comm) : -ENOMEM;
 	if (error) {
@@ -141,7 +141,7 @@ int comm_turn(struct gw_comm *comm)
 	if (comm->starved)
 		coll_feed(comm);
 	count = strands_turn(comm);
-	exchange_turn(comm);
+	limits_turn(comm);
 	if (comm->bounded)
 		count += bounded_turn(comm);
 	if (!comm->status || comm->over)

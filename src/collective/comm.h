@@ -25,7 +25,7 @@
 #include "collective/algorithm.h"
 #include "collective/choose.h"
 #include "collective/engine.h"
-#include "collective/exchange.h"
+#include "collective/limits.h"
 #include "collective/mail.h"
 #include "collective/seal.h"
 
@@ -88,7 +88,7 @@ struct track {
 	struct list colls;
 	/* bounded operations that have ended here, in order, whose results some rank has not got */
 	struct list kept;
-	struct exchange_track exchange;
+	struct track_limits limits;
 	/* memory of the operation that runs: partial results and slots. It grows, and stays. */
 	uint8_t *memory;
 	uint64_t bytes;
@@ -109,7 +109,7 @@ struct gw_comm {
 	/* the longest round-trip time when the ranks met, and the rates that they agreed on; the same at all ranks */
 	struct network network;
 	struct agree agree;
-	struct exchange exchange;
+	struct limits limits;
 	uint32_t track_count;
 	/* bounded operations that are kept for a rank that is behind, at most */
 	uint32_t ahead;
@@ -190,8 +190,8 @@ struct gw_coll {
 	/* `network` depends on an agreement (agree.h) that is not known yet */
 	bool undecided;
 	bool started;
-	/* exchange_begin() has counted it */
-	bool exchanges;
+	/* limits_begin() has counted it */
+	bool limited;
 	/* when its steps began, in ns of the context's clock; 0: they have not, or it has none */
 	uint64_t start_ns;
 	/* the caller was told, and may close the handle; the track has gone on */

@@ -81,7 +81,7 @@ static int link_make(struct gw_comm *comm, uint32_t track, uint32_t peer, struct
 	if (!link)
 		return -ENOMEM;
 	*link = (struct comm_link){ .comm = comm, .track = track, .peer = peer };
-	attr.rate_bps = exchange_limit_bps(comm, track);
+	attr.rate_bps = limits_bps(comm, track);
 	attr.handler = &channel_handler;
 	attr.arg = link;
 	if (comm->size > MANY_RANKS) {

@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Limits of channels while operations run: limits.h. */
+#include <string.h>
+
+#include "collective/comm.h"
+
+/* Least bytes for a rank: fewer are over in a burst. */
+#define LEAST_BYTES (UINT64_C(8) << 10)
+/* Limits are lifted after this share more than an operation should take, and round trips. */
+#define LIFT_SHARE 10
+#define LIFT_TRIPS 4
+
+void limits_init(struct gw_comm *comm)
+{
+	unsigned *counter = &comm->limits.counter;
+
+	while (*counter < gw_counter_count() && strcmp(gw_counter_name(*counter), "landed_bytes"))
+		++*counter;
+}
+
+static struct track_limits *track_of(const struct gw_coll *coll)
+{
+	return &coll->comm->tracks[coll_track(coll)].limits;
+}
+
+/* What bytes of this rank take with those of other operations beside them, in ns. */
+static double takes_ns(const struct gw_comm *comm, double bytes)
+{
+	return bytes * comm->limits.running * 8e9 / (double)comm->limits.arrivals.rate_bps;
+}
+
+uint64_t limits_bps(const struct gw_comm *comm, uint32_t track)
+{
+	const struct limits *l = &comm->limits;
+	const struct track_limits *t = &comm->tracks[track].limits;
+	uint64_t own = comm->channel.rate_bps, share;
+
+	if (!t->peers || !l->arrivals.rate_bps || gw_now_ns(comm->office->ctx) >= t->lift_ns ||
+	    !limits_serve(takes_ns(comm, (double)t->peers * (double)t->bytes),
+			  comm->network.rtt_ns))
+		return own;
+	share = arrivals_allowed_bps(&l->arrivals) / t->peers / l->running;
+	return own && own < share ? own : share;
+}
+
+static void limit_track(struct gw_comm *comm, uint32_t track)
+{
+	struct track_limits *t = &comm->tracks[track].limits;
+	uint64_t limit = limits_bps(comm, track);
+	bool limits = limit != comm->channel.rate_bps;
+
+	if (!limits && !t->limited)
+		return;
+	t->limited = limits;
+	for (uint32_t r = 0; comm->tracks[track].links && r < comm->size; r++)
+		if (comm->tracks[track].links[r])
+			gw_channel_set_rate(comm->tracks[track].links[r]->channel,
+					    limit ? limit : GW_RATE_UNLIMITED);
+}
+
+static void limit_tracks(struct gw_comm *comm)
+{
+	for (uint32_t t = 0; t < comm->track_count; t++)
+		limit_track(comm, t);
+}
+
+void limits_begin(struct gw_coll *coll, uint32_t peers, uint64_t bytes, uint64_t total)
+{
+	struct gw_comm *comm = coll->comm;
+	uint64_t now = gw_now_ns(comm->office->ctx);
+	struct track_limits *t = track_of(coll);
+
+	/* The first operation of a track connects ranks, and opens windows. */
+	if (bytes < LEAST_BYTES || coll->number < comm->track_count)
+		return;
+	if (!comm->limits.running++)
+		arrivals_begin(&comm->limits.arrivals);
+	coll->limited = true;
+	t->peers = peers;
+	t->bytes = bytes;
+	t->lift_ns = UINT64_MAX;
+	if (comm->limits.arrivals.rate_bps)
+		t->lift_ns = now + LIFT_TRIPS * comm->network.rtt_ns +
+			     (uint64_t)(takes_ns(comm, (double)total) * (1 + 1.0 / LIFT_SHARE));
+	limit_tracks(comm);
+}
+
+void limits_end(struct gw_coll *coll)
+{
+	struct gw_comm *comm = coll->comm;
+
+	if (!coll->limited)
+		return;
+	coll->limited = false;
+	track_of(coll)->peers = 0;
+	if (!--comm->limits.running)
+		arrivals_end(&comm->limits.arrivals);
+	limit_tracks(comm);
+}
+
+void limits_turn(struct gw_comm *comm)
+{
+	struct limits *l = &comm->limits;
+	uint64_t now, bytes;
+	bool changed;
+
+	if (!l->running || gw_counter_read(comm->office->ctx, l->counter, &bytes))
+		return;
+	now = gw_now_ns(comm->office->ctx);
+	changed = arrivals_see(&l->arrivals, arrivals_window_ns(comm->network.rtt_ns), bytes, now);
+	for (uint32_t t = 0; t < comm->track_count; t++)
+		changed |= comm->tracks[t].limits.limited && now >= comm->tracks[t].limits.lift_ns;
+	if (changed)
+		limit_tracks(comm);
+}
