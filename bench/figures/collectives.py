@@ -44,12 +44,13 @@ def ratio(us, peer):
     return both[0] / both[1] if all(isinstance(each, float) for each in both) else None
 
 
-def beside_peers(result, rtt_ms, operations, peers):
-    """A peer's time over Godwit's, from 1 MiB on and without loss."""
+def beside_peers(result, operations, peers=PEERS, rtt_ms=None, lossy=False, least_bytes=MIB):
+    """The best peer's time over Godwit's, of each cell, on all round trips or on one."""
     found = []
-    for (network, operation, size), us in cells({"result": result}, False).items():
-        if f", {rtt_ms:g} ms," in network and operation in operations and size >= MIB:
-            found += [ratio(us, peer) for peer in peers if ratio(us, peer)]
+    for (network, operation, size), us in cells({"result": result}, lossy).items():
+        there = [ratio(us, peer) for peer in peers if ratio(us, peer)]
+        if there and operation in operations and size >= least_bytes and (rtt_ms is None or f", {rtt_ms:g} ms," in network):
+            found.append(min(there))
     return found
 
 

@@ -16,6 +16,7 @@ numbers are not looked at.
 import json
 import os
 import re
+import statistics
 
 from figures import collectives, congestion, longhaul
 from figures.completion import of, times
@@ -374,9 +375,11 @@ FIGURES = {
 }
 
 CLAIMS = {
-    "collectives.far-clean": lambda: min(collectives.beside_peers(kept("collectives.json"), 10, ("allreduce", "allgather", "broadcast"), collectives.PEERS)) > 1 - 1 / 30,
-    "collectives.near-gloo": lambda: max(min(pair) for pair in zip(*(collectives.beside_peers(kept("collectives.json"), 0.2, ("allreduce", "allgather"), (peer,))
-                                                                   for peer in ("gloo-cubic", "gloo-bbr")))) < 1,
+    "collectives.far-clean": lambda: min(collectives.beside_peers(kept("collectives.json"), ("allreduce", "allgather", "broadcast"), rtt_ms=10)) > 1 / 1.2,
+    "collectives.near-gloo": lambda: statistics.median(collectives.beside_peers(kept("collectives.json"), ("allreduce", "allgather"),
+                                                                                ("gloo-cubic", "gloo-bbr"), rtt_ms=0.2)) < 1,
+    "collectives.broadcast-ahead": lambda: min(ratio for lossy in (False, True) for ratio in collectives.beside_peers(
+        kept("collectives.json"), ("broadcast",), lossy=lossy, least_bytes=16 * collectives.MIB)) > 1,
     "tensor.half-of-memcpy": lambda: min(tensor_ratio(kind) for kind in ("bfloat16", "float32", "stride")) >= 0.5,
     "bounded-lab.goal-missed": lambda: lab_p99("exact") < 3 * lab_p99("count"),
     "veth.bare-udp-below-cubic": lambda: all(veth_goodput(case, "udp-blast") < veth_goodput(case, "tcp-cubic")
