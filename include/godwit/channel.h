@@ -84,6 +84,9 @@ struct gw_channel_attr {
 	/* as in struct gw_qp_attr */
 	uint32_t rtt_hint_us;
 	uint32_t reserved[1];
+	/* another channel of the context, to the same host; null: none. Whichever of the two begins to send after a pause then goes on with
+	 * the rate and the window that the other has found since. Not for channels on paths of their own, such as lanes. */
+	struct gw_channel *beside;
 };
 
 /* The description that a peer needs to connect. The program carries it to the peer. */

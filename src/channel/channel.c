@@ -131,6 +131,7 @@ static void shut(struct gw_channel *ch)
 	/* The peer takes the end of one queue pair for the end of the channel: it knows by then what has arrived on the other. */
 	if (ch->qp[SMALL])
 		gw_qp_tell_results(ch->qp[SMALL]);
+	governor_leave(&ch->governor);
 	for (int i = 0; i < QPS; i++) {
 		if (ch->qp[i])
 			gw_qp_close(ch->qp[i]);
@@ -333,6 +334,7 @@ int gw_channel_create(struct gw_context *ctx, const struct gw_channel_attr *attr
 	bounce_listen(ch);
 	if (!attr)
 		attr = &defaults;
+	governor_init(&ch->governor, attr->beside ? &attr->beside->governor : NULL);
 	error = configure(ch, attr);
 	if (!error)
 		error = get_memory(ch);

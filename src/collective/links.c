@@ -69,6 +69,16 @@ void link_answered(struct gw_comm *comm, uint32_t track, uint32_t peer)
 		link->answered_ns = gw_now_ns(comm->office->ctx);
 }
 
+/* Returns a channel of another track to the same rank, or NULL. Operations take turns on tracks, and each goes on with the window of the
+ * one before. */
+static struct gw_channel *beside(const struct gw_comm *comm, uint32_t peer)
+{
+	for (uint32_t t = 0; t < comm->track_count; t++)
+		if (comm->tracks[t].links && comm->tracks[t].links[peer])
+			return comm->tracks[t].links[peer]->channel;
+	return NULL;
+}
+
 static int link_make(struct gw_comm *comm, uint32_t track, uint32_t peer, struct comm_link **out)
 {
 	struct gw_channel_attr attr = comm->channel;
@@ -82,6 +92,7 @@ static int link_make(struct gw_comm *comm, uint32_t track, uint32_t peer, struct
 		return -ENOMEM;
 	*link = (struct comm_link){ .comm = comm, .track = track, .peer = peer };
 	attr.rate_bps = limits_bps(comm, track);
+	attr.beside = beside(comm, peer);
 	attr.handler = &channel_handler;
 	attr.arg = link;
 	if (comm->size > MANY_RANKS) {

@@ -162,6 +162,19 @@ void cc_report(struct cc *cc, const struct cc_report *report, uint64_t now_ns)
 	refresh(cc);
 }
 
+bool cc_follow(struct cc *cc, const struct cc *other)
+{
+	uint64_t credit_bytes = cc->credit_bytes;
+
+	if (cc->choosing != other->choosing || (!cc->choosing && cc->ops != other->ops))
+		return false;
+	*cc = *other;
+	cc->credit_bytes = credit_bytes;
+	/* A timeout was that of the other's packets. */
+	cc->is_saved = false;
+	return true;
+}
+
 void cc_cnp(struct cc *cc, uint64_t now_ns)
 {
 	if (cc->ops->cnp)

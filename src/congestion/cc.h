@@ -143,6 +143,9 @@ void cc_sent(struct cc *cc, uint64_t bytes, uint64_t now_ns);
 
 void cc_report(struct cc *cc, const struct cc_report *report, uint64_t now_ns);
 
+/* Goes on with what another controller has learned of the same path. Returns false, without effect, if it is of another kind. */
+bool cc_follow(struct cc *cc, const struct cc *other);
+
 /* A congestion notification packet arrived: some packets were marked. */
 void cc_cnp(struct cc *cc, uint64_t now_ns);
 

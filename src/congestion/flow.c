@@ -39,6 +39,7 @@ int gw_flow_open(struct gw_qp *qp, const struct gw_flow_attr *attr, struct gw_fl
 	flow = calloc(1, sizeof(*flow));
 	if (!flow)
 		return -ENOMEM;
+	governor_init(&flow->governor, NULL);
 	governor_open(&flow->governor, ops, attr->rate_bps ? attr->rate_bps : GW_RATE_UNLIMITED,
 		      &qp, 1, gw_qp_now_ns(qp));
 	*out = flow;

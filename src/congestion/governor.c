@@ -16,8 +16,8 @@
 /* Least rate, in packets. */
 #define PACKETS_A_SECOND 10
 /* A batch or a burst lasts at most 1 / BURST_SHARE of a round trip. */
-#define BURST_SHARE 8
-#define BURST_MOST_NS  4000000
+#define BURST_SHARE   8
+#define BURST_MOST_NS 4000000
 /* Time after which a sender whose rate limit is 0 asks again. */
 #define STOPPED_NS UINT64_C(1000000000)
 /* Packets have become larger when those just sent have more than 1 + 1 / GROWN_SHARE times the mean of the latest in flight. */
@@ -129,6 +129,25 @@ static uint64_t batch_bytes(const struct governor *g)
 	return least(least(bytes, BATCH_BYTES), bucket_depth_bytes(&pacer->bucket) / 2);
 }
 
+/* Goes on from what another governor of the path has learned, if that is newer than what this one has. */
+static void catch_up(struct governor *g, uint64_t now)
+{
+	const struct governor *latest = g;
+
+	for (const struct list *node = g->path.next; node != &g->path; node = node->next) {
+		const struct governor *other = container_of(node, struct governor, path);
+
+		if (other->reported_ns > latest->reported_ns)
+			latest = other;
+	}
+	if (latest == g || !cc_follow(&g->cc, &latest->cc))
+		return;
+	g->reported_ns = latest->reported_ns;
+	if (latest->rtt_ns)
+		set_times(g, latest->rtt_ns, now);
+	set_rate(g, now);
+}
+
 static uint32_t allow(void *arg, uint32_t in_flight, uint32_t payload, uint64_t now,
 		      uint64_t *again_ns)
 {
@@ -139,6 +158,8 @@ static uint32_t allow(void *arg, uint32_t in_flight, uint32_t payload, uint64_t 
 	uint32_t packets;
 
 	set_in_flight(side, in_flight);
+	if (!list_empty(&side->governor->path) && !governor_in_flight(side->governor))
+		catch_up(side->governor, now);
 	*again_ns = UINT64_MAX;
 	if (!side->governor->cap_bps) {
 		/* Nothing is waited for that a probe could bring: governor_cap() asks again. */
@@ -196,6 +217,7 @@ static void report(void *arg, const struct gw_path_report *path, uint64_t now)
 	for (unsigned i = 0; i < g->sides; i++)
 		known.app_limited &= g->side[i].idle;
 	cc_report(&g->cc, &known, now);
+	g->reported_ns = now;
 	if (path->rtt_ns)
 		set_times(g, path->rtt_ns, now);
 	set_rate(g, now);
@@ -248,6 +270,19 @@ static const struct gw_gate governor_gate = {
 	.flags = GW_GATE_AHEAD,
 };
 
+void governor_init(struct governor *g, struct governor *beside)
+{
+	*g = (struct governor){ 0 };
+	list_init(&g->path);
+	if (beside)
+		list_add_tail(&beside->path, &g->path);
+}
+
+void governor_leave(struct governor *g)
+{
+	list_del(&g->path);
+}
+
 void governor_open(struct governor *g, const struct cc_ops *ops, uint64_t cap_bps,
 		   struct gw_qp *const *qps, unsigned count, uint64_t now)
 {
@@ -256,7 +291,7 @@ void governor_open(struct governor *g, const struct cc_ops *ops, uint64_t cap_bp
 	struct gw_estimate path = { 0 };
 
 	gw_qp_estimate(qps[0], &path);
-	*g = (struct governor){ .cap_bps = cap_bps, .sides = count };
+	*g = (struct governor){ .cap_bps = cap_bps, .path = g->path, .sides = count };
 	/* Packets grow as larger ones are found to arrive: what is to hold for one of them must hold for the largest. */
 	pacer.packet_bytes = cc.packet_bytes = path.payload_most;
 	pacer_init(&g->pacer, &pacer, now);
@@ -283,6 +318,7 @@ void governor_cap(struct governor *g, uint64_t cap_bps, uint64_t now)
 
 void governor_close(struct governor *g)
 {
+	governor_leave(g);
 	for (unsigned i = 0; i < g->sides; i++)
 		gw_qp_set_gate(g->side[i].qp, NULL, NULL);
 }

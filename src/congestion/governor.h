@@ -5,12 +5,16 @@
  * Packets of both queue pairs count against one window and one rate, and reports about both go to one controller. The
  * second queue pair carries short messages: a few of its packets may exceed the window, so that they do not wait behind a
  * window full of bulk data; they are still paced.
+ *
+ * Governors of one path form a ring. One that has nothing in flight begins with what any of them has learned since it was told
+ * anything itself, so that work which moves from one to the next finds windows open.
  */
 #ifndef CONGESTION_GOVERNOR_H
 #define CONGESTION_GOVERNOR_H
 
 #include <godwit/control.h>
 
+#include "base/list.h"
 #include "congestion/cc.h"
 #include "congestion/pacer.h"
 
@@ -47,12 +51,21 @@ struct governor {
 	uint64_t cap_bps;
 	/* round-trip time in the latest report; 0: not measured */
 	uint64_t rtt_ns;
+	/* link in a ring of governors on the same path, from governor_init() on */
+	struct list path;
+	/* time of the latest report that its controller knows of; 0: none */
+	uint64_t reported_ns;
 	/* queue pairs in use, 1 or 2 */
 	unsigned sides;
 	struct governor_side side[GOVERNOR_SIDES];
 };
 
-/* Sets the gates of connected queue pairs. The struct must not move until it or the queue pairs are closed. */
+/* Prepares one, on the path of `beside` or, if that is null, on a path of its own. The struct must not move from now on until it
+ * has left the path. */
+void governor_init(struct governor *governor, struct governor *beside);
+void governor_leave(struct governor *governor);
+
+/* Sets the gates of connected queue pairs. */
 void governor_open(struct governor *governor, const struct cc_ops *ops, uint64_t cap_bps,
 		   struct gw_qp *const *qps, unsigned count, uint64_t now);
 void governor_close(struct governor *governor);

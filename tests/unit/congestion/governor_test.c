@@ -93,6 +93,7 @@ static void begin(unsigned sides, uint64_t window_bytes)
 	memset(&told, 0, sizeof(told));
 	allowed = (struct cc_limits){ CC_UNPACED, window_bytes };
 	now = START_NS;
+	governor_init(&governor, NULL);
 	governor_open(&governor, &controller, UINT64_MAX, qps, sides, now);
 }
 
@@ -272,6 +273,120 @@ static void batches_follow_the_round_trip(void **state)
 	assert_int_equal(ask(0, 0, SMALL, &again_ns), half / SMALL);
 }
 
+/* ---- governors of one path --------------------------------------------------------------------------------------- */
+
+/* A controller whose window is what arrived last. */
+static void learn_nothing(void *state, const struct cc_attr *attr, uint64_t now_ns)
+{
+	(void)attr;
+	(void)now_ns;
+	*(uint64_t *)state = SMALL;
+}
+
+static void learn(void *state, const struct cc_report *report, uint64_t now_ns)
+{
+	(void)now_ns;
+	*(uint64_t *)state = report->delivered_bytes;
+}
+
+static void learned(const void *state, struct cc_limits *out)
+{
+	*out = (struct cc_limits){ CC_UNPACED, *(const uint64_t *)state };
+}
+
+static const struct cc_ops learner = { .name = "learner",
+				       .state_size = sizeof(uint64_t),
+				       .init = learn_nothing,
+				       .report = learn,
+				       .limits = learned };
+
+static struct governor paths[QUEUE_PAIRS];
+
+/* One governor for each queue pair, the second beside the first. */
+static void begin_beside(const struct cc_ops *first, const struct cc_ops *second)
+{
+	memset(pairs, 0, sizeof(pairs));
+	now = START_NS;
+	for (unsigned i = 0; i < QUEUE_PAIRS; i++) {
+		struct gw_qp *const qp = &pairs[i];
+
+		governor_init(&paths[i], i ? &paths[0] : NULL);
+		governor_open(&paths[i], i ? second : first, UINT64_MAX, &qp, 1, now);
+	}
+}
+
+/* A flight of so many packets arrives. */
+static void fly(unsigned pair, uint32_t packets)
+{
+	struct gw_path_report path = { .delivered_packets = packets, .rtt_ns = 80 * MS };
+
+	now += MS;
+	leave(pair, packets, SMALL);
+	pairs[pair].gate->report(pairs[pair].arg, &path, now);
+}
+
+static uint32_t window_of(unsigned pair, uint32_t in_flight)
+{
+	uint64_t again_ns;
+
+	return ask(pair, in_flight, SMALL, &again_ns);
+}
+
+/* Work moves from one to the other and back. */
+static void the_latest_window_goes_on(void **state)
+{
+	(void)state;
+	begin_beside(&learner, &learner);
+	fly(0, 50);
+	assert_int_equal(window_of(1, 0), 50);
+	/* A flight lasts as long, with all that hangs on it. */
+	assert_int_equal(paths[1].pacer.burst_ns, paths[0].pacer.burst_ns);
+	assert_int_equal(paths[1].pacer.bucket.late_ns, 40 * MS);
+	fly(1, 20);
+	assert_int_equal(window_of(0, 0), 20);
+	assert_int_equal(window_of(1, 0), 20);
+}
+
+/* What one has under way is part of what its own controller knows; and what it was told itself may be newer. */
+static void a_flight_ends_with_its_own_window(void **state)
+{
+	(void)state;
+	begin_beside(&learner, &learner);
+	fly(1, 10);
+	leave(1, 4, SMALL);
+	fly(0, 50);
+	assert_int_equal(window_of(1, 4), 6);
+	fly(1, 30);
+	assert_int_equal(window_of(1, 0), 30);
+}
+
+/* The receiver's credit is that of a queue pair. */
+static void credit_is_not_the_paths(void **state)
+{
+	(void)state;
+	begin_beside(&learner, &learner);
+	pairs[1].gate->credit(pairs[1].arg, 7, now);
+	fly(0, 50);
+	assert_int_equal(window_of(1, 0), 7);
+	assert_int_equal(window_of(0, 0), 50);
+}
+
+static void others_learn_nothing(void **state)
+{
+	(void)state;
+	begin_beside(&learner, &controller);
+	allowed = (struct cc_limits){ CC_UNPACED, 9 * SMALL };
+	fly(1, 3);
+	fly(0, 50);
+	assert_int_equal(window_of(1, 0), 9);
+	/* One that has left the path. */
+	begin_beside(&learner, &learner);
+	governor_leave(&paths[0]);
+	fly(0, 50);
+	assert_int_equal(window_of(1, 0), 8); /* one of the largest packets */
+	governor_close(&paths[0]);
+}
+
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
@@ -284,6 +399,10 @@ int main(void)
 		cmocka_unit_test(a_new_limit_reopens_both),
 		cmocka_unit_test(some_packets_a_second_leave),
 		cmocka_unit_test(batches_follow_the_round_trip),
+		cmocka_unit_test(the_latest_window_goes_on),
+		cmocka_unit_test(a_flight_ends_with_its_own_window),
+		cmocka_unit_test(credit_is_not_the_paths),
+		cmocka_unit_test(others_learn_nothing),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
