@@ -151,7 +151,7 @@ static void misuse(void **state)
 {
 	struct gw_channel_attr bad[] = {
 		{ .congestion = "wishful" },
-		{ .flags = 8 },
+		{ .flags = 1u << 31 },
 		{ .operations = 65537 },
 		{ .slots = 3 },
 		{ .packs = 3 },
