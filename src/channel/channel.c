@@ -131,12 +131,12 @@ static void shut(struct gw_channel *ch)
 	/* The peer takes the end of one queue pair for the end of the channel: it knows by then what has arrived on the other. */
 	if (ch->qp[SMALL])
 		gw_qp_tell_results(ch->qp[SMALL]);
-	governor_leave(&ch->governor);
 	for (int i = 0; i < QPS; i++) {
 		if (ch->qp[i])
 			gw_qp_close(ch->qp[i]);
 		ch->qp[i] = NULL;
 	}
+	governor_leave(&ch->governor);
 	while ((item = list_first(&ch->parts))) {
 		struct part *part = container_of(item, struct part, all);
 

@@ -70,8 +70,8 @@ void limits_begin(struct gw_coll *coll, uint32_t peers, uint64_t bytes, uint64_t
 	uint64_t now = gw_now_ns(comm->office->ctx);
 	struct track_limits *t = track_of(coll);
 
-	/* The first operation of a track connects ranks, and opens windows. */
-	if (bytes < LEAST_BYTES || coll->number < comm->track_count)
+	/* The first operation connects ranks, and opens windows. */
+	if (bytes < LEAST_BYTES || !coll->number)
 		return;
 	if (!comm->limits.running++)
 		arrivals_begin(&comm->limits.arrivals);
