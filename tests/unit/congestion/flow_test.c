@@ -146,6 +146,7 @@ static void short_messages_go_first(void **state)
 	assert_int_equal(gw_recv_post(far, &room, &recv), 0);
 	world_touch(&duo.world, 1);
 	duo_run(&duo, 20 * MS);
+	governor_init(&governor, NULL);
 	governor_open(&governor, cc_find("none"), LINK_BPS, qps, 2, duo_now(&duo));
 	pacer_take(&governor.pacer, pacer_allow(&governor.pacer, duo_now(&duo) + 4 * MS),
 		   duo_now(&duo) + 4 * MS);
@@ -175,6 +176,7 @@ static void the_fabric_says_how_late_hosts_wake(void **state)
 
 		duo_open(&duo, &world);
 		assert_int_equal(gw_qp_estimate(duo.qp[0], &path), 0);
+		governor_init(&governor, NULL);
 		governor_open(&governor, cc_find("swift"), LINK_BPS, duo.qp, 1, duo_now(&duo));
 		assert_int_equal(governor.cc.attr.wake_ns, path.wake_ns);
 		wake_ns[nic] = path.wake_ns;
