@@ -12,7 +12,7 @@
 #define PAUSE_SHARE 8
 #define PAUSE_GAPS  4
 #define PAUSE_TURNS 4
-/* A window that took this many times its length was not full. */
+/* A window that took this many times its length was not full. Nor does it become longer for gaps of more than that. */
 #define WINDOW_MOST 4
 /* What is allowed above the rate, in thousandths: at first, at least and at most while more is tried, and between. */
 #define ROOM_MOST  500
@@ -103,10 +103,15 @@ static bool is_pause(const struct arrivals *a, uint64_t window_ns, uint64_t now_
 
 bool arrivals_see(struct arrivals *a, uint64_t window_ns, uint64_t bytes, uint64_t now_ns)
 {
+	uint64_t gap_ns = now_ns - a->seen_ns, gap_most_ns = WINDOW_MOST * window_ns;
 	bool ends = false;
 
 	if (bytes == a->seen_bytes)
 		return false;
+	/* On a slow link packets are further apart than a short window lasts. */
+	if (window_ns < WINDOW_TURNS * a->gap_ns)
+		window_ns = WINDOW_TURNS * a->gap_ns;
+	a->gap_ns = gap_ns < gap_most_ns ? gap_ns : 0;
 	if (a->began_ns && !is_pause(a, window_ns, now_ns) &&
 	    now_ns - a->began_ns <= WINDOW_MOST * window_ns) {
 		a->turns++;

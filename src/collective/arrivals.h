@@ -31,6 +31,8 @@ struct arrivals {
 	uint64_t began_ns;
 	uint64_t began_bytes;
 	uint32_t turns;
+	/* time between the last two times; 0: there was a long pause */
+	uint64_t gap_ns;
 	/* when more bytes were last seen, and how many there were */
 	uint64_t seen_ns;
 	uint64_t seen_bytes;

@@ -167,6 +167,50 @@ static void few_looks_are_no_window(void **state)
 	}
 }
 
+/* A packet of 4 KiB takes two thirds of a millisecond on a link of 50 Mbit/s, and a window of a short path one. */
+static void a_slow_link_has_long_windows(void **state)
+{
+	struct arrivals arrivals = { 0 };
+	uint64_t bytes = 0, now = MS, least_ns = NEVER, ended = 0;
+
+	(void)state;
+	arrivals_begin(&arrivals);
+	for (unsigned i = 0; i < 100; i++) {
+		now += MS * 2 / 3;
+		bytes += 4167;
+		if (!arrivals_see(&arrivals, arrivals_window_ns(0), bytes, now))
+			continue;
+		if (ended && now - ended < least_ns)
+			least_ns = now - ended;
+		ended = now;
+	}
+	assert_near(arrivals.rate_bps, 50 * MBIT);
+	assert_in_range(least_ns, 5 * MS, 7 * MS);
+	/* But a pause is none: only windows of data count, in which more arrives. */
+	now += 100 * MS;
+	for (unsigned i = 0; i < 100; i++) {
+		now += MS / 10;
+		bytes += 1250;
+		arrivals_see(&arrivals, arrivals_window_ns(0), bytes, now);
+	}
+	assert_near(arrivals.rate_bps, 100 * MBIT);
+}
+
+/* What comes once in many round trips is held back by something else than the link. */
+static void what_comes_rarely_tells_nothing(void **state)
+{
+	struct arrivals arrivals = { 0 };
+	uint64_t now = MS;
+
+	(void)state;
+	arrivals_begin(&arrivals);
+	for (unsigned i = 0; i < 100; i++) {
+		now += 10 * MS;
+		assert_false(arrivals_see(&arrivals, arrivals_window_ns(0), i * 65536, now));
+	}
+	assert_int_equal(arrivals.rate_bps, 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -177,6 +221,8 @@ int main(void)
 		cmocka_unit_test(a_slower_link_is_followed_slowly),
 		cmocka_unit_test(a_pause_is_in_no_window),
 		cmocka_unit_test(few_looks_are_no_window),
+		cmocka_unit_test(a_slow_link_has_long_windows),
+		cmocka_unit_test(what_comes_rarely_tells_nothing),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
