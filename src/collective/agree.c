@@ -148,6 +148,9 @@ void agree_posted(struct gw_comm *comm)
 		for (unsigned i = 0; i < CHOOSE_ALGORITHMS; i++)
 			agreement->rate_kbps[i] =
 				comm->agree.rate_kbps[i] ? comm->agree.rate_kbps[i] : NOTHING_NEW;
+		if (comm->limits.arrivals.rate_bps)
+			agreement->rate_kbps[GW_ALGORITHM_AUTO] =
+				comm->limits.arrivals.rate_bps / 1000;
 		memset(comm->agree.rate_kbps, 0, sizeof(comm->agree.rate_kbps));
 		list_add_tail(&comm->agree.open, &agreement->node);
 		attr.send = attr.recv = agreement->rate_kbps;

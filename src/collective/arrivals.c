@@ -7,6 +7,8 @@
 #define WINDOW_TRIPS	2
 #define WINDOW_LEAST_NS UINT64_C(1000000)
 #define WINDOW_TURNS	8
+/* Windows while data arrives: the longer they are, the less it matters that a process was late in one. */
+#define WINDOWS_IN_ALL 16
 /* Without bytes for this share of a window and PAUSE_GAPS times the mean until now, there is a pause. The mean is that of PAUSE_TURNS
  * or more. */
 #define PAUSE_SHARE 8
@@ -27,11 +29,13 @@
 #define HIGHER 2
 #define LOWER  8
 
-uint64_t arrivals_window_ns(uint64_t rtt_ns)
+uint64_t arrivals_window_ns(uint64_t rtt_ns, double takes_ns)
 {
-	uint64_t ns = WINDOW_TRIPS * rtt_ns;
+	uint64_t ns = WINDOW_TRIPS * rtt_ns, share_ns = (uint64_t)(takes_ns / WINDOWS_IN_ALL);
 
-	return ns < WINDOW_LEAST_NS ? WINDOW_LEAST_NS : ns;
+	if (ns < WINDOW_LEAST_NS)
+		ns = WINDOW_LEAST_NS;
+	return ns < share_ns ? share_ns : ns;
 }
 
 void arrivals_begin(struct arrivals *a)

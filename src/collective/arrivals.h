@@ -14,7 +14,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Windows that an operation should last for limits to be of use. */
+/* Shortest windows that an operation should last for limits to be of use. */
 #define ARRIVALS_WINDOWS 3
 
 struct arrivals {
@@ -38,8 +38,8 @@ struct arrivals {
 	uint64_t seen_bytes;
 };
 
-/* How long a window is, in ns. */
-uint64_t arrivals_window_ns(uint64_t rtt_ns);
+/* How long a window is, in ns, where data arrives for so long; 0: not known. */
+uint64_t arrivals_window_ns(uint64_t rtt_ns, double takes_ns);
 
 /* Data begins to arrive, and has ended. */
 void arrivals_begin(struct arrivals *a);

@@ -164,13 +164,15 @@ static uint64_t rtt_or_guess(uint64_t rtt_ns)
 	return rtt_ns ? rtt_ns : UNKNOWN_RTT_NS;
 }
 
-/* The rate of an algorithm, or the lowest one that is known. */
+/* The rate of an algorithm, or that of the links, or the lowest one that is known. */
 static uint64_t rate_of(const struct network *network, enum gw_algorithm algorithm)
 {
 	uint64_t least = UINT64_MAX;
 
 	if (network->rate_kbps[algorithm])
 		return network->rate_kbps[algorithm];
+	if (network->rate_kbps[GW_ALGORITHM_AUTO])
+		return network->rate_kbps[GW_ALGORITHM_AUTO];
 	for (unsigned i = 0; i < CHOOSE_ALGORITHMS; i++)
 		if (network->rate_kbps[i])
 			least = smaller(least, network->rate_kbps[i]);

@@ -5,7 +5,8 @@
  * An algorithm takes so many one-way delays one after the other, and carries so many bytes one after the other over a rank's link.
  * Delays follow from the round-trip time, which is known when the ranks have met. The rate is found out by operations: what one took,
  * less its delays, was its bytes'. It is kept for each algorithm, since they fill a link differently well: many senders to one
- * receiver are not as fast as one. An algorithm that was not tried yet is predicted with the lowest rate of the others.
+ * receiver are not as fast as one. An algorithm that was not tried yet is predicted with the rate of the links, by what arrives (arrivals.h), or, if
+ * that is not known either, with the lowest rate of the others.
  *
  * All ranks must choose alike, so that all of it is arithmetic of integers on figures that all ranks have (agree.h).
  */
@@ -26,7 +27,8 @@
 struct network {
 	/* round-trip time; 0: not known */
 	uint64_t rtt_ns;
-	/* rate at which operations of each algorithm moved their bytes, in kbit/s; 0: not known */
+	/* rate at which operations of each algorithm moved their bytes, and for GW_ALGORITHM_AUTO that of the links, in kbit/s; 0: not
+	 * known */
 	uint64_t rate_kbps[CHOOSE_ALGORITHMS];
 };
 

@@ -64,6 +64,22 @@ static void limit_tracks(struct gw_comm *comm)
 		limit_track(comm, t);
 }
 
+/* How long windows are while an operation runs on a track. */
+static uint64_t window_ns(const struct gw_comm *comm)
+{
+	uint64_t longest = 0;
+
+	for (uint32_t t = 0; t < comm->track_count; t++) {
+		const struct track_limits *limits = &comm->tracks[t].limits;
+		uint64_t bytes = limits->peers * limits->bytes;
+
+		longest = bytes > longest ? bytes : longest;
+	}
+	return arrivals_window_ns(comm->network.rtt_ns, comm->limits.arrivals.rate_bps
+								? takes_ns(comm, (double)longest)
+								: 0);
+}
+
 void limits_begin(struct gw_coll *coll, uint32_t peers, uint64_t bytes, uint64_t total)
 {
 	struct gw_comm *comm = coll->comm;
@@ -107,7 +123,7 @@ void limits_turn(struct gw_comm *comm)
 	if (!l->running || gw_counter_read(comm->office->ctx, l->counter, &bytes))
 		return;
 	now = gw_now_ns(comm->office->ctx);
-	changed = arrivals_see(&l->arrivals, arrivals_window_ns(comm->network.rtt_ns), bytes, now);
+	changed = arrivals_see(&l->arrivals, window_ns(comm), bytes, now);
 	for (uint32_t t = 0; t < comm->track_count; t++)
 		changed |= comm->tracks[t].limits.limited && now >= comm->tracks[t].limits.lift_ns;
 	if (changed)

@@ -45,7 +45,7 @@ struct track_limits {
 /* Whether limits are of use: a short operation is over before all senders have opened their windows. */
 static inline bool limits_serve(double takes_ns, uint64_t rtt_ns)
 {
-	return takes_ns >= (double)(ARRIVALS_WINDOWS * arrivals_window_ns(rtt_ns));
+	return takes_ns >= (double)(ARRIVALS_WINDOWS * arrivals_window_ns(rtt_ns, 0));
 }
 
 void limits_init(struct gw_comm *comm);

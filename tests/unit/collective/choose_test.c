@@ -165,6 +165,24 @@ static void measured_counts(void **state)
 			 GW_ALGORITHM_RING);
 }
 
+/* A slow algorithm is no slow link: what was not tried goes by what arrives. */
+static void the_links_rate_counts_where_nothing_was_tried(void **state)
+{
+	struct network network = { .rtt_ns = 10 * MS };
+
+	(void)state;
+	network.rate_kbps[GW_ALGORITHM_DIRECT] = 100000;
+	assert_int_equal(choose_algorithm(OPERATION_ALLGATHER, MIB, 8, &network, false),
+			 GW_ALGORITHM_DIRECT);
+	network.rate_kbps[GW_ALGORITHM_AUTO] = 300000;
+	assert_int_equal(choose_algorithm(OPERATION_ALLGATHER, MIB, 8, &network, false),
+			 GW_ALGORITHM_RING);
+	/* Once it was, it goes by that. */
+	network.rate_kbps[GW_ALGORITHM_RING] = 90000;
+	assert_int_equal(choose_algorithm(OPERATION_ALLGATHER, MIB, 8, &network, false),
+			 GW_ALGORITHM_DIRECT);
+}
+
 /* Any size, rate and round trip has an answer, and none overflows: more bytes never take less time. */
 static void more_takes_longer(void **state)
 {
@@ -231,6 +249,7 @@ int main(void)
 		cmocka_unit_test(late_is_not_fast),
 		cmocka_unit_test(ring_of_delays_is_left),
 		cmocka_unit_test(measured_counts),
+		cmocka_unit_test(the_links_rate_counts_where_nothing_was_tried),
 		cmocka_unit_test(more_takes_longer),
 		cmocka_unit_test(light_is_little_in_flight),
 		cmocka_unit_test(direct_is_light_without_answers),
