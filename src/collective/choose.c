@@ -164,20 +164,20 @@ static uint64_t rtt_or_guess(uint64_t rtt_ns)
 	return rtt_ns ? rtt_ns : UNKNOWN_RTT_NS;
 }
 
-/* The rate of an algorithm, or that of the links, or the lowest one that is known. */
+/* The rate of an algorithm, or that of the links, which is not less than the lowest one of an algorithm. */
 static uint64_t rate_of(const struct network *network, enum gw_algorithm algorithm)
 {
 	uint64_t least = UINT64_MAX;
 
 	if (network->rate_kbps[algorithm])
 		return network->rate_kbps[algorithm];
-	if (network->rate_kbps[GW_ALGORITHM_AUTO])
-		return network->rate_kbps[GW_ALGORITHM_AUTO];
-	for (unsigned i = 0; i < CHOOSE_ALGORITHMS; i++)
+	for (unsigned i = GW_ALGORITHM_AUTO + 1; i < CHOOSE_ALGORITHMS; i++)
 		if (network->rate_kbps[i])
 			least = smaller(least, network->rate_kbps[i]);
 	if (least != UINT64_MAX)
-		return least;
+		return larger(least, network->rate_kbps[GW_ALGORITHM_AUTO]);
+	if (network->rate_kbps[GW_ALGORITHM_AUTO])
+		return network->rate_kbps[GW_ALGORITHM_AUTO];
 	return algorithm_is_near(network->rtt_ns) ? NEAR_KBPS : FAR_KBPS;
 }
 
