@@ -78,6 +78,7 @@ def with_congestion(control):
 
 class Godwit:
     name, what = "godwit", "Godwit, defaults"
+    words = ""
 
     def missing(self, build):
         return None if os.access(self.program(build), os.X_OK) else "godwit_ranks is not built"
@@ -86,7 +87,12 @@ class Godwit:
         return os.path.join(build, "bench", "godwit_ranks")
 
     def command(self, build, network, directory):
-        return f'exec "{self.program(build)}" {cells(network)}'
+        return f'exec "{self.program(build)}" {self.words}{cells(network)}'
+
+
+class GodwitMulticast(Godwit):
+    name, what = "godwit-multicast", "Godwit, broadcasts by IP multicast"
+    words = "multicast "
 
 
 class Gloo:
@@ -154,7 +160,7 @@ class OpenMpi:
                 f"else exec {sys.executable} {agent} serve {directory} 10.200.0.$((RANK + 1)); fi")
 
 
-CONTENDERS = [Godwit(), OpenMpi("bbr"), OpenMpi("cubic"), Gloo("bbr"), Gloo("cubic")]
+CONTENDERS = [Godwit(), GodwitMulticast(), OpenMpi("bbr"), OpenMpi("cubic"), Gloo("bbr"), Gloo("cubic")]
 
 
 def described(network):

@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* godwit_ranks: times Godwit's collectives, with defaults, under any launcher; see ranks.h. */
+/* godwit_ranks: times Godwit's collectives under any launcher, with defaults or, if the first argument is "multicast", broadcasts by that;
+ * see ranks.h. */
 #include <godwit/collective.h>
 
 #include "ranks.h"
 
 static struct gw_comm *comm;
+/* of broadcasts from 256 KiB on */
+static enum gw_algorithm broadcasts = GW_ALGORITHM_AUTO;
 
 static void die(const char *what)
 {
@@ -38,6 +41,7 @@ static void operate(const struct cell *cell, float *send, float *recv)
 		break;
 	default:
 		attr.recv = send;
+		attr.algorithm = attr.count >= 65536 ? broadcasts : GW_ALGORITHM_AUTO;
 		finish(gw_broadcast(comm, &attr, &coll), &coll);
 		break;
 	}
@@ -64,6 +68,11 @@ int main(int argc, char **argv)
 		die("cannot meet the other ranks");
 	rank = (int)gw_comm_rank(comm);
 	ranks = (int)gw_comm_size(comm);
+	if (argc > 1 && !strcmp(argv[1], "multicast")) {
+		broadcasts = GW_ALGORITHM_MULTICAST;
+		argc--;
+		argv++;
+	}
 	status = measure_all(argc, argv);
 	gw_comm_close(comm);
 	return status;

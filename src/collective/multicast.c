@@ -7,10 +7,11 @@
 
 #include "collective/multicast.h"
 
-/* Ranks and bytes from which copies by the network beat copies by hosts. */
-#define AUTO_RANKS	     4
-#define AUTO_BROADCAST_BYTES (UINT64_C(256) << 10)
-#define AUTO_ALLGATHER_BYTES (UINT64_C(256) << 10)
+/* Bytes and ranks from which copies by the network beat copies by hosts. In an allgather each rank receives as much either way: few ranks gain
+ * nothing, and on long round trips the turns of the ranks take longer than a ring's rounds. */
+#define AUTO_BYTES	     (UINT64_C(256) << 10)
+#define AUTO_BROADCAST_RANKS 4
+#define AUTO_ALLGATHER_RANKS 16
 #define BUCKET_BYTES	     (UINT64_C(64) << 10)
 
 bool multicast_fits(enum operation operation)
@@ -31,10 +32,11 @@ bool multicast_wanted(const struct gw_comm *comm, const struct task *task)
 		return false;
 	if (task->algorithm)
 		return multicast_asked(task);
-	if (!comm->multicast || task->size < AUTO_RANKS)
+	if (!comm->multicast || bytes < AUTO_BYTES)
 		return false;
-	return (task->operation == OPERATION_BROADCAST && bytes >= AUTO_BROADCAST_BYTES) ||
-	       (task->operation == OPERATION_ALLGATHER && bytes >= AUTO_ALLGATHER_BYTES);
+	return (task->operation == OPERATION_BROADCAST && task->size >= AUTO_BROADCAST_RANKS) ||
+	       (task->operation == OPERATION_ALLGATHER && task->near &&
+		task->size >= AUTO_ALLGATHER_RANKS);
 }
 
 static int open_group(struct gw_comm *comm)

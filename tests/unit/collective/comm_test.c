@@ -245,6 +245,45 @@ static void splits(struct job *job)
 	CHECK(sum(job->comm, 1, &total) == 0 && total == 5);
 }
 
+/* What is asked for is done so. Otherwise large operations are, once one has asked: broadcasts from four ranks on, and allgathers where
+ * many ranks are near. */
+static void multicast_where_it_is_faster(void **state)
+{
+	static const struct {
+		enum operation operation;
+		uint32_t size;
+		uint64_t bytes;
+		bool near, wanted;
+	} cases[] = {
+		{ OPERATION_BROADCAST, 4, 256 << 10, false, true },
+		{ OPERATION_BROADCAST, 4, (256 << 10) - 4, true, false },
+		{ OPERATION_BROADCAST, 3, 1 << 20, true, false },
+		{ OPERATION_ALLGATHER, 16, 256 << 10, true, true },
+		{ OPERATION_ALLGATHER, 16, 256 << 10, false, false },
+		{ OPERATION_ALLGATHER, 15, 1 << 20, true, false },
+		{ OPERATION_ALLREDUCE, 64, 1 << 20, true, false },
+	};
+	struct multicast_group group = { .state = MULTICAST_WORKS };
+	struct gw_comm comm = { .multicast = &group };
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct task task = { .operation = cases[i].operation,
+				     .size = cases[i].size,
+				     .unit = 4,
+				     .elements = cases[i].bytes / 4,
+				     .near = cases[i].near };
+
+		comm.multicast = &group;
+		assert_int_equal(multicast_wanted(&comm, &task), cases[i].wanted);
+		comm.multicast = NULL;
+		assert_false(multicast_wanted(&comm, &task));
+		task.algorithm = GW_ALGORITHM_MULTICAST;
+		assert_int_equal(multicast_wanted(&comm, &task),
+				 task.operation != OPERATION_ALLREDUCE);
+	}
+}
+
 static void communicators_split(void **state)
 {
 	(void)state;
@@ -448,6 +487,7 @@ int main(void)
 		cmocka_unit_test(any_number_of_ranks),
 		cmocka_unit_test(many_in_flight),
 		cmocka_unit_test(multicast_over_loopback),
+		cmocka_unit_test(multicast_where_it_is_faster),
 		cmocka_unit_test(communicators_split),
 		cmocka_unit_test(a_death_is_named),
 		cmocka_unit_test(the_death_of_rank_0_is_named),
