@@ -25,6 +25,8 @@
 #define REST_WINDOWS 4
 /* The first two windows differ by this share at most. */
 #define ALIKE 8
+/* Rates of which one is so many times the other are not both the link's. */
+#define FAR 2
 /* Weights of a rate that is a little higher, and of an operation with a lower one, as divisors. */
 #define HIGHER 2
 #define LOWER  8
@@ -46,6 +48,9 @@ void arrivals_begin(struct arrivals *a)
 
 void arrivals_end(struct arrivals *a)
 {
+	/* It was that of senders who had little left, and is found again. */
+	if (a->best_bps / FAR > a->rate_bps)
+		a->rate_bps = 0;
 	/* Only the most counts: senders end one after another, and the last ones do not fill the link. */
 	if (a->best_bps && a->best_bps < a->rate_bps)
 		a->rate_bps -= (a->rate_bps - a->best_bps) / LOWER;
@@ -62,12 +67,13 @@ static void allow(struct arrivals *a, int32_t room)
 	a->windows = 0;
 }
 
-/* Takes two windows for the first rate that are alike: senders find out at the start how much they may send. */
+/* Takes two windows for the first rate that are alike: senders find out at the start how much they may send, and have little left at
+ * the end. */
 static void begin_with(struct arrivals *a, uint64_t bps)
 {
 	uint64_t low = bps < a->last_bps ? bps : a->last_bps, high = bps + a->last_bps - low;
 
-	if (high - low > low / ALIKE)
+	if (high - low > low / ALIKE || low < a->best_bps / FAR)
 		return;
 	a->rate_bps = high;
 	allow(a, ROOM_MOST);

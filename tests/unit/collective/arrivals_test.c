@@ -203,6 +203,34 @@ static void a_slow_link_has_long_windows(void **state)
 	assert_near(arrivals.rate_bps, 100 * MBIT);
 }
 
+/* Near the end of an operation the last senders do not fill the link, for two windows or for more. */
+static void the_end_tells_nothing(void **state)
+{
+	struct feed f = feed_of(LINK);
+
+	(void)state;
+	arrivals_begin(&f.arrivals);
+	f.offered_bps = LINK / 4;
+	run(&f, 2 * RTT + TURN);
+	f.offered_bps = NEVER;
+	run(&f, 2 * RTT);
+	f.offered_bps = LINK / 20;
+	run(&f, 8 * RTT);
+	assert_int_equal(f.arrivals.rate_bps, 0);
+	arrivals_end(&f.arrivals);
+	/* A rate that was taken too low all the same is found again. */
+	f.arrivals.rate_bps = LINK / 10;
+	arrivals_begin(&f.arrivals);
+	f.bytes += LINK / 8 * 2 * RTT / (1000 * MS);
+	for (unsigned i = 0; i < 10; i++) {
+		f.now += RTT / 4;
+		f.bytes += LINK / 8 * RTT / 4 / (1000 * MS);
+		arrivals_see(&f.arrivals, arrivals_window_ns(RTT, 0), f.bytes, f.now);
+	}
+	arrivals_end(&f.arrivals);
+	assert_int_equal(f.arrivals.rate_bps, 0);
+}
+
 /* What comes once in many round trips is held back by something else than the link. */
 static void what_comes_rarely_tells_nothing(void **state)
 {
@@ -229,6 +257,7 @@ int main(void)
 		cmocka_unit_test(a_pause_is_in_no_window),
 		cmocka_unit_test(few_looks_are_no_window),
 		cmocka_unit_test(a_slow_link_has_long_windows),
+		cmocka_unit_test(the_end_tells_nothing),
 		cmocka_unit_test(what_comes_rarely_tells_nothing),
 	};
 
