@@ -73,7 +73,7 @@ def floor_us(network, operation, size):
 
 
 def with_congestion(control):
-    return f"{BUFFERS}echo {control} > /proc/sys/net/ipv4/tcp_congestion_control; "
+    return f"{BUFFERS}echo {control} > /proc/sys/net/ipv4/tcp_congestion_control || exit 1; "
 
 
 class Godwit:
@@ -246,9 +246,15 @@ def present(build):
     missing = {each.name: each.missing(build) for each in CONTENDERS}
     with open("/proc/sys/net/ipv4/tcp_available_congestion_control", encoding="ascii") as file:
         controls = file.read().split()
+    with open("/proc/sys/net/ipv4/tcp_allowed_congestion_control", encoding="ascii") as file:
+        allowed = file.read().split()
     for each in CONTENDERS:
-        if getattr(each, "control", controls[0]) not in controls:
-            missing[each.name] = f"this kernel has no {each.control}"
+        control = getattr(each, "control", controls[0])
+        if control not in controls:
+            missing[each.name] = f"this kernel has no {control}"
+        elif control not in allowed:
+            # A host of the lab may set only these, and would go on with what the machine has.
+            missing[each.name] = f"a host may not choose {control} here: sysctl net.ipv4.tcp_congestion_control={control} once allows it"
     return missing, [each for each in CONTENDERS if not missing[each.name]]
 
 
