@@ -375,9 +375,11 @@ FIGURES = {
 }
 
 CLAIMS = {
-    "collectives.far-clean": lambda: min(collectives.beside_peers(kept("collectives.json"), ("allreduce", "allgather", "broadcast"), rtt_ms=10)) > 1 / 1.2,
+    "collectives.far-clean": lambda: min(collectives.beside_peers(kept("collectives.json"), ("allreduce", "allgather", "broadcast"), rtt_ms=10)) > 1 - 1 / 30,
     "collectives.near-gloo": lambda: statistics.median(collectives.beside_peers(kept("collectives.json"), ("allreduce", "allgather"),
-                                                                                ("gloo-cubic", "gloo-bbr"), rtt_ms=0.2)) < 1,
+                                                                                ("gloo-cubic", "gloo-bbr"), rtt_ms=0.2)) < 1.05,
+    "collectives.far-cubic": lambda: sorted(collectives.beside_peers(kept("collectives.json"), ("allreduce", "allgather", "broadcast"),
+                                                                     ("openmpi-cubic", "gloo-cubic"), rtt_ms=10, lossy=True))[1] >= 3,
     "collectives.broadcast-ahead": lambda: min(ratio for lossy in (False, True) for ratio in collectives.beside_peers(
         kept("collectives.json"), ("broadcast",), lossy=lossy, least_bytes=16 * collectives.MIB)) > 1,
     "tensor.half-of-memcpy": lambda: min(tensor_ratio(kind) for kind in ("bfloat16", "float32", "stride")) >= 0.5,
