@@ -247,14 +247,16 @@ static void cut(struct gw_qp *qp)
 	resize_hold(qp);
 }
 
-/* A search goes on when nothing is asked of the queue pair, as long as the peer answers; all else waits until then. */
+/* A search and a cut go on when nothing is asked of the queue pair, as long as the peer answers: its user may wait for the grants that a
+ * cut has forgotten before it asks. All else waits until then. */
 uint64_t size_due(const struct gw_qp *qp)
 {
 	const struct size *s = &qp->size;
-	bool search = s->state == SIZE_PROBING && s->backoff < BACKOFF_LIMIT;
+	bool goes_on = (s->state == SIZE_PROBING || s->state == SIZE_CUTTING) &&
+		       s->backoff < BACKOFF_LIMIT;
 
 	/* A padded probe is larger than what an address may get that has not answered. */
-	return qp->reach.proven && (search || qp_waits(qp)) ? s->at : NEVER;
+	return qp->reach.proven && (goes_on || qp_waits(qp)) ? s->at : NEVER;
 }
 
 /* How long answers to a round of probes may take. */
