@@ -125,8 +125,8 @@ static int join(struct hub *hub, const struct hub_attr *attr, uint64_t deadline_
 	struct gw_rendezvous *r;
 	int rc = gw_rendezvous_connect(&connecting, &r);
 
-	/* It was tried all the time. A refusal in words comes when the answer is read. */
-	if (rc == -ECONNREFUSED || rc == -ETIMEDOUT)
+	/* Where nobody listened it was tried all the time. A refusal in words ends it before, here or when the answer is read. */
+	if (rc == -ETIMEDOUT || (rc == -ECONNREFUSED && clock_now_ns() >= deadline_ns))
 		return hub_fail(hub, -ETIMEDOUT, "rank 0 did not come within %g s: %s",
 				(double)attr->meet_ns / 1e9, gw_rendezvous_error());
 	if (rc)
