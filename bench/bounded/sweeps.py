@@ -17,7 +17,7 @@ TAILS = [
     (32, "4M", 68, ("exact", "count"), BOTH),
     (128, "256K", 108, ("exact", "count"), (LATE,)),
 ]
-# Steps of training: 12 MiB in two buckets, with a rank that stalls for a second in one step of ten and without, and as many tracks
+# Steps of training: 12 MiB in two buckets, each on a track of its own, with a rank that stalls for a second in one step of ten and without
 STALL = ["--buckets", "2", "--tracks", "2", "--compute", "30ms", "--rtt", "5ms", "--rate", "2Gbit", *PATH]
 # Operations of four ranks without loss: round-trip times, rates, sizes
 PLAIN = [(rtt, rate, size) for rtt in ("0.2ms", "10ms") for rate in ("1Gbit", "4Gbit") for size in ("1M", "16M")]
