@@ -138,7 +138,7 @@ class Ucx(Contender):
         return "UCX " + contenders.version_of(["ucx_info", "-v"], r"ersion[:=]? *(\d\S*)")
 
     def prepare(self):
-        return TUNING + ("echo bbr >/proc/sys/net/ipv4/tcp_congestion_control\n"
+        return TUNING + ("echo bbr >/proc/sys/net/ipv4/tcp_congestion_control || exit 1\n"
                          "export UCX_TLS=tcp UCX_NET_DEVICES=lab0 UCX_RNDV_THRESH=inf UCX_WARN_UNUSED_ENV_VARS=n\n")
 
     def stream_options(self, link):
