@@ -2,11 +2,12 @@
 /*
  * collsim: how long collectives take on a simulated network, in virtual time, beside the least that they could take.
  *
- *	collsim RANKS RTT RATE LOSS OPERATION [SIZE,...]SIZE [ALGORITHM [COUNT [SEGMENT [CONTROLLER [QUEUE]]]]]
+ *	collsim RANKS RTT RATE LOSS OPERATION [SIZE,...]SIZE [ALGORITHM [COUNT [SEGMENT [CONTROLLER [QUEUE [LATE [PAYLOAD]]]]]]]
  *
  * Prints one JSON object: the time of each of COUNT operations of the last size, one after the other, and the floor: the bytes that
  * a rank must send, over the rate, and two propagation delays (one for an allgather). COUNT operations of each size before the last
- * come first, and are not timed. A link's QUEUE has a bandwidth-delay product and 500 KB unless told.
+ * come first, and are not timed. A link's QUEUE has a bandwidth-delay product and 500 KB unless told. Processes are woken up to LATE too late,
+ * and PAYLOAD is the most that a packet carries.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -94,7 +95,7 @@ static uint64_t once(struct ranks *ranks, enum coll_operation operation,
 int main(int argc, char **argv)
 {
 	uint64_t size, rtt, rate, sizes[SIZES_MOST], bytes = 0, count = 20, widest, segment = 0,
-						     queue = 0;
+						     queue = 0, wake = 0, payload = 0;
 	uint32_t size_count = argc > 6 ? read_sizes(argv[6], sizes) : 0;
 	double loss, floor_ns, sent;
 	struct ranks_attr attr = {
@@ -106,14 +107,16 @@ int main(int argc, char **argv)
 	struct ranks ranks;
 	uint8_t **send, **recv;
 
-	if (argc < 7 || argc > 12 || units_count(argv[1], 2, 2048, &size) ||
+	if (argc < 7 || argc > 14 || units_count(argv[1], 2, 2048, &size) ||
 	    units_time_ns(argv[2], &rtt) || units_rate_bps(argv[3], &rate) ||
 	    units_share(argv[4], &loss) || !size_count ||
 	    (argc > 8 && units_count(argv[8], 1, COUNT_MOST, &count)) ||
 	    (argc > 9 && units_read(UNITS_SIZE, argv[9], 0, UINT32_MAX, &segment)) ||
-	    (argc > 11 && units_size_bytes(argv[11], &queue))) {
+	    (argc > 11 && units_size_bytes(argv[11], &queue)) ||
+	    (argc > 12 && units_time_ns(argv[12], &wake)) ||
+	    (argc > 13 && units_size_bytes(argv[13], &payload))) {
 		fprintf(stderr,
-			"usage: collsim RANKS RTT RATE LOSS OPERATION [SIZE,...]SIZE [ALGORITHM [COUNT [SEGMENT [CONTROLLER [QUEUE]]]]]\n");
+			"usage: collsim RANKS RTT RATE LOSS OPERATION [SIZE,...]SIZE [ALGORITHM [COUNT [SEGMENT [CONTROLLER [QUEUE [LATE [PAYLOAD]]]]]]]\n");
 		return 2;
 	}
 	operation = (enum coll_operation)find(operations, 6, argv[5]);
@@ -132,8 +135,11 @@ int main(int argc, char **argv)
 	attr.comm.flags = GW_COMM_SERVED;
 	attr.comm.segment_bytes = (uint32_t)segment;
 	attr.comm.congestion = argc > 10 ? argv[10] : "default";
+	if (payload)
+		attr.sim.payload = (uint32_t)payload;
 	if (ranks_open(&ranks, &attr))
 		return 1;
+	ranks.world.wake_ns = wake;
 	widest = value_send_count(operation, 1, ranks.size);
 	if (value_recv_count(operation, 1, ranks.size) > widest)
 		widest = value_recv_count(operation, 1, ranks.size);

@@ -11,8 +11,11 @@
 #define BYTES_LIMIT (UINT64_C(1) << 29)
 /* Time in which the largest debt is paid off. */
 #define DEBT_NS UINT64_C(100000000)
-/* A late sender catches up at rate / CATCH_UP above its rate, and what goes first takes no more. */
-#define CATCH_UP 4
+/* What a late sender missed is there at once, up to this time and these bytes, as a host that was busy for a moment sends it; it catches up on
+ * the rest at rate / CATCH_UP above its rate, and what goes first takes no more. */
+#define AT_ONCE_NS    UINT64_C(1000000)
+#define AT_ONCE_BYTES (UINT64_C(1) << 20)
+#define CATCH_UP      4
 /* From this rate on the sender is not paced. */
 #define RATE_LIMIT_BPS UINT64_C(10000000000000)
 
@@ -41,25 +44,38 @@ static int64_t least(int64_t a, int64_t b)
 	return a < b ? a : b;
 }
 
-/* Adds what overflowed during `over_ns`, while a sender was late, to the arrears. */
-static void note_arrears(struct bucket *bucket, uint64_t over_ns)
+static int64_t tokens_in(const struct bucket *bucket, uint64_t time_ns)
 {
-	uint64_t most = bucket_bytes_in(bucket->rate_bps, bucket->late_ns);
+	return tokens_for(bucket_bytes_in(bucket->rate_bps, time_ns));
+}
 
-	if (over_ns > bucket->late_ns)
-		over_ns = bucket->late_ns;
-	bucket->arrears =
-		least(bucket->arrears + tokens_for(bucket_bytes_in(bucket->rate_bps, over_ns)),
-		      tokens_for(most));
+/* Fills the bucket beyond its depth, or the arrears: it overflowed for so long while a sender was late. */
+static void make_up(struct bucket *bucket, uint64_t over_ns)
+{
+	int64_t missed, at_once;
+
+	if (over_ns > AT_ONCE_NS + bucket->late_ns)
+		over_ns = AT_ONCE_NS + bucket->late_ns;
+	missed = tokens_in(bucket, over_ns);
+	at_once = least(least(missed, tokens_in(bucket, AT_ONCE_NS)), tokens_for(AT_ONCE_BYTES));
+	bucket->tokens += at_once;
+	bucket->arrears = least(bucket->arrears + missed - at_once,
+				tokens_in(bucket, bucket->late_ns));
 	/* Count a wait once: a sender that comes and takes nothing is not late, but idle or limited elsewhere. */
 	bucket->awaited = false;
+}
+
+/* Tokens beyond the depth, of a sender that was late. */
+static int64_t beyond(const struct bucket *bucket)
+{
+	return bucket->tokens > bucket->depth ? bucket->tokens - bucket->depth : 0;
 }
 
 /* Adds the tokens earned up to now. */
 static void settle(struct bucket *bucket, uint64_t now_ns)
 {
 	uint64_t passed = now_ns > bucket->at_ns ? now_ns - bucket->at_ns : 0;
-	uint64_t missing = (uint64_t)(bucket->depth - bucket->tokens);
+	uint64_t missing;
 	int64_t extra;
 
 	/* Tokens up to a time in the future were added already. */
@@ -69,10 +85,11 @@ static void settle(struct bucket *bucket, uint64_t now_ns)
 	bucket->at_ns = now_ns;
 	if (!bucket->rate_bps || bucket->rate_bps == BUCKET_UNPACED)
 		return;
+	missing = (uint64_t)(bucket->depth + beyond(bucket) - bucket->tokens);
 	if (passed > missing / bucket->rate_bps) {
 		bucket->tokens = bucket->depth;
 		if (bucket->awaited && bucket->late_ns)
-			note_arrears(bucket, passed - missing / bucket->rate_bps);
+			make_up(bucket, passed - missing / bucket->rate_bps);
 		return;
 	}
 	bucket->tokens += (int64_t)(passed * bucket->rate_bps);
@@ -117,15 +134,17 @@ void bucket_init(struct bucket *bucket, uint64_t depth_bytes, uint64_t now_ns)
 
 void bucket_set(struct bucket *bucket, uint64_t rate_bps, uint64_t depth_bytes, uint64_t now_ns)
 {
+	int64_t late;
+
 	settle(bucket, now_ns);
 	if (rate_bps > RATE_LIMIT_BPS)
 		rate_bps = BUCKET_UNPACED;
 	bucket->rate_bps = rate_bps;
 	if (rate_bps == BUCKET_UNPACED)
 		return;
+	late = beyond(bucket);
 	bucket->depth = tokens_for(depth_bytes);
-	if (bucket->tokens > bucket->depth)
-		bucket->tokens = bucket->depth;
+	bucket->tokens = least(bucket->tokens - late, bucket->depth) + late;
 	forgive(bucket);
 }
 

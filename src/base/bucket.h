@@ -24,15 +24,15 @@
 struct bucket {
 	/* tokens earned, in bits per second */
 	uint64_t rate_bps;
-	/* tokens in the bucket, in bits x 10^-9 (1 bit/s earns one token in 1 ns); negative: a debt */
+	/* tokens in the bucket, in bits x 10^-9 (1 bit/s earns one token in 1 ns); negative: a debt; above the depth: a late sender's */
 	int64_t tokens;
-	/* most tokens that the bucket holds */
+	/* most tokens that the bucket holds for a sender that was not late */
 	int64_t depth;
 	/* time up to which tokens were added, the latest that was passed */
 	uint64_t at_ns;
-	/* tokens that a late sender missed and may still catch up on */
+	/* tokens that a late sender missed beyond what it got at once, and may still catch up on */
 	int64_t arrears;
-	/* most lateness that is caught up on; 0: none */
+	/* most lateness that is caught up on later; 0: none is made up for */
 	uint64_t late_ns;
 	/* bucket_next_ns() told a sender when to come, and it has taken nothing since */
 	bool awaited;
@@ -46,7 +46,8 @@ void bucket_init(struct bucket *bucket, uint64_t depth_bytes, uint64_t now_ns);
 void bucket_set(struct bucket *bucket, uint64_t rate_bps, uint64_t depth_bytes, uint64_t now_ns);
 
 /* A sender that waits until bucket_next_ns() and comes later than that loses the tokens that overflow meanwhile. This
- * lets it catch up on at most `late_ns` of them, at a quarter above the rate. */
+ * gives it those of the first millisecond (1 MiB at most) beyond the bucket's depth, and lets it catch up on `late_ns` more, at a quarter above
+ * the rate. 0: it loses all. */
 void bucket_make_up(struct bucket *bucket, uint64_t late_ns);
 
 /* Returns how many bytes may leave now; UINT64_MAX if unpaced. */

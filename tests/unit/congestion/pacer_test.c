@@ -214,8 +214,52 @@ static void a_late_sender_makes_up_for_it(void **state)
 	assert_true((double)woken_late(&pacer, 3 * MS / 2, 10 * S) < 0.95 * due(GBIT, 10 * S));
 }
 
+/* On a short path the bucket holds less than a host sends when it is woken late, as a busy one always is. */
+static void a_sender_that_is_always_late_has_its_rate(void **state)
+{
+	(void)state;
+	for (uint64_t late_ns = 50000; late_ns <= 800000; late_ns *= 4) {
+		struct pacer pacer = pacer_at(200 * MBIT, 0);
+		uint64_t now = 0, sent = 0;
+		struct rng rng;
+
+		rng_seed(&rng, late_ns);
+		pacer_set_times(&pacer, MS / 40, MS / 10, 0);
+		while (now < 2 * S) {
+			sent += take_packets(&pacer, now);
+			now = pacer_next_ns(&pacer, 2 * PACKET, now) + rng_below(&rng, late_ns);
+			/* The news that it finds then changes the rate a little. */
+			pacer_set_rate(&pacer, 200 * MBIT + (now & 1), now);
+		}
+		assert_rate(sent, 200 * MBIT, 2 * S, 0.02);
+	}
+}
+
+/* What a late sender missed of the last millisecond is there at once, up to 1 MiB, and then it is gone. */
+static void lateness_is_a_bounded_burst(void **state)
+{
+	(void)state;
+	for (size_t i = 0; i < RATES; i++) {
+		struct pacer pacer = pacer_at(rates[i], 0);
+		uint64_t more = (uint64_t)due(rates[i], MS), bytes;
+
+		more = more > BURST ? BURST : more;
+		pacer_set_times(&pacer, MS, MS, 0);
+		take_packets(&pacer, 0);
+		pacer_next_ns(&pacer, BURST, 0);
+		bytes = pacer_allow(&pacer, S);
+		assert_in_range(bytes, depth(rates[i]) + more - 1, depth(rates[i]) + more);
+		/* Another depth does not change that. */
+		pacer_set_times(&pacer, MS / 100, MS, S);
+		pacer_set_times(&pacer, MS, MS, S);
+		bytes = pacer_allow(&pacer, S);
+		assert_in_range(bytes, more - 1, depth(rates[i]) + more);
+		assert_int_equal(pacer_allow(&pacer, 2 * S), depth(rates[i]));
+	}
+}
+
 /* A quarter more than the rate, for as long as it takes, and for no more than was allowed to be missed. */
-static void it_makes_up_for_it_slowly(void **state)
+static void it_makes_up_for_the_rest_slowly(void **state)
 {
 	struct pacer pacer = pacer_at(GBIT, 0);
 	uint64_t sent = 0, now = 0;
@@ -225,7 +269,7 @@ static void it_makes_up_for_it_slowly(void **state)
 	take_packets(&pacer, now);
 	pacer_next_ns(&pacer, 64 * PACKET, now);
 	now = 500 * MS;
-	assert_int_equal(pacer_allow(&pacer, now), depth(GBIT));
+	assert_int_equal(pacer_allow(&pacer, now), depth(GBIT) + (uint64_t)due(GBIT, MS));
 	take_packets(&pacer, now);
 	for (int i = 0; i < 100; i++) {
 		now += MS / 10;
@@ -383,7 +427,9 @@ int main(void)
 		cmocka_unit_test(bursts_are_bounded),
 		cmocka_unit_test(no_stretch_has_more_than_a_burst),
 		cmocka_unit_test(a_late_sender_makes_up_for_it),
-		cmocka_unit_test(it_makes_up_for_it_slowly),
+		cmocka_unit_test(a_sender_that_is_always_late_has_its_rate),
+		cmocka_unit_test(lateness_is_a_bounded_burst),
+		cmocka_unit_test(it_makes_up_for_the_rest_slowly),
 		cmocka_unit_test(an_idle_sender_missed_nothing),
 		cmocka_unit_test(a_clock_that_goes_back_earns_nothing),
 		cmocka_unit_test(rates_change_at_any_time),
