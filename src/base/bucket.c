@@ -11,8 +11,8 @@
 #define BYTES_LIMIT (UINT64_C(1) << 29)
 /* Time in which the largest debt is paid off. */
 #define DEBT_NS UINT64_C(100000000)
-/* What a late sender missed is there at once, up to this time and these bytes, as a host that was busy for a moment sends it; it catches up on
- * the rest at rate / CATCH_UP above its rate, and what goes first takes no more. */
+/* What a late sender missed is there at once, up to this time and these bytes: a host that was busy for a moment. It catches
+ * up on the rest at rate / CATCH_UP above its rate, and what goes first takes no more. */
 #define AT_ONCE_NS    UINT64_C(1000000)
 #define AT_ONCE_BYTES (UINT64_C(1) << 20)
 #define CATCH_UP      4
@@ -59,8 +59,8 @@ static void make_up(struct bucket *bucket, uint64_t over_ns)
 	missed = tokens_in(bucket, over_ns);
 	at_once = least(least(missed, tokens_in(bucket, AT_ONCE_NS)), tokens_for(AT_ONCE_BYTES));
 	bucket->tokens += at_once;
-	bucket->arrears = least(bucket->arrears + missed - at_once,
-				tokens_in(bucket, bucket->late_ns));
+	bucket->arrears =
+		least(bucket->arrears + missed - at_once, tokens_in(bucket, bucket->late_ns));
 	/* Count a wait once: a sender that comes and takes nothing is not late, but idle or limited elsewhere. */
 	bucket->awaited = false;
 }

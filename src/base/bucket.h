@@ -24,7 +24,8 @@
 struct bucket {
 	/* tokens earned, in bits per second */
 	uint64_t rate_bps;
-	/* tokens in the bucket, in bits x 10^-9 (1 bit/s earns one token in 1 ns); negative: a debt; above the depth: a late sender's */
+	/* tokens in the bucket, in bits x 10^-9 (1 bit/s earns one token in 1 ns); negative: a debt; above the depth: those that a
+	 * late sender missed */
 	int64_t tokens;
 	/* most tokens that the bucket holds for a sender that was not late */
 	int64_t depth;
@@ -46,8 +47,8 @@ void bucket_init(struct bucket *bucket, uint64_t depth_bytes, uint64_t now_ns);
 void bucket_set(struct bucket *bucket, uint64_t rate_bps, uint64_t depth_bytes, uint64_t now_ns);
 
 /* A sender that waits until bucket_next_ns() and comes later than that loses the tokens that overflow meanwhile. This
- * gives it those of the first millisecond (1 MiB at most) beyond the bucket's depth, and lets it catch up on `late_ns` more, at a quarter above
- * the rate. 0: it loses all. */
+ * gives it those of the first millisecond (1 MiB at most) beyond the bucket's depth, and lets it catch up on `late_ns` more,
+ * at a quarter above the rate. 0: it loses all. */
 void bucket_make_up(struct bucket *bucket, uint64_t late_ns);
 
 /* Returns how many bytes may leave now; UINT64_MAX if unpaced. */

@@ -22,7 +22,7 @@
 #define STOPPED_NS UINT64_C(1000000000)
 /* Packets have become larger when those just sent have more than 1 + 1 / GROWN_SHARE times the mean of the latest in flight. */
 #define GROWN_SHARE 4
-/* A sender that was late may catch up on 1 / LATE_SHARE of a round trip. */
+/* A sender that was late for more than a millisecond may catch up on 1 / LATE_SHARE of a round trip. */
 #define LATE_SHARE 2
 
 static uint64_t least(uint64_t a, uint64_t b)

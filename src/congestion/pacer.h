@@ -3,14 +3,15 @@
  * pacer.h: limits a sender to a rate, in bursts that are bounded in time and in bytes.
  *
  * A token bucket (base/bucket.h) whose depth follows the rate: what the rate sends in burst_ns, but at least one packet, so
- * that data can leave at a low rate; at least what it sends in 2 x burst_ns, 0.1 to 0.5 ms, up to one batch of packets, because sending
- * in batches is cheaper and hosts cannot time shorter bursts; and at most burst_bytes. More would be a queue at the bottleneck
- * whenever a sender begins after a pause.
+ * that data can leave at a low rate; at least what it sends in 2 x burst_ns, 0.1 to 0.5 ms, up to one batch of packets, because
+ * sending in batches is cheaper and hosts cannot time shorter bursts; and at most burst_bytes. More would be a queue at the
+ * bottleneck whenever a sender begins after a pause.
  *
  * A sender that asks at least once every burst_ns (and, at high rates, every burst_bytes) gets its rate exactly.
  *
- * A busy host wakes a sender late. A sender that was waiting (pacer_next_ns) may catch up on at most late_ns of the time it
- * missed, at a quarter above the rate. A sender that had nothing to send has missed nothing.
+ * A busy host wakes a sender late. A sender that was waiting (pacer_next_ns) sends at once what it missed in the first
+ * millisecond (1 MiB at most), and catches up on at most late_ns more, at a quarter above the rate. A sender that had nothing to
+ * send has missed nothing.
  */
 #ifndef CONGESTION_PACER_H
 #define CONGESTION_PACER_H
@@ -30,7 +31,7 @@ struct pacer_attr {
 	uint32_t burst_bytes;
 	/* duration of a burst; default 1 ms, at most 100 ms */
 	uint64_t burst_ns;
-	/* lateness that a sender may catch up on; default none, at most 100 ms */
+	/* lateness beyond a millisecond that a sender catches up on; default 0: a late sender gets nothing, at most 100 ms */
 	uint64_t late_ns;
 };
 
