@@ -2,12 +2,12 @@
 /*
  * collsim: how long collectives take on a simulated network, in virtual time, beside the least that they could take.
  *
- *	collsim RANKS RTT RATE LOSS OPERATION [SIZE,...]SIZE [ALGORITHM [COUNT [SEGMENT [CONTROLLER [QUEUE [LATE [PAYLOAD]]]]]]]
+ *	collsim RANKS RTT RATE LOSS OPERATION [[OTHER:]SIZE,...]SIZE [ALGORITHM [COUNT [SEGMENT [CONTROLLER [QUEUE [LATE [PAYLOAD]]]]]]]
  *
  * Prints one JSON object: the time of each of COUNT operations of the last size, one after the other, and the floor: the bytes that
- * a rank must send, over the rate, and two propagation delays (one for an allgather). COUNT operations of each size before the last
- * come first, and are not timed. A link's QUEUE has a bandwidth-delay product and 500 KB unless told. Processes are woken up to LATE too late,
- * and PAYLOAD is the most that a packet carries.
+ * a rank must send, over the rate, and two propagation delays (one for an allgather). COUNT operations of each size before the last,
+ * of OPERATION or of another, come first, and are not timed. A link's QUEUE has a bandwidth-delay product and 500 KB unless told.
+ * Processes are woken up to LATE too late, and PAYLOAD is the most that a packet carries.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,9 +17,9 @@
 #include "simulation/ranks.h"
 #include "tools/coll/values.h"
 
-#define COUNT_MOST 200
-#define LIMIT_NS   UINT64_C(600000000000)
-#define SIZES_MOST 8
+#define COUNT_MOST  200
+#define LIMIT_NS    UINT64_C(600000000000)
+#define STAGES_MOST 32
 
 static const char *const operations[] = { "barrier",	    "broadcast", "allgather",
 					  "reduce_scatter", "allreduce", "alltoall" };
@@ -49,18 +49,46 @@ static void done(struct gw_coll *coll, void *arg, const struct gw_coll_result *r
 	gw_coll_close(coll);
 }
 
-/* Reads sizes between commas. Returns how many; 0: not sizes. */
-static uint32_t read_sizes(char *text, uint64_t *sizes)
-{
-	uint32_t count = 0;
+/* Operations of one kind and size. */
+struct stage {
+	enum coll_operation operation;
+	/* in the larger one of the two buffers */
+	uint64_t bytes;
+};
 
-	for (char *word = strtok(text, ","); word; word = strtok(NULL, ","))
-		if (count == SIZES_MOST || units_size_bytes(word, &sizes[count++]))
+/* Reads sizes between commas, and other operations before them. Returns how many; 0: not sizes. */
+static int read_stages(char *text, enum coll_operation operation, struct stage *stages)
+{
+	int count = 0;
+
+	for (char *word = strtok(text, ","); word; word = strtok(NULL, ",")) {
+		struct stage *stage = &stages[count];
+		char *size = strchr(word, ':');
+
+		if (count++ == STAGES_MOST)
 			return 0;
+		stage->operation = operation;
+		if (size) {
+			*size++ = 0;
+			stage->operation = (enum coll_operation)find(operations, 6, word);
+		}
+		if (units_size_bytes(size ? size : word, &stage->bytes))
+			return 0;
+	}
 	return count;
 }
 
-static uint64_t once(struct ranks *ranks, enum coll_operation operation,
+/* Elements of 4 bytes that the operation is told. */
+static uint64_t count_of(const struct stage *stage, uint32_t ranks)
+{
+	uint64_t sent = value_send_count(stage->operation, 1, ranks);
+	uint64_t received = value_recv_count(stage->operation, 1, ranks);
+	uint64_t widest = sent > received ? sent : received;
+
+	return widest ? stage->bytes / 4 / widest : 0;
+}
+
+static uint64_t once(struct ranks *ranks, const struct stage *stage,
 		     const struct gw_coll_attr *attr, uint8_t **send, uint8_t **recv)
 {
 	static int (*const calls[])(struct gw_comm *, const struct gw_coll_attr *,
@@ -75,10 +103,11 @@ static uint64_t once(struct ranks *ranks, enum coll_operation operation,
 		struct gw_coll_attr own = *attr;
 		struct gw_coll *coll;
 
+		own.count = count_of(stage, ranks->size);
 		own.send = send[r];
 		own.recv = recv[r];
 		own.done = done;
-		if (calls[operation](ranks->rank[r].comm, &own, &coll)) {
+		if (calls[stage->operation](ranks->rank[r].comm, &own, &coll)) {
 			fprintf(stderr, "collsim: the operation is refused\n");
 			exit(1);
 		}
@@ -94,32 +123,37 @@ static uint64_t once(struct ranks *ranks, enum coll_operation operation,
 
 int main(int argc, char **argv)
 {
-	uint64_t size, rtt, rate, sizes[SIZES_MOST], bytes = 0, count = 20, widest, segment = 0,
-						     queue = 0, wake = 0, payload = 0;
-	uint32_t size_count = argc > 6 ? read_sizes(argv[6], sizes) : 0;
+	uint64_t size, rtt, rate, bytes = 0, count = 20, segment = 0, queue = 0, wake = 0,
+				  payload = 0;
+	struct stage stages[STAGES_MOST];
+	/* stages before the last */
+	int before = 0;
 	double loss, floor_ns, sent;
 	struct ranks_attr attr = {
 		.sim = { .seed = 1, .payload = 4096, .start_ns = 1000000000 },
 		.context = { .max_qps = 4096, .max_sends = 8192, .max_recvs = 8192 }
 	};
 	struct gw_coll_attr coll = { .type = GW_FLOAT32 };
-	enum coll_operation operation;
+	enum coll_operation operation = COLL_BARRIER;
 	struct ranks ranks;
 	uint8_t **send, **recv;
 
-	if (argc < 7 || argc > 14 || units_count(argv[1], 2, 2048, &size) ||
+	if (argc > 6) {
+		operation = (enum coll_operation)find(operations, 6, argv[5]);
+		before = read_stages(argv[6], operation, stages) - 1;
+	}
+	if (argc < 7 || argc > 14 || before < 0 || units_count(argv[1], 2, 2048, &size) ||
 	    units_time_ns(argv[2], &rtt) || units_rate_bps(argv[3], &rate) ||
-	    units_share(argv[4], &loss) || !size_count ||
+	    units_share(argv[4], &loss) ||
 	    (argc > 8 && units_count(argv[8], 1, COUNT_MOST, &count)) ||
 	    (argc > 9 && units_read(UNITS_SIZE, argv[9], 0, UINT32_MAX, &segment)) ||
 	    (argc > 11 && units_size_bytes(argv[11], &queue)) ||
 	    (argc > 12 && units_time_ns(argv[12], &wake)) ||
 	    (argc > 13 && units_size_bytes(argv[13], &payload))) {
 		fprintf(stderr,
-			"usage: collsim RANKS RTT RATE LOSS OPERATION [SIZE,...]SIZE [ALGORITHM [COUNT [SEGMENT [CONTROLLER [QUEUE [LATE [PAYLOAD]]]]]]]\n");
+			"usage: collsim RANKS RTT RATE LOSS OPERATION [[OTHER:]SIZE,...]SIZE [ALGORITHM [COUNT [SEGMENT [CONTROLLER [QUEUE [LATE [PAYLOAD]]]]]]]\n");
 		return 2;
 	}
-	operation = (enum coll_operation)find(operations, 6, argv[5]);
 	if (argc > 7)
 		coll.algorithm = (enum gw_algorithm)find(algorithms, 6, argv[7]);
 	attr.shape.shape = size == 2 ? SIM_PAIR : SIM_STAR;
@@ -140,23 +174,18 @@ int main(int argc, char **argv)
 	if (ranks_open(&ranks, &attr))
 		return 1;
 	ranks.world.wake_ns = wake;
-	widest = value_send_count(operation, 1, ranks.size);
-	if (value_recv_count(operation, 1, ranks.size) > widest)
-		widest = value_recv_count(operation, 1, ranks.size);
-	for (uint32_t i = 0; i < size_count; i++)
-		bytes = sizes[i] > bytes ? sizes[i] : bytes;
+	for (int i = 0; i <= before; i++)
+		bytes = stages[i].bytes > bytes ? stages[i].bytes : bytes;
 	send = calloc(size, sizeof(*send));
 	recv = calloc(size, sizeof(*recv));
 	for (uint32_t r = 0; r < size; r++) {
 		send[r] = calloc(1, bytes + 64);
 		recv[r] = calloc(1, bytes + 64);
 	}
-	for (uint32_t i = 0; i < size_count; i++) {
-		bytes = sizes[i];
-		coll.count = widest ? bytes / 4 / widest : 0;
-		for (uint64_t n = 0; n < count && i + 1 < size_count; n++)
-			once(&ranks, operation, &coll, send, recv);
-	}
+	for (int i = 0; i < before; i++)
+		for (uint64_t n = 0; n < count; n++)
+			once(&ranks, &stages[i], &coll, send, recv);
+	bytes = stages[before].bytes;
 	sent = (double)bytes * (double)(size - 1) / (double)size;
 	sent *= operation == COLL_ALLREDUCE ? 2 : 1;
 	floor_ns =
@@ -169,7 +198,7 @@ int main(int argc, char **argv)
 	       (unsigned long long)bytes, argc > 7 ? argv[7] : "auto", floor_ns / 1e6);
 	for (uint64_t i = 0; i < count; i++)
 		printf("%s%.4f", i ? ", " : "",
-		       (double)once(&ranks, operation, &coll, send, recv) / 1e6);
+		       (double)once(&ranks, &stages[before], &coll, send, recv) / 1e6);
 	printf("]}\n");
 	ranks_close(&ranks);
 	return 0;
