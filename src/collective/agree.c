@@ -24,7 +24,7 @@ struct agreement {
 	uint32_t number;
 	bool known;
 	/* in kbit/s: what this rank measured, then the minimum of all ranks */
-	uint64_t rate_kbps[CHOOSE_ALGORITHMS];
+	uint64_t rate_kbps[CHOOSE_RATES];
 };
 
 void agree_init(struct gw_comm *comm)
@@ -48,7 +48,8 @@ void agree_measure(const struct gw_coll *coll)
 {
 	struct gw_comm *comm = coll->comm;
 	const struct task *task = &coll->task;
-	uint64_t *rate = &comm->agree.rate_kbps[task->algorithm], kbps;
+	uint64_t *rate = &comm->agree.rate_kbps[choose_rate_at(task->operation, task->algorithm)],
+		 kbps;
 
 	/* The first operation of a track connects ranks, and opens windows. */
 	if (comm->size < 2 || !coll->start_ns || coll->number < comm->track_count)
@@ -101,7 +102,7 @@ void agree_settle(struct gw_comm *comm)
 
 		if (!first->known)
 			break;
-		for (unsigned i = 0; i < CHOOSE_ALGORITHMS; i++)
+		for (unsigned i = 0; i < CHOOSE_RATES; i++)
 			if (first->rate_kbps[i] != NOTHING_NEW)
 				comm->network.rate_kbps[i] = first->rate_kbps[i];
 		list_del(&first->node);
@@ -128,7 +129,7 @@ static void agreed(struct gw_coll *coll, void *arg, const struct gw_coll_result 
 void agree_posted(struct gw_comm *comm)
 {
 	struct agreement *agreement;
-	struct gw_coll_attr attr = { .count = CHOOSE_ALGORITHMS,
+	struct gw_coll_attr attr = { .count = CHOOSE_RATES,
 				     .type = GW_UINT64,
 				     .reduction = GW_MIN,
 				     .algorithm = GW_ALGORITHM_DOUBLING,
@@ -145,12 +146,11 @@ void agree_posted(struct gw_comm *comm)
 	if (agreement) {
 		agreement->comm = comm;
 		agreement->number = comm->posted;
-		for (unsigned i = 0; i < CHOOSE_ALGORITHMS; i++)
+		for (unsigned i = 0; i < CHOOSE_RATES; i++)
 			agreement->rate_kbps[i] =
 				comm->agree.rate_kbps[i] ? comm->agree.rate_kbps[i] : NOTHING_NEW;
 		if (comm->limits.arrivals.rate_bps)
-			agreement->rate_kbps[GW_ALGORITHM_AUTO] =
-				comm->limits.arrivals.rate_bps / 1000;
+			agreement->rate_kbps[CHOOSE_LINKS] = comm->limits.arrivals.rate_bps / 1000;
 		memset(comm->agree.rate_kbps, 0, sizeof(comm->agree.rate_kbps));
 		list_add_tail(&comm->agree.open, &agreement->node);
 		attr.send = attr.recv = agreement->rate_kbps;

@@ -22,7 +22,7 @@ struct gw_comm;
 /* What a rank has measured, and what is being agreed on. */
 struct agree {
 	/* highest rate of each algorithm since the latest agreement, in kbit/s; 0: none */
-	uint64_t rate_kbps[CHOOSE_ALGORITHMS];
+	uint64_t rate_kbps[CHOOSE_RATES];
 	/* operations that are posted before the next agreement */
 	uint32_t next;
 	/* agreements that are not in force, in the order of their numbers */

@@ -75,12 +75,13 @@ static uint32_t segment_target(const struct task *task)
 	bool reduces = task->operation == OPERATION_ALLREDUCE ||
 		       task->operation == OPERATION_REDUCE_SCATTER;
 
+	if (task->algorithm == GW_ALGORITHM_RING && task->chain_bytes)
+		return task->chain_bytes;
 	if (task->light)
 		return SEGMENT_BYTES;
 	switch (task->algorithm) {
 	case GW_ALGORITHM_RING:
-		return task->operation == OPERATION_BROADCAST && task->near ? SEGMENT_BYTES
-									    : LONG_SEGMENT_BYTES;
+		return LONG_SEGMENT_BYTES;
 	case GW_ALGORITHM_DIRECT:
 		return reduces ? SHARED_SEGMENT_BYTES : LONG_SEGMENT_BYTES;
 	default:
@@ -98,20 +99,20 @@ static uint32_t segments_for(const struct task *task, uint32_t chunks)
 
 	if (!target)
 		target = segment_target(task);
-	if (!task->segment_bytes && ring && bytes < 2 * target)
+	if (!task->segment_bytes && !task->chain_bytes && ring && bytes < 2 * target)
 		target = bytes / 2 > SEGMENT_BYTES ? bytes / 2 : SEGMENT_BYTES;
 	segments = (bytes + target - 1) / target;
 
 	return segments < 1 ? 1 : segments > most ? most : (uint32_t)segments;
 }
 
-uint64_t algorithm_chain_segment(uint64_t bytes, uint64_t rtt_ns)
+uint64_t algorithm_chain_segment(uint64_t bytes, uint32_t chain_bytes)
 {
 	struct task task = { .operation = OPERATION_BROADCAST,
 			     .algorithm = GW_ALGORITHM_RING,
 			     .unit = 1,
 			     .elements = bytes,
-			     .near = algorithm_is_near(rtt_ns) };
+			     .chain_bytes = chain_bytes };
 
 	return bytes / segments_for(&task, 1);
 }

@@ -47,6 +47,8 @@ struct task {
 	bool near;
 	/* short segments are best: choose_is_light() */
 	bool light;
+	/* bytes that a segment of a chain should have: choose_chain_bytes(); 0: as those of a ring */
+	uint32_t chain_bytes;
 	/* the result is divided by the number of ranks */
 	bool mean;
 	/* `send` and `recv` share memory */
@@ -62,8 +64,8 @@ bool algorithm_is_near(uint64_t rtt_ns);
 /* Whether an allreduce by doubling moves all of the data in every round, rather than be a reduce-scatter and an allgather. */
 bool algorithm_moves_all(uint64_t bytes, uint32_t size);
 
-/* Bytes of a segment of a broadcast by a chain, unless told. */
-uint64_t algorithm_chain_segment(uint64_t bytes, uint64_t rtt_ns);
+/* Bytes of a segment of a broadcast by a chain whose task has `chain_bytes`. */
+uint64_t algorithm_chain_segment(uint64_t bytes, uint32_t chain_bytes);
 
 /* "ring", "doubling" and so on. */
 const char *algorithm_name(enum gw_algorithm algorithm);

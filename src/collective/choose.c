@@ -27,6 +27,12 @@
 #define UNANSWERED_BYTES (7 * GRANTED_BYTES)
 /* What is more is cut into longer messages, unless told. */
 #define SHORT_MOST (64 * GRANTED_BYTES)
+/* A segment of a chain costs each rank as much as so many bytes and so much time, and at least this many fill a link. Shorter ones
+ * than CHAIN_LEAST_BYTES are few packets. */
+#define CHAIN_MESSAGE_BYTES 2048
+#define CHAIN_MESSAGE_NS    20000
+#define CHAIN_IN_FLIGHT	    2
+#define CHAIN_LEAST_BYTES   (UINT64_C(16) << 10)
 /* Messages on which rounds that do not overlap wait longer than a one-way delay. */
 #define ROUND_BYTES (UINT64_C(8) << 10)
 #define TREE_BYTES  (UINT64_C(16) << 10)
@@ -69,8 +75,75 @@ static uint64_t waits_of(uint64_t bytes, uint64_t size)
 	return size > CROWD_RANKS || !bytes ? 0 : (bytes - 1) / UNANSWERED_BYTES;
 }
 
+static uint64_t rtt_or_guess(uint64_t rtt_ns)
+{
+	return rtt_ns ? rtt_ns : UNKNOWN_RTT_NS;
+}
+
+unsigned choose_rate_at(enum operation operation, enum gw_algorithm algorithm)
+{
+	if (operation == OPERATION_BROADCAST && algorithm == GW_ALGORITHM_RING)
+		return CHOOSE_ALGORITHMS;
+	if (operation == OPERATION_BROADCAST && algorithm == GW_ALGORITHM_DIRECT)
+		return CHOOSE_ALGORITHMS + 1;
+	return algorithm;
+}
+
+/* A rate, or that of the links, which is not less than the lowest one of an algorithm. */
+static uint64_t rate_at(const struct network *network, unsigned at)
+{
+	uint64_t least = UINT64_MAX;
+
+	if (network->rate_kbps[at])
+		return network->rate_kbps[at];
+	for (unsigned i = CHOOSE_LINKS + 1; i < CHOOSE_RATES; i++)
+		if (network->rate_kbps[i])
+			least = smaller(least, network->rate_kbps[i]);
+	if (least != UINT64_MAX)
+		return larger(least, network->rate_kbps[CHOOSE_LINKS]);
+	if (network->rate_kbps[CHOOSE_LINKS])
+		return network->rate_kbps[CHOOSE_LINKS];
+	return algorithm_is_near(network->rtt_ns) ? NEAR_KBPS : FAR_KBPS;
+}
+
+static uint64_t rate_of(const struct network *network, enum operation operation,
+			enum gw_algorithm algorithm)
+{
+	return rate_at(network, choose_rate_at(operation, algorithm));
+}
+
+/* What a link carries in a round trip. */
+static uint64_t carried(uint64_t rtt_ns, uint64_t kbps)
+{
+	return kbps * (rtt_ns / 1000) / 8000;
+}
+
+static uint64_t root_of(uint64_t square)
+{
+	uint64_t root = 0;
+
+	for (uint64_t bit = UINT64_C(1) << 31; bit; bit >>= 1)
+		if ((root + bit) * (root + bit) <= square)
+			root += bit;
+	return root;
+}
+
+uint32_t choose_chain_bytes(uint64_t bytes, uint32_t size, const struct network *network)
+{
+	uint64_t kbps = rate_of(network, OPERATION_BROADCAST, GW_ALGORITHM_RING), message, segment;
+
+	if (!algorithm_is_near(network->rtt_ns))
+		return 0;
+	if (size < 3)
+		return GRANTED_BYTES;
+	message = CHAIN_MESSAGE_BYTES + kbps * CHAIN_MESSAGE_NS / 8000000;
+	segment = root_of(smaller(bytes, BYTES_MOST) * message / (size - 2));
+	segment = larger(segment, carried(network->rtt_ns, kbps) / CHAIN_IN_FLIGHT);
+	return (uint32_t)smaller(larger(segment, CHAIN_LEAST_BYTES), GRANTED_BYTES);
+}
+
 static struct shape broadcast_shape(enum gw_algorithm algorithm, uint64_t bytes, uint64_t size,
-				    uint64_t rtt_ns)
+				    const struct network *network)
 {
 	uint64_t rounds = doublings((uint32_t)size);
 	/* that of a binomial tree */
@@ -80,7 +153,9 @@ static struct shape broadcast_shape(enum gw_algorithm algorithm, uint64_t bytes,
 	switch (algorithm) {
 	case GW_ALGORITHM_RING:
 		shape.delays = 100 * (size - 1 + (bytes > GRANTED_BYTES));
-		shape.bytes += (size - 2) * algorithm_chain_segment(bytes, rtt_ns);
+		shape.bytes += (size - 2) *
+			       algorithm_chain_segment(
+				       bytes, choose_chain_bytes(bytes, (uint32_t)size, network));
 		shape.messages = size - 1;
 		break;
 	case GW_ALGORITHM_TREE:
@@ -101,14 +176,14 @@ static struct shape broadcast_shape(enum gw_algorithm algorithm, uint64_t bytes,
 }
 
 static struct shape shape_of(enum operation operation, uint64_t bytes, uint64_t size,
-			     enum gw_algorithm algorithm, uint64_t rtt_ns)
+			     enum gw_algorithm algorithm, const struct network *network)
 {
 	uint64_t phases = operation == OPERATION_ALLREDUCE ? 2 : 1, chunk = bytes / size;
 	uint64_t rounds = doublings((uint32_t)size), granted = chunk > GRANTED_BYTES;
 	struct shape shape = { .bytes = phases * (bytes - chunk) };
 
 	if (operation == OPERATION_BROADCAST)
-		return broadcast_shape(algorithm, bytes, size, rtt_ns);
+		return broadcast_shape(algorithm, bytes, size, network);
 	switch (algorithm) {
 	case GW_ALGORITHM_RING:
 		shape.delays = phases * (110 * (size - 1) + 100 * granted);
@@ -146,8 +221,6 @@ static uint64_t bytes_ns(uint64_t bytes, uint64_t kbps)
 static uint64_t stretch(enum operation operation, uint64_t bytes, uint64_t size,
 			enum gw_algorithm algorithm, uint64_t rtt_ns, uint64_t kbps)
 {
-	uint64_t carried = kbps * (rtt_ns / 1000) / 8000;
-
 	if (algorithm != GW_ALGORITHM_DIRECT)
 		return 105;
 	if (size == 2)
@@ -156,29 +229,8 @@ static uint64_t stretch(enum operation operation, uint64_t bytes, uint64_t size,
 	if (operation != OPERATION_BROADCAST &&
 	    limits_serve((double)bytes_ns(bytes - bytes / size, kbps), rtt_ns))
 		return 110;
-	return 115 + smaller(100, 100 * (size - 1) * SENDER_BYTES / larger(1, carried));
-}
-
-static uint64_t rtt_or_guess(uint64_t rtt_ns)
-{
-	return rtt_ns ? rtt_ns : UNKNOWN_RTT_NS;
-}
-
-/* The rate of an algorithm, or that of the links, which is not less than the lowest one of an algorithm. */
-static uint64_t rate_of(const struct network *network, enum gw_algorithm algorithm)
-{
-	uint64_t least = UINT64_MAX;
-
-	if (network->rate_kbps[algorithm])
-		return network->rate_kbps[algorithm];
-	for (unsigned i = GW_ALGORITHM_AUTO + 1; i < CHOOSE_ALGORITHMS; i++)
-		if (network->rate_kbps[i])
-			least = smaller(least, network->rate_kbps[i]);
-	if (least != UINT64_MAX)
-		return larger(least, network->rate_kbps[GW_ALGORITHM_AUTO]);
-	if (network->rate_kbps[GW_ALGORITHM_AUTO])
-		return network->rate_kbps[GW_ALGORITHM_AUTO];
-	return algorithm_is_near(network->rtt_ns) ? NEAR_KBPS : FAR_KBPS;
+	return 115 +
+	       smaller(100, 100 * (size - 1) * SENDER_BYTES / larger(1, carried(rtt_ns, kbps)));
 }
 
 /* The highest rate that is known: an algorithm that waited for answers has a lower one than the links. */
@@ -186,9 +238,9 @@ static uint64_t link_rate(const struct network *network)
 {
 	uint64_t most = 0;
 
-	for (unsigned i = 0; i < CHOOSE_ALGORITHMS; i++)
+	for (unsigned i = 0; i < CHOOSE_RATES; i++)
 		most = larger(most, network->rate_kbps[i]);
-	return most ? most : rate_of(network, GW_ALGORITHM_AUTO);
+	return most ? most : rate_at(network, CHOOSE_LINKS);
 }
 
 /* Whether short messages wait for answers for longer than long ones would for grants. */
@@ -206,20 +258,21 @@ bool choose_is_light(enum operation operation, uint64_t bytes, uint32_t size,
 
 	/* A ring's messages follow each other over all rounds. */
 	if (algorithm == GW_ALGORITHM_RING)
-		return rate_of(network, algorithm) * (network->rtt_ns / 1000) / 8000 <= LIGHT_BYTES;
+		return carried(network->rtt_ns, rate_of(network, operation, algorithm)) <=
+		       LIGHT_BYTES;
 	if (size < 2)
 		return true;
-	shape = shape_of(operation, smaller(bytes, BYTES_MOST), size, algorithm,
-			 rtt_or_guess(network->rtt_ns));
+	shape = shape_of(operation, smaller(bytes, BYTES_MOST), size, algorithm, network);
 	return !wants_grants(&shape, network);
 }
 
 uint64_t choose_predict_ns(enum operation operation, uint64_t bytes, uint32_t size,
 			   enum gw_algorithm algorithm, const struct network *network)
 {
-	uint64_t rtt_ns = rtt_or_guess(network->rtt_ns), kbps = rate_of(network, algorithm);
+	uint64_t rtt_ns = rtt_or_guess(network->rtt_ns),
+		 kbps = rate_of(network, operation, algorithm);
 	struct shape shape =
-		shape_of(operation, smaller(bytes, BYTES_MOST), size, algorithm, rtt_ns);
+		shape_of(operation, smaller(bytes, BYTES_MOST), size, algorithm, network);
 	uint64_t delays_ns = shape.delays * (rtt_ns / 2) / 100;
 	uint64_t data_ns = bytes_ns(shape.bytes, kbps) / 100 *
 			   stretch(operation, bytes, size, algorithm, rtt_ns, kbps);
@@ -238,10 +291,10 @@ uint64_t choose_rate_kbps(enum operation operation, uint64_t bytes, uint32_t siz
 {
 	uint64_t rtt_ns = rtt_or_guess(network->rtt_ns);
 	struct shape shape =
-		shape_of(operation, smaller(bytes, BYTES_MOST), size, algorithm, rtt_ns);
+		shape_of(operation, smaller(bytes, BYTES_MOST), size, algorithm, network);
 	uint64_t delays_ns = shape.delays * (rtt_ns / 2) / 100, data_ns, full, kbps;
 	/* Where delays are most of it, the rest is chance as well as bytes. */
-	bool bound = bytes_ns(shape.bytes, rate_of(network, algorithm)) < delays_ns / 4;
+	bool bound = bytes_ns(shape.bytes, rate_of(network, operation, algorithm)) < delays_ns / 4;
 	/* The same where bytes travelled while messages waited for answers. */
 	bool waited = false;
 
@@ -266,7 +319,7 @@ uint64_t choose_rate_kbps(enum operation operation, uint64_t bytes, uint32_t siz
 		kbps = larger(KBPS_LEAST,
 			      full * stretch(operation, bytes, size, algorithm, rtt_ns, kbps) /
 				      100);
-	return (bound || waited) && kbps <= rate_of(network, algorithm) ? 0 : kbps;
+	return (bound || waited) && kbps <= rate_of(network, operation, algorithm) ? 0 : kbps;
 }
 
 enum gw_algorithm choose_algorithm(enum operation operation, uint64_t bytes, uint32_t size,
@@ -289,7 +342,7 @@ enum gw_algorithm choose_algorithm(enum operation operation, uint64_t bytes, uin
 			continue;
 		ns = choose_predict_ns(operation, bytes, size, algorithm, network);
 		/* To try one has a price: it may be slower, and its windows are not open yet. */
-		if (!network->rate_kbps[algorithm])
+		if (!network->rate_kbps[choose_rate_at(operation, algorithm)])
 			ns += ns / 4;
 		if (ns < best_ns) {
 			best = algorithm;

@@ -23,14 +23,21 @@
 /* Algorithms that are lists of steps, with GW_ALGORITHM_AUTO. */
 #define CHOOSE_ALGORITHMS GW_ALGORITHM_MULTICAST
 
+/* Rates: that of the links, those of the algorithms, and those of broadcasts by a ring and by direct messages. */
+#define CHOOSE_LINKS 0
+#define CHOOSE_RATES (CHOOSE_ALGORITHMS + 2)
+
 /* What all ranks know of the network between them. */
 struct network {
 	/* round-trip time; 0: not known */
 	uint64_t rtt_ns;
-	/* rate at which operations of each algorithm moved their bytes, and for GW_ALGORITHM_AUTO that of the links, in kbit/s; 0: not
-	 * known */
-	uint64_t rate_kbps[CHOOSE_ALGORITHMS];
+	/* in kbit/s: at what rate the links carry data, and operations moved their bytes, by choose_rate_at(); 0: not known */
+	uint64_t rate_kbps[CHOOSE_RATES];
 };
+
+/* Which rate an operation by an algorithm has. A broadcast hands on what arrives, and what several ranks hand on to one meets what comes
+ * from the root: it fills links less well than other operations by the same algorithm. */
+unsigned choose_rate_at(enum operation operation, enum gw_algorithm algorithm);
 
 /* What is fastest for so many bytes (of all chunks together) and ranks. `fixed_order`: reductions in the order of ranks only. */
 enum gw_algorithm choose_algorithm(enum operation operation, uint64_t bytes, uint32_t size,
@@ -39,6 +46,10 @@ enum gw_algorithm choose_algorithm(enum operation operation, uint64_t bytes, uin
 /* Whether short messages, which need no grant, are best for an operation: they fill the link, or it ends before they would wait. */
 bool choose_is_light(enum operation operation, uint64_t bytes, uint32_t size,
 		     enum gw_algorithm algorithm, const struct network *network);
+
+/* Bytes of a segment of a broadcast by a chain: every rank but two delays the last one by that of one more, and every segment costs
+ * time. 0: as those of a ring. */
+uint32_t choose_chain_bytes(uint64_t bytes, uint32_t size, const struct network *network);
 
 /* What an operation will take, in ns. */
 uint64_t choose_predict_ns(enum operation operation, uint64_t bytes, uint32_t size,

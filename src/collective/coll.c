@@ -141,6 +141,9 @@ int coll_build(struct gw_coll *coll)
 	coll->task.light =
 		choose_is_light(coll->task.operation, coll->task.elements * coll->task.unit,
 				coll->task.size, coll->task.algorithm, &coll->network);
+	if (coll->task.operation == OPERATION_BROADCAST)
+		coll->task.chain_bytes = choose_chain_bytes(coll->task.elements * coll->task.unit,
+							    coll->task.size, &coll->network);
 	error = algorithm_build(&coll->task, &coll->program);
 	if (error)
 		return error;

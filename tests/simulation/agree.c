@@ -51,7 +51,7 @@ static void done(struct gw_coll *coll, void *arg, const struct gw_coll_result *r
 /* What was measured before an agreement is part of it, and not of the next: a network may become slower. */
 static void check_forgotten(const struct gw_comm *comm)
 {
-	for (unsigned i = 0; i < CHOOSE_ALGORITHMS; i++)
+	for (unsigned i = 0; i < CHOOSE_RATES; i++)
 		if (comm->agree.rate_kbps[i]) {
 			fprintf(stderr, "agree: a rate outlives its agreement\n");
 			exit(1);

@@ -420,8 +420,7 @@ static void ring_has_short_segments_on_light_links(void **state)
 	program_free(&program);
 }
 
-/* A chain's segments are no longer than told, and short ones where ranks are near each other; a network that was not measured is
- * far. */
+/* A chain's segments are no longer than told, unless there were too many; a network that was not measured is far. */
 static void chain_has_short_segments(void **state)
 {
 	(void)state;
@@ -429,6 +428,7 @@ static void chain_has_short_segments(void **state)
 	assert_true(algorithm_is_near(1));
 	for (uint64_t bytes = 1; bytes < UINT64_C(4) << 20; bytes += 4097) {
 		assert_true(algorithm_chain_segment(bytes, 0) <= 256u << 10);
+		assert_true(algorithm_chain_segment(bytes, 32u << 10) <= 32u << 10);
 		assert_true(algorithm_chain_segment(bytes, 1) <= 64u << 10);
 	}
 }

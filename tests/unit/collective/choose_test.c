@@ -21,7 +21,7 @@ static struct network known(uint64_t rtt_ns, uint64_t kbps)
 {
 	struct network network = { .rtt_ns = rtt_ns };
 
-	for (unsigned i = 1; i < CHOOSE_ALGORITHMS; i++)
+	for (unsigned i = CHOOSE_LINKS + 1; i < CHOOSE_RATES; i++)
 		network.rate_kbps[i] = kbps;
 	return network;
 }
@@ -174,7 +174,7 @@ static void the_links_rate_counts_where_nothing_was_tried(void **state)
 	network.rate_kbps[GW_ALGORITHM_DIRECT] = 100000;
 	assert_int_equal(choose_algorithm(OPERATION_ALLGATHER, MIB, 8, &network, false),
 			 GW_ALGORITHM_DIRECT);
-	network.rate_kbps[GW_ALGORITHM_AUTO] = 300000;
+	network.rate_kbps[CHOOSE_LINKS] = 300000;
 	assert_int_equal(choose_algorithm(OPERATION_ALLGATHER, MIB, 8, &network, false),
 			 GW_ALGORITHM_RING);
 	/* Once it was, it goes by that. */
@@ -238,11 +238,55 @@ static void direct_is_light_without_answers(void **state)
 			 GW_ALGORITHM_DIRECT);
 }
 
+/* A chain's segments delay the last rank the less the shorter they are, but each costs time, and some of them have to fill the link. */
+static void chain_segments_weigh_delay_against_number(void **state)
+{
+	struct network slow = known(MS / 5, 200000), fast = known(MS / 5, 4000000),
+		       far = known(10 * MS, 200000), unknown = { 0 };
+	uint32_t eight = choose_chain_bytes(MIB, 8, &slow);
+
+	(void)state;
+	assert_in_range(eight, 16 * KIB, 24 * KIB);
+	assert_in_range(choose_chain_bytes(MIB, 4, &slow), eight + 1, 64 * KIB);
+	assert_in_range(choose_chain_bytes(4 * MIB, 8, &slow), eight + 1, 64 * KIB);
+	assert_in_range(choose_chain_bytes(64 * KIB, 8, &slow), 8 * KIB, 16 * KIB);
+	assert_int_equal(choose_chain_bytes(UINT64_MAX, 3, &slow), 64 * KIB);
+	assert_int_equal(choose_chain_bytes(MIB, 2, &slow), 64 * KIB);
+	assert_in_range(choose_chain_bytes(128 * KIB, 16, &fast), 48 * KIB, 52 * KIB);
+	assert_int_equal(choose_chain_bytes(16 * MIB, 8, &fast), 64 * KIB);
+	/* As a ring's, which wait for grants. */
+	assert_int_equal(choose_chain_bytes(MIB, 8, &far), 0);
+	assert_int_equal(choose_chain_bytes(MIB, 8, &unknown), 0);
+}
+
+/* A ring that was slow with small allgathers is no slow chain, and all to all at the full rate is no broadcast at it. */
+static void broadcasts_have_rates_of_their_own(void **state)
+{
+	struct network network = { .rtt_ns = MS / 5 };
+	unsigned chain = choose_rate_at(OPERATION_BROADCAST, GW_ALGORITHM_RING);
+
+	(void)state;
+	network.rate_kbps[CHOOSE_LINKS] = 177000;
+	network.rate_kbps[choose_rate_at(OPERATION_ALLGATHER, GW_ALGORITHM_RING)] = 40000;
+	network.rate_kbps[choose_rate_at(OPERATION_ALLGATHER, GW_ALGORITHM_DIRECT)] = 280000;
+	assert_int_equal(choose_algorithm(OPERATION_BROADCAST, MIB, 8, &network, false),
+			 GW_ALGORITHM_RING);
+	network.rate_kbps[chain] = 40000;
+	assert_int_equal(choose_algorithm(OPERATION_BROADCAST, MIB, 8, &network, false),
+			 GW_ALGORITHM_DIRECT);
+	for (unsigned a = 1; a < CHOOSE_ALGORITHMS; a++)
+		for (unsigned i = 0; i < sizeof(operations) / sizeof(operations[0]); i++)
+			assert_in_range(choose_rate_at(operations[i], (enum gw_algorithm)a),
+					CHOOSE_LINKS + 1, CHOOSE_RATES - 1);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(rate_decides),
 		cmocka_unit_test(round_trip_decides),
+		cmocka_unit_test(chain_segments_weigh_delay_against_number),
+		cmocka_unit_test(broadcasts_have_rates_of_their_own),
 		cmocka_unit_test(many_ranks_are_not_all_connected),
 		cmocka_unit_test(rate_is_found_again),
 		cmocka_unit_test(waiting_is_no_rate),
