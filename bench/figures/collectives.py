@@ -47,12 +47,13 @@ def ratio(us, peer, own="godwit"):
     return both[0] / both[1] if all(isinstance(each, float) for each in both) else None
 
 
-def beside_peers(result, operations, peers=PEERS, rtt_ms=None, lossy=False, least_bytes=MIB):
-    """The best peer's time over Godwit's, of each cell, on all round trips or on one."""
+def beside_peers(result, operations, peers=PEERS, rtt_ms=None, lossy=False, least_bytes=MIB, hosts=None):
+    """The best peer's time over Godwit's, of each cell, on all round trips or on one, and of any number of hosts or of one."""
     found = []
     for (network, operation, size), us in cells({"result": result}, lossy).items():
         there = [ratio(us, peer) for peer in peers if ratio(us, peer)]
-        if there and operation in operations and size >= least_bytes and (rtt_ms is None or f", {rtt_ms:g} ms," in network):
+        if there and operation in operations and size >= least_bytes and (rtt_ms is None or f", {rtt_ms:g} ms," in network) and (
+                hosts is None or network.startswith(f"{hosts} hosts,")):
             found.append(min(there))
     return found
 
