@@ -51,7 +51,7 @@ enum gw_bounded_reason {
 	GW_BOUNDED_DEADLINE,
 	/* the deadline passed, and retransmissions then brought the message to its floor */
 	GW_BOUNDED_FLOOR,
-	/* the floor was not reached within give_up_ns: status -ETIMEDOUT */
+	/* the floor was not reached, or no announcement came, within give_up_ns: status -ETIMEDOUT */
 	GW_BOUNDED_GAVE_UP,
 	/* a newer message of the same line began to land; status -ETIMEDOUT if this one was below its floor */
 	GW_BOUNDED_PREEMPTED,
@@ -91,7 +91,8 @@ struct gw_bounded_options {
 	/* time without a packet, after everything was sent, that ends the message: networks reorder; default: a quarter of
 	 * gw_qp_patience_ns() */
 	uint64_t grace_ns;
-	/* time after which a message below its floor fails; default: ten deadlines */
+	/* time after which a message fails that is below its floor, or of which no announcement came, so that nobody knows its
+	 * length; default: ten deadlines, and one where there is no floor */
 	uint64_t give_up_ns;
 	/* packets that must land, in millionths; below that, lost packets are retransmitted after the deadline; default 0 */
 	uint32_t floor_ppm;

@@ -170,7 +170,9 @@ static void recv_begin(struct gw_recv *recv, uint64_t now)
 		r->deadline = gw_pace_timeout_ns(options->pace, 1, r->transfer.length);
 	if (!r->deadline)
 		r->deadline = DEADLINE_DEFAULT_NS;
-	r->give_up = options->give_up_ns ? options->give_up_ns : 10 * r->deadline;
+	r->give_up = options->give_up_ns  ? options->give_up_ns
+		     : options->floor_ppm ? 10 * r->deadline
+					  : r->deadline;
 	r->grace_ns = options->grace_ns;
 	r->floor_ppm = options->floor_ppm;
 	r->ceiling_ppm = options->ceiling_ppm ? options->ceiling_ppm : CEILING_DEFAULT_PPM;
@@ -179,8 +181,6 @@ static void recv_begin(struct gw_recv *recv, uint64_t now)
 
 static int reached_floor(const struct receiving *r, const struct gw_recv_status *status)
 {
-	if (!r->floor_ppm)
-		return 1;
 	return status->flags & GW_RECV_ANNOUNCED &&
 	       status->landed * PPM >= (uint64_t)r->floor_ppm * status->packets;
 }
@@ -237,14 +237,15 @@ static void repair(struct gw_recv *recv, const struct gw_recv_status *status, ui
 static void time_up(struct gw_recv *recv, void *arg, uint64_t now)
 {
 	struct receiving *r = gw_recv_state(recv);
+	/* Before it was announced nobody can say what is missing: that is lost and repeated like anything else. */
+	uint64_t unknown_until = r->floor_ppm ? r->deadline : r->give_up;
 	struct gw_recv_status status;
 
 	(void)arg;
 	if (gw_recv_status(recv, &status) || status.flags & GW_RECV_COMPLETED)
 		return;
-	/* Before it was announced nobody can say what is missing: that is lost and repeated like anything else. */
-	if (now < r->deadline && !(status.flags & GW_RECV_ANNOUNCED)) {
-		gw_recv_timer(recv, r->deadline);
+	if (now < unknown_until && !(status.flags & GW_RECV_ANNOUNCED)) {
+		gw_recv_timer(recv, unknown_until);
 		return;
 	}
 	if (reached_floor(r, &status))
@@ -310,6 +311,8 @@ static void look(struct gw_recv *recv, void *arg, uint64_t now)
 	} else if (r->quiet_since) {
 		r->quiet_since = now;
 		gw_recv_timer(recv, ends_at(r));
+	} else if (now >= r->deadline) {
+		time_up(recv, NULL, now); /* it was announced only now */
 	}
 }
 

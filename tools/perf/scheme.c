@@ -13,6 +13,8 @@
 #include "bench.h"
 
 #define BOUNDED_PATIENCES 6
+/* A peer that is gone ends the test sooner. */
+#define ANNOUNCED_NS (UINT64_C(3600) * 1000000000)
 
 static void sent(void *arg, const struct gw_transfer_result *result, uint64_t now)
 {
@@ -63,7 +65,8 @@ static int transfer_recv(struct perf_shot *shot, void *addr, uint64_t length)
 
 /*
  * The deadline follows the time that messages of this size took recently, and leaves room for one repeat of a lost
- * announcement, without which the length of a message is unknown. Missing bytes are counted and not filled with zeros.
+ * announcement. One that is lost more often is awaited: it has the immediate, without which the flow's end would be missed.
+ * Missing bytes are counted and not filled with zeros.
  */
 static int bounded_recv(struct perf_shot *shot, void *addr, uint64_t length)
 {
@@ -71,6 +74,7 @@ static int bounded_recv(struct perf_shot *shot, void *addr, uint64_t length)
 	uint64_t least = BOUNDED_PATIENCES * gw_qp_patience_ns(shot->flow->qp);
 	struct gw_bounded_options options = { .flags = GW_BOUNDED_KEEP,
 					      .ceiling_ppm = 1000000,
+					      .give_up_ns = ANNOUNCED_NS,
 					      .pace = &shot->flow->pace };
 
 	if (usual && usual < least)

@@ -336,6 +336,44 @@ static void never_announced(void **state)
 	close_bounded(&duo, &transfer);
 }
 
+/* A caller that has more time for the announcement than for the data says so, and the message ends when it comes. */
+static void announced_past_the_deadline(void **state)
+{
+	struct duo_transfer transfer;
+	struct duo duo;
+
+	(void)state;
+	open_bounded(&duo, &transfer);
+	options.give_up_ns = 1000 * MS;
+	plan.first = 50;
+	plan.count = 1;
+	plan.times = UINT32_MAX;
+	plan.words_lost = true;
+	plan.until_ns = duo_now(&duo) + 200 * MS;
+	run(&duo, &transfer, 0);
+	assert_int_equal(outcome.reason, GW_BOUNDED_DEADLINE);
+	assert_int_equal(outcome.bytes, LENGTH - DUO_PAYLOAD);
+	assert_true(plan.completed_at - plan.landed_at > 50 * MS);
+	assert_true(plan.completed_at < plan.until_ns + 200 * MS);
+	close_bounded(&duo, &transfer);
+}
+
+static void never_announced_and_given_up(void **state)
+{
+	struct duo_transfer transfer;
+	struct duo duo;
+
+	(void)state;
+	open_bounded(&duo, &transfer);
+	options.give_up_ns = 120 * MS;
+	plan.words_lost = true;
+	plan.until_ns = duo_now(&duo) + 400 * MS;
+	run(&duo, &transfer, -ETIMEDOUT);
+	assert_int_equal(outcome.reason, GW_BOUNDED_GAVE_UP);
+	assert_int_equal(plan.completed_at - plan.landed_at, 120 * MS);
+	close_bounded(&duo, &transfer);
+}
+
 static void options_refused(void **state)
 {
 	struct gw_transfer_attr attr = { .length = LENGTH, .options = &options };
@@ -465,6 +503,8 @@ int main(void)
 		cmocka_unit_test(floor_reached),
 		cmocka_unit_test(given_up),
 		cmocka_unit_test(never_announced),
+		cmocka_unit_test(announced_past_the_deadline),
+		cmocka_unit_test(never_announced_and_given_up),
 		cmocka_unit_test(options_refused),
 		cmocka_unit_test(adapts),
 		cmocka_unit_test(paces),
