@@ -194,10 +194,14 @@ void bounded_limit(struct bounded *run, struct round *round, uint32_t deadlines,
 static void exchange_shares(struct bounded *run)
 {
 	uint64_t shard = layout_bytes(&run->layout, 0);
+	uint32_t peers = run->layout.chunks - 1;
 
 	if (run->peers[run->comm->rank].present)
-		limits_begin(run->coll, run->layout.chunks - 1, shard,
-			     2 * shard * run->layout.chunks);
+		limits_begin(run->coll,
+			     &(struct flow){ .peers = peers,
+					     .bytes = shard,
+					     .meanwhile = peers * shard,
+					     .total = 2 * shard * run->layout.chunks });
 }
 
 static int begin(struct bounded *run)

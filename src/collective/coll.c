@@ -212,14 +212,30 @@ void track_free_memory(struct track *track)
 static void limit(struct gw_coll *coll)
 {
 	const struct task *task = &coll->task;
-	uint64_t bytes = task->elements * task->unit;
-	bool halves = task->operation == OPERATION_ALLREDUCE;
-	uint32_t peers = task->algorithm == GW_ALGORITHM_DIRECT ? task->size - 1 : 1;
+	const struct layout *layout = &coll->program.layout;
+	uint64_t bytes = task->elements * task->unit, chunk = bytes / layout->chunks;
+	struct flow flow = { .peers = 1,
+			     .bytes = bytes / task->size * (task->size - 1),
+			     .total = bytes };
 
 	if (task->size == 1 || (task->operation == OPERATION_BROADCAST && task->rank == task->root))
 		return;
-	limits_begin(coll, peers, bytes / task->size * (task->size - 1) / peers,
-		     halves ? 2 * bytes : bytes);
+	if (task->operation == OPERATION_ALLREDUCE)
+		flow.total = 2 * bytes;
+	switch (task->algorithm) {
+	case GW_ALGORITHM_DIRECT:
+		flow.meanwhile = flow.bytes;
+		flow.peers = task->size - 1;
+		flow.bytes /= flow.peers;
+		break;
+	case GW_ALGORITHM_RING:
+		/* Of a chunk it sends the other segments while one travels. */
+		flow.meanwhile = chunk - chunk / layout->segments;
+		break;
+	default:
+		break;
+	}
+	limits_begin(coll, &flow);
 }
 
 static void run_steps(struct gw_coll *coll)

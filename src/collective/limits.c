@@ -23,10 +23,31 @@ static struct track_limits *track_of(const struct gw_coll *coll)
 	return &coll->comm->tracks[coll_track(coll)].limits;
 }
 
-/* What bytes of this rank take with those of other operations beside them, in ns. */
+/* What bytes of this rank take alone, in ns. */
+static double alone_ns(const struct gw_comm *comm, double bytes)
+{
+	return bytes * 8e9 / (double)comm->limits.arrivals.rate_bps;
+}
+
+/* The same with those of other operations beside them. */
 static double takes_ns(const struct gw_comm *comm, double bytes)
 {
-	return bytes * comm->limits.running * 8e9 / (double)comm->limits.arrivals.rate_bps;
+	return alone_ns(comm, bytes) * comm->limits.running;
+}
+
+static double bytes_at_once(const struct flow *flow)
+{
+	return (double)flow->peers * (double)flow->bytes;
+}
+
+/* Whether links are full while the operation runs. What arrives in one that waits tells how long it waited, and a limit of that
+ * would make it wait longer, again and again. */
+static bool fills(const struct gw_comm *comm, const struct flow *flow)
+{
+	return flow->bytes >= LEAST_BYTES && flow->meanwhile &&
+	       (!comm->limits.arrivals.rate_bps ||
+		alone_ns(comm, (double)flow->meanwhile) >=
+			(double)arrivals_window_ns(comm->network.rtt_ns, 0));
 }
 
 uint64_t limits_bps(const struct gw_comm *comm, uint32_t track)
@@ -35,11 +56,11 @@ uint64_t limits_bps(const struct gw_comm *comm, uint32_t track)
 	const struct track_limits *t = &comm->tracks[track].limits;
 	uint64_t own = comm->channel.rate_bps, share;
 
-	if (!t->peers || !l->arrivals.rate_bps || gw_now_ns(comm->office->ctx) >= t->lift_ns ||
-	    !limits_serve(takes_ns(comm, (double)t->peers * (double)t->bytes),
-			  comm->network.rtt_ns))
+	if (!t->flow.peers || !l->arrivals.rate_bps ||
+	    gw_now_ns(comm->office->ctx) >= t->lift_ns ||
+	    !limits_serve(takes_ns(comm, bytes_at_once(&t->flow)), comm->network.rtt_ns))
 		return own;
-	share = arrivals_allowed_bps(&l->arrivals) / t->peers / l->running;
+	share = arrivals_allowed_bps(&l->arrivals) / t->flow.peers / l->running;
 	return own && own < share ? own : share;
 }
 
@@ -67,37 +88,34 @@ static void limit_tracks(struct gw_comm *comm)
 /* How long windows are while an operation runs on a track. */
 static uint64_t window_ns(const struct gw_comm *comm)
 {
-	uint64_t longest = 0;
+	double longest = 0;
 
 	for (uint32_t t = 0; t < comm->track_count; t++) {
-		const struct track_limits *limits = &comm->tracks[t].limits;
-		uint64_t bytes = limits->peers * limits->bytes;
+		double bytes = bytes_at_once(&comm->tracks[t].limits.flow);
 
 		longest = bytes > longest ? bytes : longest;
 	}
-	return arrivals_window_ns(comm->network.rtt_ns, comm->limits.arrivals.rate_bps
-								? takes_ns(comm, (double)longest)
-								: 0);
+	return arrivals_window_ns(comm->network.rtt_ns,
+				  comm->limits.arrivals.rate_bps ? takes_ns(comm, longest) : 0);
 }
 
-void limits_begin(struct gw_coll *coll, uint32_t peers, uint64_t bytes, uint64_t total)
+void limits_begin(struct gw_coll *coll, const struct flow *flow)
 {
 	struct gw_comm *comm = coll->comm;
 	uint64_t now = gw_now_ns(comm->office->ctx);
 	struct track_limits *t = track_of(coll);
 
 	/* The first operation connects ranks, and opens windows. */
-	if (bytes < LEAST_BYTES || !coll->number)
+	if (!fills(comm, flow) || !coll->number)
 		return;
 	if (!comm->limits.running++)
 		arrivals_begin(&comm->limits.arrivals);
 	coll->limited = true;
-	t->peers = peers;
-	t->bytes = bytes;
+	t->flow = *flow;
 	t->lift_ns = UINT64_MAX;
 	if (comm->limits.arrivals.rate_bps)
 		t->lift_ns = now + LIFT_TRIPS * comm->network.rtt_ns +
-			     (uint64_t)(takes_ns(comm, (double)total) * (1 + 1.0 / LIFT_SHARE));
+			     (uint64_t)(takes_ns(comm, (double)flow->total) * (1 + 1.0 / LIFT_SHARE));
 	limit_tracks(comm);
 }
 
@@ -108,7 +126,7 @@ void limits_end(struct gw_coll *coll)
 	if (!coll->limited)
 		return;
 	coll->limited = false;
-	track_of(coll)->peers = 0;
+	track_of(coll)->flow.peers = 0;
 	if (!--comm->limits.running)
 		arrivals_end(&comm->limits.arrivals);
 	limit_tracks(comm);

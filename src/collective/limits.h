@@ -9,7 +9,8 @@
  * controllers stay, below the limit.
  *
  * The rate of the link is what arrives at this rank from all others (arrivals.h). Ranks need not agree on it: where links are alike each finds
- * the same, and where they are not the controllers do what they do without limits. The root of a broadcast, at which nothing arrives, has none.
+ * the same, and where they are not the controllers do what they do without limits. The root of a broadcast, at which nothing arrives, has none;
+ * nor have operations whose ranks wait for each other in every round, and so do not fill the link.
  */
 #ifndef COLLECTIVE_LIMITS_H
 #define COLLECTIVE_LIMITS_H
@@ -31,12 +32,21 @@ struct limits {
 	unsigned counter;
 };
 
+/* What this rank sends in an operation. */
+struct flow {
+	/* ranks that it sends to at the same time; 0: there are none */
+	uint32_t peers;
+	/* bytes for each of them, once or several times */
+	uint64_t bytes;
+	/* of all these, what it sends while it waits for more to come in; 0: it waits in each of several rounds */
+	uint64_t meanwhile;
+	/* all bytes that it sends in turn */
+	uint64_t total;
+};
+
 /* Of a track: the operation that runs there. */
 struct track_limits {
-	/* ranks that this one sends to; 0: there is none */
-	uint32_t peers;
-	/* bytes for each of them that are sent at the same time */
-	uint64_t bytes;
+	struct flow flow;
 	/* its channels have a limit, until this time: who is behind then has the link to itself */
 	bool limited;
 	uint64_t lift_ns;
@@ -50,8 +60,7 @@ static inline bool limits_serve(double takes_ns, uint64_t rtt_ns)
 
 void limits_init(struct gw_comm *comm);
 
-/* An operation begins in which this rank sends `total` bytes: `bytes` to each of `peers` ranks at the same time, once or several times. */
-void limits_begin(struct gw_coll *coll, uint32_t peers, uint64_t bytes, uint64_t total);
+void limits_begin(struct gw_coll *coll, const struct flow *flow);
 /* It has ended. Without effect if it did not begin. */
 void limits_end(struct gw_coll *coll);
 
