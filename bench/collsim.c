@@ -2,10 +2,12 @@
 /*
  * collsim: how long collectives take on a simulated network, in virtual time, beside the least that they could take.
  *
- *	collsim RANKS RTT RATE LOSS OPERATION [[OTHER:]SIZE,...]SIZE [ALGORITHM [COUNT [SEGMENT [CONTROLLER [QUEUE [LATE [PAYLOAD]]]]]]]
+ *	collsim [--apart] RANKS RTT RATE LOSS OPERATION [[OTHER:]SIZE,...]SIZE [ALGORITHM [COUNT [SEGMENT [CONTROLLER [QUEUE [LATE [PAYLOAD]]]]]]]
  *
  * Prints one JSON object: the time of each of COUNT operations of the last size, one after the other, and the floor: the bytes that
- * a rank must send, over the rate, and two propagation delays (one for an allgather). COUNT operations of each size before the last,
+ * a rank must send, over the rate, and two propagation delays (one for an allgather). Ranks begin each operation together, or, with
+ * --apart, each when its own part of the one before has ended, as most programs do: then an operation's time is that from the end of the one
+ * before, by the slowest rank. COUNT operations of each size before the last,
  * of OPERATION or of another, come first, and are not timed. A link's QUEUE has a bandwidth-delay product and 500 KB unless told.
  * Processes are woken up to LATE too late, and PAYLOAD is the most that a packet carries.
  */
@@ -36,16 +38,23 @@ static int find(const char *const *words, unsigned count, const char *word)
 	exit(2);
 }
 
-static uint32_t ended;
+static bool apart;
+
+/* Operations of a rank in a stage. */
+struct turns {
+	uint64_t begun;
+	uint64_t ended;
+};
 
 static void done(struct gw_coll *coll, void *arg, const struct gw_coll_result *result)
 {
-	(void)arg;
+	struct turns *turns = arg;
+
 	if (result->status) {
 		fprintf(stderr, "collsim: %s\n", strerror(-result->status));
 		exit(1);
 	}
-	ended++;
+	turns->ended++;
 	gw_coll_close(coll);
 }
 
@@ -88,43 +97,66 @@ static uint64_t count_of(const struct stage *stage, uint32_t ranks)
 	return widest ? stage->bytes / 4 / widest : 0;
 }
 
-static uint64_t once(struct ranks *ranks, const struct stage *stage,
-		     const struct gw_coll_attr *attr, uint8_t **send, uint8_t **recv)
+static void begin(struct ranks *ranks, uint32_t rank, const struct stage *stage,
+		  const struct gw_coll_attr *attr)
 {
 	static int (*const calls[])(struct gw_comm *, const struct gw_coll_attr *,
 				    struct gw_coll **) = {
 		gw_barrier,	   gw_broadcast, gw_allgather,
 		gw_reduce_scatter, gw_allreduce, gw_alltoall,
 	};
-	uint64_t start = ranks_now(ranks);
+	struct gw_coll *coll;
 
-	ended = 0;
-	for (uint32_t r = 0; r < ranks->size; r++) {
-		struct gw_coll_attr own = *attr;
-		struct gw_coll *coll;
-
-		own.count = count_of(stage, ranks->size);
-		own.send = send[r];
-		own.recv = recv[r];
-		own.done = done;
-		if (calls[stage->operation](ranks->rank[r].comm, &own, &coll)) {
-			fprintf(stderr, "collsim: the operation is refused\n");
-			exit(1);
-		}
-		ranks_touch(ranks, r);
+	if (calls[stage->operation](ranks->rank[rank].comm, attr, &coll)) {
+		fprintf(stderr, "collsim: the operation is refused\n");
+		exit(1);
 	}
-	while (ended < ranks->size)
-		if (!ranks_step(ranks, start + LIMIT_NS) && ranks_now(ranks) >= start + LIMIT_NS) {
+	ranks_touch(ranks, rank);
+}
+
+/* Does `count` operations. times_ns[i]: from the end of the operation before to that of operation i, on the slowest rank. */
+static void run_stage(struct ranks *ranks, const struct stage *stage,
+		      const struct gw_coll_attr *attr, uint8_t **send, uint8_t **recv,
+		      uint64_t count, uint64_t *times_ns)
+{
+	struct turns *turns = calloc(ranks->size, sizeof(*turns));
+	/* operations that have ended on all ranks, and when the last of them did */
+	uint64_t over = 0, last = ranks_now(ranks);
+
+	while (over < count) {
+		uint64_t least = count;
+
+		for (uint32_t r = 0; r < ranks->size; r++) {
+			struct gw_coll_attr own = *attr;
+
+			if (turns[r].begun == count || turns[r].begun != (apart ? turns[r].ended : over))
+				continue;
+			own.count = count_of(stage, ranks->size);
+			own.send = send[r];
+			own.recv = recv[r];
+			own.done = done;
+			own.arg = &turns[r];
+			turns[r].begun++;
+			begin(ranks, r, stage, &own);
+		}
+		if (!ranks_step(ranks, last + LIMIT_NS) && ranks_now(ranks) >= last + LIMIT_NS) {
 			fprintf(stderr, "collsim: does not end\n");
 			exit(1);
 		}
-	return ranks_now(ranks) - start;
+		for (uint32_t r = 0; r < ranks->size; r++)
+			least = turns[r].ended < least ? turns[r].ended : least;
+		for (; over < least; over++) {
+			times_ns[over] = ranks_now(ranks) - last;
+			last = ranks_now(ranks);
+		}
+	}
+	free(turns);
 }
 
 int main(int argc, char **argv)
 {
 	uint64_t size, rtt, rate, bytes = 0, count = 20, segment = 0, queue = 0, wake = 0,
-				  payload = 0;
+				  payload = 0, times_ns[COUNT_MOST];
 	struct stage stages[STAGES_MOST];
 	/* stages before the last */
 	int before = 0;
@@ -138,6 +170,11 @@ int main(int argc, char **argv)
 	struct ranks ranks;
 	uint8_t **send, **recv;
 
+	if (argc > 1 && !strcmp(argv[1], "--apart")) {
+		apart = true;
+		argc--;
+		argv++;
+	}
 	if (argc > 6) {
 		operation = (enum coll_operation)find(operations, 6, argv[5]);
 		before = read_stages(argv[6], operation, stages) - 1;
@@ -151,7 +188,7 @@ int main(int argc, char **argv)
 	    (argc > 12 && units_time_ns(argv[12], &wake)) ||
 	    (argc > 13 && units_size_bytes(argv[13], &payload))) {
 		fprintf(stderr,
-			"usage: collsim RANKS RTT RATE LOSS OPERATION [[OTHER:]SIZE,...]SIZE [ALGORITHM [COUNT [SEGMENT [CONTROLLER [QUEUE [LATE [PAYLOAD]]]]]]]\n");
+			"usage: collsim [--apart] RANKS RTT RATE LOSS OPERATION [[OTHER:]SIZE,...]SIZE [ALGORITHM [COUNT [SEGMENT [CONTROLLER [QUEUE [LATE [PAYLOAD]]]]]]]\n");
 		return 2;
 	}
 	if (argc > 7)
@@ -183,8 +220,7 @@ int main(int argc, char **argv)
 		recv[r] = calloc(1, bytes + 64);
 	}
 	for (int i = 0; i < before; i++)
-		for (uint64_t n = 0; n < count; n++)
-			once(&ranks, &stages[i], &coll, send, recv);
+		run_stage(&ranks, &stages[i], &coll, send, recv, count, times_ns);
 	bytes = stages[before].bytes;
 	sent = (double)bytes * (double)(size - 1) / (double)size;
 	sent *= operation == COLL_ALLREDUCE ? 2 : 1;
@@ -196,9 +232,9 @@ int main(int argc, char **argv)
 	       "\"algorithm\": \"%s\", \"floor_ms\": %.4f, \"times_ms\": [",
 	       (unsigned long long)size, (double)rtt / 1e6, (double)rate / 1e6, loss, argv[5],
 	       (unsigned long long)bytes, argc > 7 ? argv[7] : "auto", floor_ns / 1e6);
+	run_stage(&ranks, &stages[before], &coll, send, recv, count, times_ns);
 	for (uint64_t i = 0; i < count; i++)
-		printf("%s%.4f", i ? ", " : "",
-		       (double)once(&ranks, &stages[before], &coll, send, recv) / 1e6);
+		printf("%s%.4f", i ? ", " : "", (double)times_ns[i] / 1e6);
 	printf("]}\n");
 	ranks_close(&ranks);
 	return 0;

@@ -40,22 +40,6 @@ uint64_t arrivals_window_ns(uint64_t rtt_ns, double takes_ns)
 	return ns < share_ns ? share_ns : ns;
 }
 
-void arrivals_begin(struct arrivals *a)
-{
-	a->began_ns = 0;
-	a->best_bps = a->last_bps = 0;
-}
-
-void arrivals_end(struct arrivals *a)
-{
-	/* It was that of senders who had little left, and is found again. */
-	if (a->best_bps / FAR > a->rate_bps)
-		a->rate_bps = 0;
-	/* Only the most counts: senders end one after another, and the last ones do not fill the link. */
-	if (a->best_bps && a->best_bps < a->rate_bps)
-		a->rate_bps -= (a->rate_bps - a->best_bps) / LOWER;
-}
-
 static uint64_t with_room(const struct arrivals *a, int64_t room)
 {
 	return a->rate_bps / 1000 * (uint64_t)(1000 + room);
@@ -65,6 +49,27 @@ static void allow(struct arrivals *a, int32_t room)
 {
 	a->room = room;
 	a->windows = 0;
+}
+
+void arrivals_begin(struct arrivals *a, bool trial)
+{
+	a->trial = trial;
+	if (trial)
+		allow(a, ROOM_MOST);
+	a->began_ns = 0;
+	a->best_bps = a->last_bps = 0;
+}
+
+void arrivals_end(struct arrivals *a, bool limited)
+{
+	if (a->trial)
+		allow(a, ROOM_REST);
+	/* It was that of senders who had little left, and is found again. */
+	if (a->best_bps / FAR > a->rate_bps)
+		a->rate_bps = 0;
+	/* Only the most counts: senders end one after another, and the last ones do not fill the link. */
+	if ((a->trial || !limited) && a->best_bps && a->best_bps < a->rate_bps)
+		a->rate_bps -= (a->rate_bps - a->best_bps) / LOWER;
 }
 
 /* Takes two windows for the first rate that are alike: senders find out at the start how much they may send, and have little left at
@@ -87,6 +92,9 @@ static void end_window(struct arrivals *a, uint64_t bytes, uint64_t ns)
 		a->best_bps = bps;
 	if (!a->rate_bps) {
 		begin_with(a, bps);
+	} else if (a->trial) {
+		if (bps > a->rate_bps)
+			a->rate_bps += (bps - a->rate_bps) / HIGHER;
 	} else if (++a->windows < (a->room > 0 ? TRY_WINDOWS : REST_WINDOWS)) {
 		/* What is allowed now arrives in the next one. */
 	} else if (a->room > 0 && bps > with_room(a, a->room / 2)) {

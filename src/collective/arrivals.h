@@ -3,10 +3,13 @@
  * arrivals.h: at what rate a link carries data, by what arrives over it while several senders have more for it than it takes. Pure
  * functions: bytes that have arrived and the time go in.
  *
- * Time is cut into windows of some round trips, which end before a pause. The rate is the highest of a window; an operation that saw less
- * in all of its windows lowers it a little. Senders that are limited to the rate could never show that the link has more. So in two windows
- * of six they are allowed more (it arrives in the second), and twice as much more in the next two if that arrived. In the others they are
- * allowed a little less, so that queues drain.
+ * Time is cut into windows of some round trips, which end before a pause. The rate is the highest of a window. Senders that are limited to the
+ * rate could never show that the link has more. So in two windows of six they are allowed more (it arrives in the second), and twice as much
+ * more in the next two if that arrived. In the others they are allowed a little less, so that queues drain.
+ *
+ * Nor do they show that it has less: they also send less than they may because they wait for each other, or run late, and a rate lowered for
+ * that would hold them up once more. Only operations that no limit holds up lower the rate, by a little: those before it was known, and now and
+ * then a trial, which is allowed half as much more from begin to end.
  */
 #ifndef COLLECTIVE_ARRIVALS_H
 #define COLLECTIVE_ARRIVALS_H
@@ -23,6 +26,8 @@ struct arrivals {
 	/* what is allowed above it, in thousandths; and windows since that was set */
 	int32_t room;
 	uint32_t windows;
+	/* more is allowed all the time, and if less arrives the rate is lowered */
+	bool trial;
 	/* bits a second of the window before */
 	uint64_t last_bps;
 	/* the most in a window of this operation; 0: no window has ended */
@@ -41,9 +46,9 @@ struct arrivals {
 /* How long a window is, in ns, where data arrives for so long; 0: not known. */
 uint64_t arrivals_window_ns(uint64_t rtt_ns, double takes_ns);
 
-/* Data begins to arrive, and has ended. */
-void arrivals_begin(struct arrivals *a);
-void arrivals_end(struct arrivals *a);
+/* Data begins to arrive, and has ended; limited: senders kept to what was allowed. */
+void arrivals_begin(struct arrivals *a, bool trial);
+void arrivals_end(struct arrivals *a, bool limited);
 
 /* So many bytes have arrived in all. True: a window has ended, and arrivals_allowed_bps() may have changed. */
 bool arrivals_see(struct arrivals *a, uint64_t window_ns, uint64_t bytes, uint64_t now_ns);

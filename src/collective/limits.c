@@ -9,6 +9,9 @@
 /* Limits are lifted after this share more than an operation should take, and round trips. */
 #define LIFT_SHARE 10
 #define LIFT_TRIPS 4
+/* Of so many operations one is a trial, and which one: windows are open by then. */
+#define TRIAL_EVERY 32
+#define TRIAL_FIRST 8
 
 void limits_init(struct gw_comm *comm)
 {
@@ -73,6 +76,7 @@ static void limit_track(struct gw_comm *comm, uint32_t track)
 	if (!limits && !t->limited)
 		return;
 	t->limited = limits;
+	comm->limits.limited |= limits;
 	for (uint32_t r = 0; comm->tracks[track].links && r < comm->size; r++)
 		if (comm->tracks[track].links[r])
 			gw_channel_set_rate(comm->tracks[track].links[r]->channel,
@@ -99,6 +103,12 @@ static uint64_t window_ns(const struct gw_comm *comm)
 				  comm->limits.arrivals.rate_bps ? takes_ns(comm, longest) : 0);
 }
 
+/* The same operations at all ranks: what arrives at one shows what the others send. */
+static bool is_trial(uint32_t number)
+{
+	return number % TRIAL_EVERY == TRIAL_FIRST;
+}
+
 void limits_begin(struct gw_coll *coll, const struct flow *flow)
 {
 	struct gw_comm *comm = coll->comm;
@@ -108,8 +118,10 @@ void limits_begin(struct gw_coll *coll, const struct flow *flow)
 	/* The first operation connects ranks, and opens windows. */
 	if (!fills(comm, flow) || !coll->number)
 		return;
-	if (!comm->limits.running++)
-		arrivals_begin(&comm->limits.arrivals);
+	if (!comm->limits.running++) {
+		arrivals_begin(&comm->limits.arrivals, is_trial(coll->number));
+		comm->limits.limited = false;
+	}
 	coll->limited = true;
 	t->flow = *flow;
 	t->lift_ns = UINT64_MAX;
@@ -128,7 +140,7 @@ void limits_end(struct gw_coll *coll)
 	coll->limited = false;
 	track_of(coll)->flow.peers = 0;
 	if (!--comm->limits.running)
-		arrivals_end(&comm->limits.arrivals);
+		arrivals_end(&comm->limits.arrivals, comm->limits.limited);
 	limit_tracks(comm);
 }
 

@@ -28,6 +28,8 @@ struct limits {
 	struct arrivals arrivals;
 	/* operations under way that have limits, or would have them if the rate were known */
 	uint32_t running;
+	/* one of those since the last pause had limits */
+	bool limited;
 	/* number of the context's counter of bytes that arrived */
 	unsigned counter;
 };

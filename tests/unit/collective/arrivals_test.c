@@ -45,12 +45,19 @@ static void run(struct feed *f, uint64_t ns)
 	}
 }
 
+static void exchange_as(struct feed *f, uint64_t ns, bool trial)
+{
+	bool limited = f->arrivals.rate_bps != 0;
+
+	arrivals_begin(&f->arrivals, trial);
+	run(f, ns);
+	arrivals_end(&f->arrivals, limited);
+	f->now += 100 * MS;
+}
+
 static void exchange(struct feed *f, uint64_t ns)
 {
-	arrivals_begin(&f->arrivals);
-	run(f, ns);
-	arrivals_end(&f->arrivals);
-	f->now += 100 * MS;
+	exchange_as(f, ns, false);
 }
 
 static void assert_near(uint64_t value, uint64_t wanted)
@@ -79,7 +86,7 @@ static void a_full_link_tells_its_rate(void **state)
 	(void)state;
 	exchange(&f, 200 * MS);
 	assert_near(f.arrivals.rate_bps, LINK);
-	arrivals_begin(&f.arrivals);
+	arrivals_begin(&f.arrivals, false);
 	for (unsigned i = 0; i < 12; i++) {
 		uint64_t allowed;
 
@@ -101,7 +108,7 @@ static void the_start_tells_nothing(void **state)
 
 	(void)state;
 	f.offered_bps = LINK / 40;
-	arrivals_begin(&f.arrivals);
+	arrivals_begin(&f.arrivals, false);
 	for (unsigned i = 0; i < 5; i++) {
 		run(&f, 2 * RTT);
 		assert_int_equal(f.arrivals.rate_bps, 0);
@@ -122,7 +129,7 @@ static void a_link_that_has_more_shows_it(void **state)
 	assert_true(f.arrivals.rate_bps > 5 * LINK);
 }
 
-/* A slower link is followed, by an eighth of the way in each exchange; one that did not fill it loses as little. */
+/* A slower link is followed, by an eighth of the way in each trial; one that did not fill it loses as little. */
 static void a_slower_link_is_followed_slowly(void **state)
 {
 	struct feed f = feed_of(LINK);
@@ -132,11 +139,43 @@ static void a_slower_link_is_followed_slowly(void **state)
 	exchange(&f, 200 * MS);
 	before = f.arrivals.rate_bps;
 	f.link_bps = LINK / 2;
-	exchange(&f, 200 * MS);
+	exchange_as(&f, 200 * MS, true);
 	assert_near(f.arrivals.rate_bps, before - before / 16);
 	for (unsigned i = 0; i < 30; i++)
-		exchange(&f, 200 * MS);
+		exchange_as(&f, 200 * MS, true);
 	assert_near(f.arrivals.rate_bps, LINK / 2);
+}
+
+/* Senders that kept to a limit, and waited for each other beside, bring less than the link carries: limits from that would fall and fall. */
+static void what_was_limited_lowers_nothing(void **state)
+{
+	struct feed f = feed_of(LINK);
+
+	(void)state;
+	exchange(&f, 200 * MS);
+	for (unsigned i = 0; i < 30; i++) {
+		f.offered_bps = arrivals_allowed_bps(&f.arrivals) / 10 * 9;
+		exchange(&f, 200 * MS);
+	}
+	assert_near(f.arrivals.rate_bps, LINK);
+}
+
+/* A trial allows half as much more for as long as it lasts, so that a rate that is too low is left; and then it is over. */
+static void a_trial_allows_more(void **state)
+{
+	struct feed f = feed_of(LINK);
+
+	(void)state;
+	exchange(&f, 200 * MS);
+	f.arrivals.rate_bps = LINK / 2;
+	arrivals_begin(&f.arrivals, true);
+	for (unsigned i = 0; i < 5; i++) {
+		assert_near(arrivals_allowed_bps(&f.arrivals), f.arrivals.rate_bps / 2 * 3);
+		run(&f, 2 * RTT);
+	}
+	arrivals_end(&f.arrivals, true);
+	assert_true(f.arrivals.rate_bps > LINK / 10 * 9);
+	assert_true(arrivals_allowed_bps(&f.arrivals) < f.arrivals.rate_bps);
 }
 
 /* Windows end before a pause: half a window of data and half of none is not half the rate. */
@@ -148,12 +187,12 @@ static void a_pause_is_in_no_window(void **state)
 	(void)state;
 	exchange(&f, 200 * MS);
 	before = f.windows;
-	arrivals_begin(&f.arrivals);
+	arrivals_begin(&f.arrivals, false);
 	for (unsigned i = 0; i < 20; i++) {
 		run(&f, RTT);
 		f.now += RTT;
 	}
-	arrivals_end(&f.arrivals);
+	arrivals_end(&f.arrivals, false);
 	assert_int_equal(f.windows, before);
 	assert_near(f.arrivals.rate_bps, LINK);
 }
@@ -164,7 +203,7 @@ static void few_looks_are_no_window(void **state)
 	struct feed f = feed_of(LINK);
 
 	(void)state;
-	arrivals_begin(&f.arrivals);
+	arrivals_begin(&f.arrivals, false);
 	for (unsigned i = 0; i < 9; i++) {
 		f.now += 4 * MS;
 		f.bytes += 100000;
@@ -181,7 +220,7 @@ static void a_slow_link_has_long_windows(void **state)
 	uint64_t bytes = 0, now = MS, least_ns = NEVER, ended = 0;
 
 	(void)state;
-	arrivals_begin(&arrivals);
+	arrivals_begin(&arrivals, false);
 	for (unsigned i = 0; i < 100; i++) {
 		now += MS * 2 / 3;
 		bytes += 4167;
@@ -209,7 +248,7 @@ static void the_end_tells_nothing(void **state)
 	struct feed f = feed_of(LINK);
 
 	(void)state;
-	arrivals_begin(&f.arrivals);
+	arrivals_begin(&f.arrivals, false);
 	f.offered_bps = LINK / 4;
 	run(&f, 2 * RTT + TURN);
 	f.offered_bps = NEVER;
@@ -217,17 +256,17 @@ static void the_end_tells_nothing(void **state)
 	f.offered_bps = LINK / 20;
 	run(&f, 8 * RTT);
 	assert_int_equal(f.arrivals.rate_bps, 0);
-	arrivals_end(&f.arrivals);
+	arrivals_end(&f.arrivals, false);
 	/* A rate that was taken too low all the same is found again. */
 	f.arrivals.rate_bps = LINK / 10;
-	arrivals_begin(&f.arrivals);
+	arrivals_begin(&f.arrivals, false);
 	f.bytes += LINK / 8 * 2 * RTT / (1000 * MS);
 	for (unsigned i = 0; i < 10; i++) {
 		f.now += RTT / 4;
 		f.bytes += LINK / 8 * RTT / 4 / (1000 * MS);
 		arrivals_see(&f.arrivals, arrivals_window_ns(RTT, 0), f.bytes, f.now);
 	}
-	arrivals_end(&f.arrivals);
+	arrivals_end(&f.arrivals, false);
 	assert_int_equal(f.arrivals.rate_bps, 0);
 }
 
@@ -238,7 +277,7 @@ static void what_comes_rarely_tells_nothing(void **state)
 	uint64_t now = MS;
 
 	(void)state;
-	arrivals_begin(&arrivals);
+	arrivals_begin(&arrivals, false);
 	for (unsigned i = 0; i < 100; i++) {
 		now += 10 * MS;
 		assert_false(arrivals_see(&arrivals, arrivals_window_ns(0, 0), i * 65536, now));
@@ -254,6 +293,8 @@ int main(void)
 		cmocka_unit_test(the_start_tells_nothing),
 		cmocka_unit_test(a_link_that_has_more_shows_it),
 		cmocka_unit_test(a_slower_link_is_followed_slowly),
+		cmocka_unit_test(what_was_limited_lowers_nothing),
+		cmocka_unit_test(a_trial_allows_more),
 		cmocka_unit_test(a_pause_is_in_no_window),
 		cmocka_unit_test(few_looks_are_no_window),
 		cmocka_unit_test(a_slow_link_has_long_windows),
