@@ -129,7 +129,8 @@ static void run_stage(struct ranks *ranks, const struct stage *stage,
 		for (uint32_t r = 0; r < ranks->size; r++) {
 			struct gw_coll_attr own = *attr;
 
-			if (turns[r].begun == count || turns[r].begun != (apart ? turns[r].ended : over))
+			if (turns[r].begun == count ||
+			    turns[r].begun != (apart ? turns[r].ended : over))
 				continue;
 			own.count = count_of(stage, ranks->size);
 			own.send = send[r];

@@ -59,8 +59,7 @@ uint64_t limits_bps(const struct gw_comm *comm, uint32_t track)
 	const struct track_limits *t = &comm->tracks[track].limits;
 	uint64_t own = comm->channel.rate_bps, share;
 
-	if (!t->flow.peers || !l->arrivals.rate_bps ||
-	    gw_now_ns(comm->office->ctx) >= t->lift_ns ||
+	if (!t->flow.peers || !l->arrivals.rate_bps || gw_now_ns(comm->office->ctx) >= t->lift_ns ||
 	    !limits_serve(takes_ns(comm, bytes_at_once(&t->flow)), comm->network.rtt_ns))
 		return own;
 	share = arrivals_allowed_bps(&l->arrivals) / t->flow.peers / l->running;
@@ -126,8 +125,9 @@ void limits_begin(struct gw_coll *coll, const struct flow *flow)
 	t->flow = *flow;
 	t->lift_ns = UINT64_MAX;
 	if (comm->limits.arrivals.rate_bps)
-		t->lift_ns = now + LIFT_TRIPS * comm->network.rtt_ns +
-			     (uint64_t)(takes_ns(comm, (double)flow->total) * (1 + 1.0 / LIFT_SHARE));
+		t->lift_ns =
+			now + LIFT_TRIPS * comm->network.rtt_ns +
+			(uint64_t)(takes_ns(comm, (double)flow->total) * (1 + 1.0 / LIFT_SHARE));
 	limit_tracks(comm);
 }
 
