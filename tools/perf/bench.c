@@ -41,10 +41,8 @@ void perf_bench_settle(struct perf_bench *bench)
 
 int perf_bench_stock(struct perf_bench *bench)
 {
-	for (uint32_t i = 0; bench->receives && i < bench->plan.qps; i++) {
-		while (!bench->error && !list_empty(&bench->flows[i].idle_recvs))
-			perf_flow_recv(&bench->flows[i]);
-	}
+	for (uint32_t i = 0; bench->receives && i < bench->plan.qps; i++)
+		perf_flow_restock(&bench->flows[i]);
 	return bench->error;
 }
 
@@ -103,19 +101,38 @@ void perf_bench_peer_sent(struct perf_bench *bench, uint64_t now)
 		bench->plan.scheme->all_sent(&bench->flows[i], now);
 }
 
+static void post_again(struct perf_bench *bench)
+{
+	bench->waits = false;
+	for (uint32_t i = 0; i < bench->plan.qps && !bench->error; i++) {
+		struct perf_flow *flow = &bench->flows[i];
+
+		if (flow->recv_waits)
+			perf_flow_restock(flow);
+		if (flow->send_waits)
+			bench->engine->sent(flow, gw_now_ns(bench->ctx));
+	}
+}
+
+static void end_turn(struct perf_bench *bench)
+{
+	if (bench->waits)
+		post_again(bench);
+	if (bench->engine->between)
+		bench->engine->between(bench);
+}
+
 void perf_bench_turn(struct perf_bench *bench, uint64_t nap_ns)
 {
 	if (!bench->plan.poll || perf_bench_idle(bench)) {
 		/* If this thread has finished before others, it looks for their end now and then. */
 		gw_wait(bench->ctx, perf_bench_idle(bench) ? IDLE_NAP_NS : nap_ns);
-		if (bench->engine->between)
-			bench->engine->between(bench);
+		end_turn(bench);
 		return;
 	}
 	for (int i = 0; i < TURNS_WHEN_POLLING && !perf_bench_idle(bench); i++) {
 		gw_progress(bench->ctx);
-		if (bench->engine->between)
-			bench->engine->between(bench);
+		end_turn(bench);
 	}
 }
 
@@ -140,13 +157,23 @@ static uint8_t *next_piece(struct perf_shot *shot, const struct perf_area *area)
 	return shot->memory + piece * perf_plan_stride(&shot->flow->bench->plan);
 }
 
-void perf_flow_send(struct perf_flow *flow, uint32_t flags)
+/* The library has no room while an early message is repaired and later ones have ended: then it is tried again after each turn. Other
+ * errors end the test. */
+static bool posted(struct perf_bench *bench, int rc, bool *waits)
+{
+	*waits = rc == -ENOBUFS;
+	bench->waits |= *waits;
+	if (rc && !*waits)
+		fail(bench, rc);
+	return !rc;
+}
+
+bool perf_flow_send(struct perf_flow *flow, uint32_t flags)
 {
 	struct perf_bench *bench = flow->bench;
 	struct perf_shot *shot =
 		container_of(list_first(&flow->idle_sends), struct perf_shot, link);
 	uint8_t *memory = next_piece(shot, &bench->send_area);
-	int rc;
 
 	shot->sequence = flow->send_sequence;
 	if (bench->plan.verify)
@@ -154,39 +181,45 @@ void perf_flow_send(struct perf_flow *flow, uint32_t flags)
 				  perf_pattern_key(bench->client, flow->number, shot->sequence));
 	if (bench->plan.test == PERF_BANDWIDTH)
 		shot->posted_ns = gw_now_ns(bench->ctx);
-	rc = perf_flow_post_send(shot, memory, bench->plan.size,
-				 flags | (uint32_t)(shot->sequence & PERF_IMM_SEQUENCE));
-	if (rc) {
-		fail(bench, rc);
-		return;
-	}
+	if (!posted(bench,
+		    perf_flow_post_send(shot, memory, bench->plan.size,
+					flags | (uint32_t)(shot->sequence & PERF_IMM_SEQUENCE)),
+		    &flow->send_waits))
+		return false;
 	list_del(&shot->link);
 	flow->send_sequence++;
 	flow->sends_open++;
 	flow->sent++;
 	flow->last_sent = flags & PERF_IMM_LAST;
+	return true;
 }
 
-void perf_flow_recv(struct perf_flow *flow)
+static bool post_recv(struct perf_flow *flow)
 {
 	struct perf_bench *bench = flow->bench;
 	struct perf_shot *shot =
 		container_of(list_first(&flow->idle_recvs), struct perf_shot, link);
-	int rc;
 
 	shot->sequence = flow->recv_sequence;
 	shot->landed = 0;
 	shot->landed_ns = shot->heard_ns = 0;
 	shot->announced = shot->completed = false;
-	rc = perf_flow_post_recv(shot, next_piece(shot, &bench->recv_area), bench->plan.size);
-	if (rc) {
-		fail(bench, rc);
-		return;
-	}
+	if (!posted(bench,
+		    perf_flow_post_recv(shot, next_piece(shot, &bench->recv_area),
+					bench->plan.size),
+		    &flow->recv_waits))
+		return false;
 	flow->recv_sequence++;
 	flow->idle_recv_count--;
 	list_del(&shot->link);
 	list_add_tail(&flow->open_recvs, &shot->link);
+	return true;
+}
+
+void perf_flow_restock(struct perf_flow *flow)
+{
+	while (!flow->bench->error && !list_empty(&flow->idle_recvs) && post_recv(flow))
+		;
 }
 
 void perf_shot_sent(struct perf_shot *shot, int status, uint64_t now)

@@ -101,6 +101,9 @@ struct perf_flow {
 	uint64_t fair_bytes;
 	bool last_sent;
 	bool send_finished;
+	/* the library had no room for the next one */
+	bool send_waits;
+	bool recv_waits;
 	/* ping-pong */
 	uint64_t ping_ns;
 	uint32_t owed_imm;
@@ -190,6 +193,8 @@ struct perf_bench {
 	struct perf_flow *flows;
 	struct perf_phase phase;
 	struct perf_samples samples;
+	/* a flow had no room for a message */
+	bool waits;
 	/* ping-pong: receives are posted after the next turn */
 	bool restock_next;
 	bool restock_now;
@@ -234,9 +239,11 @@ void perf_bench_peer_sent(struct perf_bench *bench, uint64_t now);
 /* One turn of gw_wait() or gw_progress(), as planned; it sleeps `nap_ns` at most. */
 void perf_bench_turn(struct perf_bench *bench, uint64_t nap_ns);
 
-/* For engines. Messages are numbered here; `flags` are those of the immediate. */
-void perf_flow_send(struct perf_flow *flow, uint32_t flags);
-void perf_flow_recv(struct perf_flow *flow);
+/* For engines. Messages are numbered here; `flags` are those of the immediate. False: there was no room for the message, and the engine's
+ * sent() is called when there may be, or the test has failed. */
+bool perf_flow_send(struct perf_flow *flow, uint32_t flags);
+/* Posts receives for all idle shots, as far as there is room. */
+void perf_flow_restock(struct perf_flow *flow);
 
 /* Whether the next message is the flow's last of this phase. */
 bool perf_flow_ends(const struct perf_flow *flow, uint64_t now);

@@ -24,18 +24,14 @@ static void ping(struct perf_flow *flow, uint64_t now)
 	const struct perf_samples *samples = &flow->bench->samples;
 	bool last = perf_flow_ends(flow, now) || samples->count + 1 >= samples->room;
 
-	flow->owes = list_empty(&flow->idle_sends);
-	if (flow->owes)
-		return;
 	flow->ping_ns = now;
-	perf_flow_send(flow, last ? PERF_IMM_LAST : 0);
+	flow->owes =
+		list_empty(&flow->idle_sends) || !perf_flow_send(flow, last ? PERF_IMM_LAST : 0);
 }
 
 static void pong(struct perf_flow *flow)
 {
-	flow->owes = list_empty(&flow->idle_sends);
-	if (!flow->owes)
-		perf_flow_send(flow, flow->owed_imm);
+	flow->owes = list_empty(&flow->idle_sends) || !perf_flow_send(flow, flow->owed_imm);
 }
 
 static void begin(struct perf_bench *bench, uint64_t now)
@@ -86,8 +82,7 @@ static void between(struct perf_bench *bench)
 
 		if (flow->idle_recv_count < bench->recv_area.shots_each / 2)
 			continue;
-		while (!bench->error && !list_empty(&flow->idle_recvs))
-			perf_flow_recv(flow);
+		perf_flow_restock(flow);
 	}
 }
 

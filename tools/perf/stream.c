@@ -4,8 +4,9 @@
 
 static void fill(struct perf_flow *flow, uint64_t now)
 {
-	while (!flow->last_sent && !flow->bench->error && !list_empty(&flow->idle_sends))
-		perf_flow_send(flow, perf_flow_ends(flow, now) ? PERF_IMM_LAST : 0);
+	while (!flow->last_sent && !flow->bench->error && !list_empty(&flow->idle_sends) &&
+	       perf_flow_send(flow, perf_flow_ends(flow, now) ? PERF_IMM_LAST : 0))
+		;
 }
 
 static void begin(struct perf_bench *bench, uint64_t now)
@@ -18,7 +19,7 @@ static void received(struct perf_flow *flow, const struct perf_arrival *arrival,
 {
 	(void)arrival;
 	(void)now;
-	perf_flow_recv(flow);
+	perf_flow_restock(flow);
 }
 
 const struct perf_engine perf_stream = { .begin = begin, .sent = fill, .received = received };
