@@ -188,8 +188,8 @@ static void processes_come_and_go(void **state)
 
 /* ---- joining under traffic ------------------------------------------------------------------------------------- */
 
-#define FLOOD_TURNS 10000
 #define JOINS	    20
+#define JOINS_MOST  5000
 #define FLOOD_BURST 8
 #define FLOOD_US    50
 
@@ -226,6 +226,7 @@ static pid_t start_flood(uint16_t port, int *out)
 static void joins_where_others_are_looked_for(void **state)
 {
 	uint16_t port = crowd_port();
+	uint64_t forwarded = 0;
 	uint8_t class;
 	pid_t flood;
 	int fd;
@@ -239,20 +240,21 @@ static void joins_where_others_are_looked_for(void **state)
 	crowd_leave(1);
 	class = (uint8_t)crowd_class(3);
 	assert_int_equal(write(fd, &class, 1), 1);
-	for (int i = 0; i < JOINS; i++) {
+	/* The flood waits for a processor, too. And when the last one is there it tells the kernel where it is, after which nobody else gets its
+	 * packets. */
+	for (int i = 0; i < JOINS || (!forwarded && i < JOINS_MOST); i++) {
 		struct gw_context *ctx = NULL;
 
 		assert_int_equal(crowd_context(port, &ctx), 0);
 		assert_int_not_equal(endpoint_of(ctx->fabric)->class, class);
+		gw_wait(ctx, 1000000);
+		forwarded += counter(ctx, "rx_forwarded_packets");
 		assert_int_equal(gw_context_close(ctx), 0);
 	}
+	assert_true(forwarded > 0);
 	crowd_join(1, port);
 	assert_int_not_equal(crowd_class(1), class);
 	crowd_carry(&crowd[0], crowd[0].qps[3], &crowd[3], crowd[3].qps[0]);
-	/* The flood waits for a processor, too. */
-	for (int i = 0; i < FLOOD_TURNS && !counter(crowd[1].ctx, "rx_forwarded_packets"); i++)
-		gw_wait(crowd[1].ctx, 1000000);
-	assert_true(counter(crowd[1].ctx, "rx_forwarded_packets") > 0);
 	assert_int_equal(kill(flood, SIGKILL), 0);
 	assert_int_equal(waitpid(flood, NULL, 0), flood);
 	close(fd);
