@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The connecting end's TCP: every address of the host in turn, each with its share of the time. If all refuse, it starts
- * over after a pause, for a listener that is just being started.
+ * over after a pause, for a listener that is just being started. If one accepts after others refused, the listener may have been started in
+ * between: the others are asked once more, so that all who connect to a name come by the same address, and have one of its family themselves.
  *
  * An attempt without an answer is given up after a few seconds and made again, from another source port: the network may
  * send that along another path, and the kernel's pauses between repeated SYNs start over, which matters where many packets
@@ -76,16 +77,21 @@ static bool may_try_again(const struct attempt *attempt, uint64_t now)
 	return attempt->worst == -ETIMEDOUT;
 }
 
+static void leave_address(struct gw_rendezvous *r)
+{
+	if (r->fd >= 0)
+		close(r->fd);
+	r->fd = -1;
+	r->watched = 0;
+}
+
 /* The attempt on one address failed. 0: another follows. */
 static int give_up_address(struct gw_rendezvous *r, int error)
 {
 	struct attempt *attempt = &r->attempt;
 	uint64_t now = watch_now();
 
-	if (r->fd >= 0)
-		close(r->fd);
-	r->fd = -1;
-	r->watched = 0;
+	leave_address(r);
 	/* A refusal outranks other errors: the host is there. */
 	if (attempt->worst != -ECONNREFUSED)
 		attempt->worst = error;
@@ -98,6 +104,20 @@ static int give_up_address(struct gw_rendezvous *r, int error)
 	attempt->worst = -EHOSTUNREACH;
 	attempt->resume_at = now + RETRY_PAUSE_NS;
 	return 0;
+}
+
+/* An address accepts. True: those before it are asked once more. */
+static bool starts_over(struct gw_rendezvous *r)
+{
+	struct attempt *attempt = &r->attempt;
+
+	if (attempt->worst != -ECONNREFUSED || attempt->asked_again)
+		return false;
+	leave_address(r);
+	attempt->at = attempt->to;
+	attempt->worst = -EHOSTUNREACH;
+	attempt->asked_again = true;
+	return true;
 }
 
 /* -EINPROGRESS while it is undecided. */
@@ -123,6 +143,8 @@ int attempt_step(struct gw_rendezvous *r)
 			rc = outcome(r);
 		if (rc == -EINPROGRESS)
 			return 0;
+		if (rc == 0 && starts_over(r))
+			continue;
 		if (rc == 0)
 			rc = socket_name(r->fd, r->local, r->remote);
 		if (rc == 0) {

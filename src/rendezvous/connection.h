@@ -53,6 +53,8 @@ struct attempt {
 	uint64_t resume_at;
 	/* error to report if every address fails */
 	int worst;
+	/* addresses that refused were asked once more when another accepted */
+	bool asked_again;
 };
 
 struct gw_rendezvous {
