@@ -33,6 +33,8 @@
 #define CHAIN_MESSAGE_NS    20000
 #define CHAIN_IN_FLIGHT	    2
 #define CHAIN_LEAST_BYTES   (UINT64_C(16) << 10)
+/* Between places, where short ones would wait for answers. */
+#define CHAIN_LONG_BYTES (UINT64_C(256) << 10)
 /* Messages on which rounds that do not overlap wait longer than a one-way delay. */
 #define ROUND_BYTES (UINT64_C(8) << 10)
 #define TREE_BYTES  (UINT64_C(16) << 10)
@@ -118,6 +120,21 @@ static uint64_t carried(uint64_t rtt_ns, uint64_t kbps)
 	return kbps * (rtt_ns / 1000) / 8000;
 }
 
+static uint64_t bytes_ns(uint64_t bytes, uint64_t kbps)
+{
+	return bytes * 8 * 1000 / kbps * 1000;
+}
+
+/* The highest rate that is known: an algorithm that waited for answers has a lower one than the links. */
+static uint64_t link_rate(const struct network *network)
+{
+	uint64_t most = 0;
+
+	for (unsigned i = 0; i < CHOOSE_RATES; i++)
+		most = larger(most, network->rate_kbps[i]);
+	return most ? most : rate_at(network, CHOOSE_LINKS);
+}
+
 static uint64_t root_of(uint64_t square)
 {
 	uint64_t root = 0;
@@ -128,18 +145,36 @@ static uint64_t root_of(uint64_t square)
 	return root;
 }
 
-uint32_t choose_chain_bytes(uint64_t bytes, uint32_t size, const struct network *network)
+/* Short messages of a chain wait for answers, long ones for a grant, and each rank but two delays the last one by a message. */
+static bool chain_is_light(uint64_t bytes, uint64_t size, const struct network *network)
+{
+	uint64_t rtt_ns = rtt_or_guess(network->rtt_ns), kbps = link_rate(network);
+	uint64_t handed = size > 2 ? size - 2 : 0, data_ns = bytes_ns(bytes, kbps);
+	uint64_t light_ns = larger(data_ns, waits_of(bytes, size) * rtt_ns) +
+			    bytes_ns(handed * GRANTED_BYTES, kbps);
+
+	return light_ns <= data_ns + rtt_ns + bytes_ns(handed * CHAIN_LONG_BYTES, kbps);
+}
+
+/* Two of them fill a link. */
+static uint64_t near_chain_bytes(uint64_t bytes, uint64_t size, const struct network *network)
 {
 	uint64_t kbps = rate_of(network, OPERATION_BROADCAST, GW_ALGORITHM_RING), message, segment;
 
-	if (!algorithm_is_near(network->rtt_ns))
-		return 0;
 	if (size < 3)
 		return GRANTED_BYTES;
 	message = CHAIN_MESSAGE_BYTES + kbps * CHAIN_MESSAGE_NS / 8000000;
-	segment = root_of(smaller(bytes, BYTES_MOST) * message / (size - 2));
+	segment = root_of(bytes * message / (size - 2));
 	segment = larger(segment, carried(network->rtt_ns, kbps) / CHAIN_IN_FLIGHT);
-	return (uint32_t)smaller(larger(segment, CHAIN_LEAST_BYTES), GRANTED_BYTES);
+	return smaller(larger(segment, CHAIN_LEAST_BYTES), GRANTED_BYTES);
+}
+
+uint32_t choose_chain_bytes(uint64_t bytes, uint32_t size, const struct network *network)
+{
+	bytes = smaller(bytes, BYTES_MOST);
+	if (algorithm_is_near(network->rtt_ns))
+		return (uint32_t)near_chain_bytes(bytes, size, network);
+	return chain_is_light(bytes, size, network) ? GRANTED_BYTES : CHAIN_LONG_BYTES;
 }
 
 static struct shape broadcast_shape(enum gw_algorithm algorithm, uint64_t bytes, uint64_t size,
@@ -149,13 +184,14 @@ static struct shape broadcast_shape(enum gw_algorithm algorithm, uint64_t bytes,
 	/* that of a binomial tree */
 	uint64_t depth = rounds - (size & (size - 1) ? 1 : 0);
 	struct shape shape = { .bytes = bytes };
+	uint32_t segment;
 
 	switch (algorithm) {
 	case GW_ALGORITHM_RING:
+		segment = choose_chain_bytes(bytes, (uint32_t)size, network);
 		shape.delays = 100 * (size - 1 + (bytes > GRANTED_BYTES));
-		shape.bytes += (size - 2) *
-			       algorithm_chain_segment(
-				       bytes, choose_chain_bytes(bytes, (uint32_t)size, network));
+		shape.waits = segment > GRANTED_BYTES ? 0 : waits_of(bytes, size);
+		shape.bytes += (size - 2) * algorithm_chain_segment(bytes, segment);
 		shape.messages = size - 1;
 		break;
 	case GW_ALGORITHM_TREE:
@@ -212,11 +248,6 @@ static struct shape shape_of(enum operation operation, uint64_t bytes, uint64_t 
 	return shape;
 }
 
-static uint64_t bytes_ns(uint64_t bytes, uint64_t kbps)
-{
-	return bytes * 8 * 1000 / kbps * 1000;
-}
-
 /* By how much more time bytes take than on a link that is full, in hundredths. */
 static uint64_t stretch(enum operation operation, uint64_t bytes, uint64_t size,
 			enum gw_algorithm algorithm, uint64_t rtt_ns, uint64_t kbps)
@@ -231,16 +262,6 @@ static uint64_t stretch(enum operation operation, uint64_t bytes, uint64_t size,
 		return 110;
 	return 115 +
 	       smaller(100, 100 * (size - 1) * SENDER_BYTES / larger(1, carried(rtt_ns, kbps)));
-}
-
-/* The highest rate that is known: an algorithm that waited for answers has a lower one than the links. */
-static uint64_t link_rate(const struct network *network)
-{
-	uint64_t most = 0;
-
-	for (unsigned i = 0; i < CHOOSE_RATES; i++)
-		most = larger(most, network->rate_kbps[i]);
-	return most ? most : rate_at(network, CHOOSE_LINKS);
 }
 
 /* Whether short messages wait for answers for longer than long ones would for grants. */

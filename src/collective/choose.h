@@ -48,7 +48,7 @@ bool choose_is_light(enum operation operation, uint64_t bytes, uint32_t size,
 		     enum gw_algorithm algorithm, const struct network *network);
 
 /* Bytes of a segment of a broadcast by a chain: every rank but two delays the last one by that of one more, and every segment costs
- * time. 0: as those of a ring. */
+ * time. Short ones need no grant, but wait for answers where a round trip is long. */
 uint32_t choose_chain_bytes(uint64_t bytes, uint32_t size, const struct network *network);
 
 /* What an operation will take, in ns. */

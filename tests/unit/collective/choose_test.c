@@ -241,8 +241,7 @@ static void direct_is_light_without_answers(void **state)
 /* A chain's segments delay the last rank the less the shorter they are, but each costs time, and some of them have to fill the link. */
 static void chain_segments_weigh_delay_against_number(void **state)
 {
-	struct network slow = known(MS / 5, 200000), fast = known(MS / 5, 4000000),
-		       far = known(10 * MS, 200000), unknown = { 0 };
+	struct network slow = known(MS / 5, 200000), fast = known(MS / 5, 4000000), unknown = { 0 };
 	uint32_t eight = choose_chain_bytes(MIB, 8, &slow);
 
 	(void)state;
@@ -254,9 +253,26 @@ static void chain_segments_weigh_delay_against_number(void **state)
 	assert_int_equal(choose_chain_bytes(MIB, 2, &slow), 64 * KIB);
 	assert_in_range(choose_chain_bytes(128 * KIB, 16, &fast), 48 * KIB, 52 * KIB);
 	assert_int_equal(choose_chain_bytes(16 * MIB, 8, &fast), 64 * KIB);
-	/* As a ring's, which wait for grants. */
-	assert_int_equal(choose_chain_bytes(MIB, 8, &far), 0);
-	assert_int_equal(choose_chain_bytes(MIB, 8, &unknown), 0);
+	assert_int_equal(choose_chain_bytes(MIB, 8, &unknown), 64 * KIB);
+}
+
+/* Short ones wait for answers, for 448 KiB in a round trip; long ones for a grant, and each rank delays the last one by more. */
+static void far_chain_segments_weigh_answers_against_grants(void **state)
+{
+	struct network slow = known(10 * MS, 300000), fast = known(10 * MS, 4000000);
+
+	(void)state;
+	assert_int_equal(choose_chain_bytes(MIB, 8, &slow), 64 * KIB);
+	assert_int_equal(choose_chain_bytes(64 * MIB, 8, &slow), 64 * KIB);
+	assert_int_equal(choose_chain_bytes(256 * KIB, 8, &fast), 64 * KIB);
+	assert_int_equal(choose_chain_bytes(16 * MIB, 8, &fast), 256 * KIB);
+	assert_int_equal(choose_chain_bytes(UINT64_MAX, 2, &fast), 256 * KIB);
+	/* Among many ranks a channel has no memory for them: all wait for grants. */
+	assert_int_equal(choose_chain_bytes(16 * MIB, 17, &fast), 64 * KIB);
+	/* The time that waiting takes counts. */
+	assert_true(
+		choose_predict_ns(OPERATION_BROADCAST, 768 * KIB, 16, GW_ALGORITHM_RING, &fast) >
+		choose_predict_ns(OPERATION_BROADCAST, 768 * KIB, 17, GW_ALGORITHM_RING, &fast));
 }
 
 /* A ring that was slow with small allgathers is no slow chain, and all to all at the full rate is no broadcast at it. */
@@ -286,6 +302,7 @@ int main(void)
 		cmocka_unit_test(rate_decides),
 		cmocka_unit_test(round_trip_decides),
 		cmocka_unit_test(chain_segments_weigh_delay_against_number),
+		cmocka_unit_test(far_chain_segments_weigh_answers_against_grants),
 		cmocka_unit_test(broadcasts_have_rates_of_their_own),
 		cmocka_unit_test(many_ranks_are_not_all_connected),
 		cmocka_unit_test(rate_is_found_again),
