@@ -112,6 +112,7 @@ GW_API const char *gw_rendezvous_error(void);
  * costs no round trip of its own: errors marked * may also come from there.
  * -EINVAL            a bad attribute
  * -ENOENT            unknown host
+ * -EAGAIN            the name server does not answer now
  * -ECONNREFUSED *    nobody listens there, or the other end refused: the sentence says why
  * -ETIMEDOUT *       no answer
  * -EACCES *          the secret file is readable by others, or the two ends' secrets differ
@@ -225,6 +226,10 @@ GW_API int gw_rendezvous_exchange(struct gw_rendezvous *r, const void *mine, siz
  * as a message of its own and waits for the other end to close.
  */
 GW_API void gw_rendezvous_refuse(struct gw_rendezvous *r, const char *why);
+
+/* Children of fork() from now on close their copies of the connection, which would otherwise stay open while one of them lives, also if
+ * this process is killed. Returns 0, or -ENOMEM. */
+GW_API int gw_rendezvous_leave_children(struct gw_rendezvous *r);
 
 /* Closes the connection. What is queued and not sent is lost. Null is allowed. */
 GW_API void gw_rendezvous_close(struct gw_rendezvous *r);

@@ -77,6 +77,12 @@ static bool may_try_again(const struct attempt *attempt, uint64_t now)
 	return attempt->worst == -ETIMEDOUT;
 }
 
+/* A refusal outranks other errors: the host is there. So does silence: the host may come yet. */
+static bool outranks(int error, int worst)
+{
+	return error == -ECONNREFUSED || (worst != -ECONNREFUSED && worst != -ETIMEDOUT);
+}
+
 static void leave_address(struct gw_rendezvous *r)
 {
 	if (r->fd >= 0)
@@ -92,8 +98,7 @@ static int give_up_address(struct gw_rendezvous *r, int error)
 	uint64_t now = watch_now();
 
 	leave_address(r);
-	/* A refusal outranks other errors: the host is there. */
-	if (attempt->worst != -ECONNREFUSED)
+	if (outranks(error, attempt->worst))
 		attempt->worst = error;
 	attempt->at = attempt->at->ai_next;
 	if (attempt->at)

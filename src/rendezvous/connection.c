@@ -56,6 +56,7 @@ struct gw_rendezvous *connection_new(const struct identity *identity, bool serve
 	r->identity = *identity;
 	r->server = server;
 	r->fd = -1;
+	list_init(&r->children);
 	r->own_watch = (struct watch){ -1, -1 };
 	r->answer_deadline = r->alarm = WATCH_NEVER;
 	return r;
@@ -63,6 +64,7 @@ struct gw_rendezvous *connection_new(const struct identity *identity, bool serve
 
 void connection_free(struct gw_rendezvous *r)
 {
+	children_forget(r);
 	tls_close(r->tls);
 	if (r->config_owned)
 		tls_config_close(r->config);

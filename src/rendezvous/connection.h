@@ -15,6 +15,7 @@
 
 #include <godwit/rendezvous.h>
 
+#include "base/list.h"
 #include "error.h"
 #include "frame.h"
 #include "socket.h"
@@ -64,6 +65,8 @@ struct gw_rendezvous {
 	/* of a listening end: origin_key() of the other */
 	struct in6_addr origin;
 	int fd;
+	/* link in the list of connections that children of fork() close (children.c) */
+	struct list children;
 	/* the set that `fd` is in, and for which events; the connection's own, or its listener's */
 	struct watch *watch;
 	struct watch own_watch;
@@ -159,5 +162,8 @@ int greeting_fail_eof(struct gw_rendezvous *r);
 /* connect.c: goes on with TCP. 1: connected. 0: not yet. -errno. */
 int attempt_step(struct gw_rendezvous *r);
 void attempt_free(struct attempt *attempt);
+
+/* Its children need not close it any more. */
+void children_forget(struct gw_rendezvous *r);
 
 #endif

@@ -33,7 +33,7 @@ int socket_resolve(const char *name, uint16_t port, bool passive, int family, st
 	if (passive)
 		return error_set(-EADDRNOTAVAIL, "%s is not an address of this host: %s", name,
 				 gai_strerror(rc));
-	return error_set(-ENOENT, "unknown host %s: %s", name,
+	return error_set(rc == EAI_AGAIN ? -EAGAIN : -ENOENT, "unknown host %s: %s", name,
 			 rc == EAI_SYSTEM ? strerror(errno) : gai_strerror(rc));
 }
 
