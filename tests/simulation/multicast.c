@@ -52,6 +52,8 @@ struct outcome {
 	uint64_t data, parity, fetched, rounds, dropped, ended;
 	/* packets that did not arrive, over all receivers */
 	uint64_t lost;
+	/* events of the network, letters and timers */
+	uint64_t steps;
 	double wall_s;
 	bool right;
 	int status;
@@ -116,6 +118,7 @@ static bool run_once(struct ranks *ranks, const struct trial *t, unsigned run, u
 			ranks_kill(ranks, t->victim);
 			continue;
 		}
+		out->steps++;
 		ranks_step(ranks,
 			   t->victim && !ranks->rank[t->victim].dead ? kill_ns : began + LIMIT_NS);
 	}
@@ -281,6 +284,26 @@ static void receivers(void)
 	PROMISE(most < 1.2 * least, "2 to 64 receivers take the same time: %.1f to %.1f us", least,
 		most);
 	puts("  ],");
+}
+
+/* From 18 ranks on some wait for the reports of others: they sleep meanwhile. */
+static void waiting(void)
+{
+	struct trial t = { .hosts = 17,
+			   .algorithm = GW_ALGORITHM_MULTICAST,
+			   .operation = OPERATION_BROADCAST,
+			   .bytes = 256 << 10,
+			   .runs = 2,
+			   .delay_ns = 10 * MS,
+			   .seed = 1 };
+	struct outcome flat = measure(&t), deep;
+
+	t.hosts = 18;
+	deep = measure(&t);
+	PROMISE(flat.right && deep.right, "broadcasts to 16 and 17 are right");
+	PROMISE(deep.steps < 2 * flat.steps,
+		"a rank that waits for others sleeps: %llu events with 18 ranks, %llu with 17",
+		(unsigned long long)deep.steps, (unsigned long long)flat.steps);
 }
 
 /* What crosses links, and what leaves a host, against the ring. */
@@ -532,6 +555,7 @@ int main(int argc, char **argv)
 	}
 	puts("{");
 	receivers();
+	waiting();
 	traffic(all);
 	fat_tree();
 	repair();
