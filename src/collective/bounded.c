@@ -197,11 +197,10 @@ static void exchange_shares(struct bounded *run)
 	uint32_t peers = run->layout.chunks - 1;
 
 	if (run->peers[run->comm->rank].present)
-		limits_begin(run->coll,
-			     &(struct flow){ .peers = peers,
-					     .bytes = shard,
-					     .meanwhile = peers * shard,
-					     .total = 2 * shard * run->layout.chunks });
+		limits_begin(run->coll, &(struct flow){ .peers = peers,
+							.bytes = shard,
+							.meanwhile = peers * shard,
+							.total = 2 * shard * run->layout.chunks });
 }
 
 static int begin(struct bounded *run)

@@ -230,10 +230,9 @@ static void send_share(struct bounded *run, uint32_t peer, uint32_t round, uint3
 	const struct round *of = &run->rounds[round];
 	uint64_t from = layout_offset(&of->layout, part);
 	bool spreads = bounded_spreads(run);
-	struct message *share =
-		message_add(run, peer, MESSAGE_SHARE, true,
-			    coll_at(spreads ? of->packed : of->source, from),
-			    layout_bytes(&of->layout, part), spreads ? run->mr : of->source_mr);
+	struct message *share = message_add(
+		run, peer, MESSAGE_SHARE, true, coll_at(spreads ? of->packed : of->source, from),
+		layout_bytes(&of->layout, part), spreads ? run->mr : of->source_mr);
 
 	if (share)
 		share->round = round;

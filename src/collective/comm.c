@@ -60,7 +60,6 @@ int comm_create(struct office *office, const struct gw_comm_attr *attr, uint64_t
 	comm->track_count = attr->tracks ? attr->tracks : TRACKS_DEFAULT;
 	comm->ahead = attr->ahead ? (uint32_t)attr->ahead : AHEAD_DEFAULT;
 	comm->channel = (struct gw_channel_attr){
-		.congestion = attr->congestion,
 		.rate_bps = attr->rate_bps,
 		.peer_timeout_ns =
 			attr->peer_timeout_ns ? attr->peer_timeout_ns : DEFAULT_PEER_TIMEOUT,
@@ -74,6 +73,10 @@ int comm_create(struct office *office, const struct gw_comm_attr *attr, uint64_t
 	limits_init(comm);
 	comm->left = calloc(comm->size, sizeof(*comm->left));
 	error = comm->left ? tracks_open(comm) : -ENOMEM;
+	if (!error && attr->congestion) {
+		comm->channel.congestion = comm->congestion = strdup(attr->congestion);
+		error = comm->congestion ? 0 : -ENOMEM;
+	}
 	if (error) {
 		comm_destroy(comm);
 		return error;
@@ -83,6 +86,12 @@ int comm_create(struct office *office, const struct gw_comm_attr *attr, uint64_t
 	office_adopt(comm);
 	*out = comm;
 	return 0;
+}
+
+static void spread_failure(struct gw_comm *comm)
+{
+	comm->untold = office_write(comm, MAIL_ALL, LETTER_FAILED, (uint32_t)-comm->status,
+				    comm->error, strlen(comm->error)) == -ENOBUFS;
 }
 
 void comm_fail(struct gw_comm *comm, bool tell, int status, const char *format, ...)
@@ -96,8 +105,7 @@ void comm_fail(struct gw_comm *comm, bool tell, int status, const char *format, 
 	va_end(args);
 	comm->status = status;
 	if (tell)
-		office_write(comm, MAIL_ALL, LETTER_FAILED, (uint32_t)-status, comm->error,
-			     strlen(comm->error));
+		spread_failure(comm);
 }
 
 /* Ends all operations: channels first, so that nothing of an operation is under way when it ends. */
@@ -138,6 +146,10 @@ int comm_turn(struct gw_comm *comm)
 	    gw_now_ns(comm->office->ctx) >= comm->reset_ns + comm->channel.peer_timeout_ns)
 		comm_fail(comm, true, -ECONNRESET, "%s has closed its channel",
 			  comm_rank_name(comm, comm->reset_by, name, sizeof(name)));
+	if (comm->unwritten && !comm->status)
+		links_write(comm);
+	if (comm->untold)
+		spread_failure(comm);
 	if (comm->starved)
 		coll_feed(comm);
 	count = strands_turn(comm);
@@ -167,6 +179,7 @@ void comm_destroy(struct gw_comm *comm)
 	agree_free(comm);
 	multicast_close(comm);
 	free(comm->left);
+	free(comm->congestion);
 	free(comm->members);
 	keep_free(comm);
 	free(comm->bounded);

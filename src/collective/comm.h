@@ -72,11 +72,15 @@ struct comm_link {
 	/* rank in the communicator */
 	uint32_t peer;
 	bool connected;
+	/* the mail had no room for its description */
+	bool unwritten;
 	/* of this end, when packets are sealed; zero otherwise */
 	uint8_t nonce[SEAL_NONCE_BYTES];
 	/* the channel's description as the peer has it: a later one differs by what else the context carries */
 	struct gw_channel_info info;
-	/* when the rank was asked by mail whether it lives, and when it answered; 0: not since it was last heard of */
+	/* when the channel last told that it is silent; 0: never */
+	uint64_t silent_ns;
+	/* when the rank was asked by mail whether it lives, and when it answered; 0: not in this silence */
 	uint64_t asked_ns;
 	uint64_t answered_ns;
 };
@@ -114,6 +118,8 @@ struct gw_comm {
 	/* bounded operations that are kept for a rank that is behind, at most */
 	uint32_t ahead;
 	struct gw_channel_attr channel;
+	/* name of the controller in `channel`; null: the default one */
+	char *congestion;
 	struct track tracks[TRACKS_MAX];
 	/* operations posted, and communicators split off */
 	uint32_t posted;
@@ -129,6 +135,9 @@ struct gw_comm {
 	uint32_t reset_by;
 	/* a message could not begin because the context had no room for it */
 	bool starved;
+	/* the mail had no room for descriptions of links, or for the news of the failure */
+	bool unwritten;
+	bool untold;
 	/* handles of operations, open or ended, that were not closed */
 	struct list handles;
 	/* the barrier of gw_comm_close(); null until then */
@@ -248,6 +257,8 @@ enum letter {
 	LETTER_ANSWER,
 };
 
+/* Tells all ranks that this one could not open its communicator, and why. */
+void office_refuse(struct office *office, uint32_t rank, int status, const char *why);
 /* Sends a letter of a communicator, with bytes of its own. `to` is a rank of the communicator or MAIL_ALL. */
 int office_write(struct gw_comm *comm, uint32_t to, enum letter kind, uint32_t detail,
 		 const void *data, size_t length);
@@ -268,6 +279,8 @@ void link_described(struct gw_comm *comm, uint32_t track, uint32_t peer,
 		    const struct link_letter *theirs);
 /* A rank whose channel is silent has answered by mail. */
 void link_answered(struct gw_comm *comm, uint32_t track, uint32_t peer);
+/* Mails the descriptions for which there was no room. */
+void links_write(struct gw_comm *comm);
 void links_close(struct gw_comm *comm);
 
 /* ---- coll.c ---- */
@@ -303,6 +316,9 @@ void coll_free(struct gw_coll *coll);
 /* Posts an operation, of which strands do `parts`; these are freed with it, or on failure. `stride` as in struct gw_coll. */
 int coll_submit(struct gw_comm *comm, enum operation operation, const struct gw_coll_attr *attr,
 		uint64_t stride, struct parts *parts, struct gw_coll **out);
+/* Whether the buffers of an operation that is cut into parts are there, and either in place or apart: -EINVAL. A part shows its own only. */
+int coll_check_buffers(const struct gw_comm *comm, enum operation operation,
+		       const struct gw_coll_attr *attr);
 /* Chooses an algorithm, by the operation's network. */
 void coll_choose(struct gw_coll *coll);
 /* Builds the steps of the operation's algorithm. */

@@ -37,6 +37,8 @@ struct hub_attr {
 	const char *bind;
 	/* file with a secret that all ranks have (rendezvous.h); null: none */
 	const char *secret_file;
+	/* what all ranks need to have alike, as rank 0 does, for people to read; null: nothing */
+	const char *settings;
 	/* how long rank 0 waits for the others, and how long these try to reach it; 0: 60 s */
 	uint64_t meet_ns;
 	/* silence after which a host is taken for dead, in whole seconds and at least 2 s; 0: 10 s */
@@ -49,7 +51,7 @@ struct hub_attr {
  * -EINVAL      rank, size, root or port
  * -ETIMEDOUT   ranks did not come: `why` names them
  * -EEXIST      two processes have the same rank
- * -EPROTO      ranks disagree about their number, or have different versions
+ * -EPROTO      ranks disagree about their number or settings, or have different versions
  * -ECONNRESET  a rank ended before all had come
  * -EMFILE      rank 0 may not open enough files
  * -EINTR       a signal

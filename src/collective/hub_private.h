@@ -7,8 +7,8 @@
 #include "collective/spoke.h"
 
 /* What the ends of a connection call themselves; people read it where nobody answers. */
-#define HUB_SERVICE	 "godwit rank"
-#define HUB_ROOT_SERVICE "godwit rank 0"
+#define HUB_SERVICE	 "rank"
+#define HUB_ROOT_SERVICE "rank 0"
 /* How long close() blocks, at most. */
 #define HUB_CLOSE_NS UINT64_C(1000000000)
 /* Bytes of "rank N (process N on ADDRESS)". */

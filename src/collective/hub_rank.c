@@ -14,19 +14,27 @@ int hub_rank_record(struct hub *hub, struct spoke *spoke, const struct hub_recor
 	if (record->kind == HUB_GOODBYE) {
 		hub->ended = true;
 		spoke_close(hub, spoke);
+		if (!hub->closing)
+			handler->left(hub->mail.arg, 0);
 		return 0;
 	}
-	if ((record->kind != HUB_LETTER && record->kind != HUB_LOST) ||
+	if ((record->kind != HUB_LETTER && record->kind != HUB_LOST && record->kind != HUB_LEFT) ||
 	    record->number >= hub->size || record->number == hub->rank)
 		return -EPROTO;
 	if (hub->closing)
 		return 0;
-	if (record->kind == HUB_LETTER) {
+	switch (record->kind) {
+	case HUB_LETTER:
 		handler->letter(hub->mail.arg, record->number, record->data, record->length);
-		return 0;
+		break;
+	case HUB_LEFT:
+		handler->left(hub->mail.arg, record->number);
+		break;
+	default:
+		hub_record_text(record, why, sizeof(why));
+		handler->lost(hub->mail.arg, record->number, why);
+		break;
 	}
-	hub_record_text(record, why, sizeof(why));
-	handler->lost(hub->mail.arg, record->number, why);
 	return 0;
 }
 

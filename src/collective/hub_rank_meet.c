@@ -104,6 +104,13 @@ static void meeting_end(struct hub *hub, struct spoke *spoke, int error)
 	spoke_close(hub, spoke);
 }
 
+/* Whether rank 0 may just not be there yet, or not be known by its name, or hung up because too many came at once. */
+static bool may_come_yet(const struct hub *hub, int error)
+{
+	return !hub->meet_deadline_ns && (error == -ECONNRESET || error == -EHOSTUNREACH ||
+					  error == -ENETUNREACH || error == -EAGAIN);
+}
+
 /* Connects, and says who this is. */
 static int join(struct hub *hub, const struct hub_attr *attr, uint64_t deadline_ns)
 {
@@ -121,12 +128,14 @@ static int join(struct hub *hub, const struct hub_attr *attr, uint64_t deadline_
 						 .timeout_ns = left,
 						 .retry_ns = left,
 						 .silence_ns = attr->peer_timeout_ns };
-	uint8_t bytes[HUB_HEADER + HUB_JOIN_BYTES];
+	uint8_t bytes[HUB_JOIN_MAX];
 	struct gw_rendezvous *r;
+	size_t length;
 	int rc = gw_rendezvous_connect(&connecting, &r);
 
 	/* Where nobody listened it was tried all the time. A refusal in words ends it before, here or when the answer is read. */
-	if (rc == -ETIMEDOUT || (rc == -ECONNREFUSED && clock_now_ns() >= deadline_ns))
+	if (rc == -ETIMEDOUT ||
+	    ((rc == -ECONNREFUSED || may_come_yet(hub, rc)) && clock_now_ns() >= deadline_ns))
 		return hub_fail(hub, -ETIMEDOUT, "rank 0 did not come within %g s: %s",
 				(double)attr->meet_ns / 1e9, gw_rendezvous_error());
 	if (rc)
@@ -136,9 +145,10 @@ static int join(struct hub *hub, const struct hub_attr *attr, uint64_t deadline_
 		gw_rendezvous_close(r);
 		return hub_fail(hub, -ENOMEM, "no memory for a connection");
 	}
-	hub_record_encode_join(&join, bytes);
+	snprintf(join.settings, sizeof(join.settings), "%s", attr->settings ? attr->settings : "");
+	length = hub_record_encode_join(&join, bytes);
 	rc = spoke_post_record(hub, &hub->spokes[0], HUB_JOIN, hub->rank, bytes + HUB_HEADER,
-			       HUB_JOIN_BYTES);
+			       length - HUB_HEADER);
 	return rc ? hub_fail(hub, rc, "no memory for a connection") : 0;
 }
 
@@ -160,12 +170,6 @@ static int await_start(struct hub *hub, uint64_t deadline_ns)
 		hub_turn(hub);
 	}
 	return hub->status;
-}
-
-/* Whether rank 0 may just not be there yet, or hung up because too many came at once. */
-static bool may_come_yet(const struct hub *hub, int error)
-{
-	return !hub->meet_deadline_ns && (error == -ECONNRESET || error == -EHOSTUNREACH);
 }
 
 /* Sleeps for a random part of this time. */

@@ -43,23 +43,25 @@ int hub_record_decode(const uint8_t *in, size_t length, struct hub_record *out)
 	return HUB_HEADER + record.length;
 }
 
-void hub_record_encode_join(const struct hub_record_join *join,
-			    uint8_t out[HUB_HEADER + HUB_JOIN_BYTES])
+size_t hub_record_encode_join(const struct hub_record_join *join, uint8_t out[HUB_JOIN_MAX])
 {
-	uint8_t data[HUB_JOIN_BYTES];
-	struct hub_record record = {
-		.kind = HUB_JOIN, .length = sizeof(data), .number = join->rank, .data = data
-	};
+	uint8_t data[HUB_JOIN_BYTES + HUB_SETTINGS];
+	size_t length = strnlen(join->settings, HUB_SETTINGS);
+	struct hub_record record = { .kind = HUB_JOIN,
+				     .length = (uint16_t)(HUB_JOIN_BYTES + length),
+				     .number = join->rank,
+				     .data = data };
 
 	hub_record_put32(data, join->version);
 	hub_record_put32(data + 4, join->size);
 	hub_record_put32(data + 8, join->process);
-	hub_record_encode(&record, out);
+	memcpy(data + HUB_JOIN_BYTES, join->settings, length);
+	return hub_record_encode(&record, out);
 }
 
 int hub_record_decode_join(const uint8_t *in, size_t length, struct hub_record_join *out)
 {
-	struct hub_record record;
+	struct hub_record record, settings;
 
 	/* Later versions may say more. */
 	if (hub_record_decode(in, length, &record) < 0 || record.kind != HUB_JOIN ||
@@ -69,6 +71,9 @@ int hub_record_decode_join(const uint8_t *in, size_t length, struct hub_record_j
 					 .version = hub_record_get32(record.data),
 					 .size = hub_record_get32(record.data + 4),
 					 .process = hub_record_get32(record.data + 8) };
+	settings = (struct hub_record){ .length = (uint16_t)(record.length - HUB_JOIN_BYTES),
+					.data = record.data + HUB_JOIN_BYTES };
+	hub_record_text(&settings, out->settings, sizeof(out->settings));
 	return 0;
 }
 

@@ -14,16 +14,18 @@
 
 enum {
 	/* version of this protocol */
-	HUB_VERSION = 1,
+	HUB_VERSION = 2,
 	HUB_HEADER = 8,
-	/* bytes of the data of HUB_JOIN */
+	/* bytes of the data of HUB_JOIN before the settings, and of these at most */
 	HUB_JOIN_BYTES = 12,
+	HUB_SETTINGS = 96,
+	HUB_JOIN_MAX = HUB_HEADER + HUB_JOIN_BYTES + HUB_SETTINGS,
 	/* bytes of data, at most */
 	HUB_DATA_MAX = 2048,
 };
 
 enum hub_record_kind {
-	/* up, first: rank | version 4, ranks 4, process 4 */
+	/* up, first: rank | version 4, ranks 4, process 4, settings */
 	HUB_JOIN = 1,
 	/* down, first: milliseconds for which rank 0 waits for others | process 4 */
 	HUB_JOINED,
@@ -41,6 +43,8 @@ enum hub_record_kind {
 	HUB_GOODBYE,
 	/* both: number of bytes of records that were read */
 	HUB_CREDIT,
+	/* down: a rank that has closed its mail */
+	HUB_LEFT,
 	HUB_KINDS
 };
 
@@ -60,6 +64,8 @@ struct hub_record_join {
 	uint32_t size;
 	/* process id */
 	uint32_t process;
+	/* what all ranks need to have alike, for people to read: one printable line */
+	char settings[HUB_SETTINGS + 1];
 };
 
 void hub_record_put32(uint8_t *out, uint32_t value);
@@ -71,8 +77,8 @@ size_t hub_record_encode(const struct hub_record *record, uint8_t *out);
 /* Reads the record at the start of `length` bytes; *out points into them. Returns its bytes, or -EPROTO. */
 int hub_record_decode(const uint8_t *in, size_t length, struct hub_record *out);
 
-void hub_record_encode_join(const struct hub_record_join *join,
-			    uint8_t out[HUB_HEADER + HUB_JOIN_BYTES]);
+/* Returns the record's bytes. */
+size_t hub_record_encode_join(const struct hub_record_join *join, uint8_t out[HUB_JOIN_MAX]);
 
 /* -EPROTO: something else. */
 int hub_record_decode_join(const uint8_t *in, size_t length, struct hub_record_join *out);

@@ -47,12 +47,33 @@ static int relay(struct hub *hub, struct spoke *sender, uint32_t to,
 	return 0;
 }
 
+/* Tells all ranks something of one of them. */
+static void spread(struct hub *hub, uint16_t kind, uint32_t rank, const char *text)
+{
+	struct letter *letter = letter_new(kind, rank, text, strlen(text));
+
+	if (!letter)
+		return;
+	post(hub, MAIL_ALL, rank, letter);
+	letter_release(hub, letter);
+}
+
+static void goodbye(struct hub *hub, struct spoke *spoke)
+{
+	uint32_t rank = spoke->rank;
+
+	spoke_close(hub, spoke);
+	spread(hub, HUB_LEFT, rank, "");
+	if (!hub->closing)
+		hub->mail.handler->left(hub->mail.arg, rank);
+}
+
 int hub_root_record(struct hub *hub, struct spoke *spoke, const struct hub_record *record)
 {
 	uint32_t to = record->number;
 
 	if (record->kind == HUB_GOODBYE) {
-		spoke_close(hub, spoke);
+		goodbye(hub, spoke);
 		return 0;
 	}
 	if (record->kind != HUB_LETTER || to == spoke->rank || (to >= hub->size && to != MAIL_ALL))
@@ -65,16 +86,11 @@ int hub_root_record(struct hub *hub, struct spoke *spoke, const struct hub_recor
 void hub_root_broken(struct hub *hub, struct spoke *spoke, int error)
 {
 	uint32_t rank = spoke->rank;
-	struct letter *letter;
 	char why[HUB_WHY];
 
 	hub_explain_end(hub, spoke, error, why);
 	spoke_close(hub, spoke);
-	letter = letter_new(HUB_LOST, rank, why, strlen(why));
-	if (letter) {
-		post(hub, MAIL_ALL, rank, letter);
-		letter_release(hub, letter);
-	}
+	spread(hub, HUB_LOST, rank, why);
 	if (!hub->closing)
 		hub->mail.handler->lost(hub->mail.arg, rank, why);
 }

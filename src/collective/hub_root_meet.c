@@ -29,6 +29,8 @@ struct meeting {
 	struct gw_rendezvous_listener *listener;
 	uint64_t meet_ns;
 	uint64_t deadline;
+	/* those of rank 0 */
+	const char *settings;
 	uint32_t missing;
 	/* the last connection that was refused or given up, and why; "" if none was */
 	char refused[160];
@@ -74,9 +76,10 @@ static bool is_missing(const void *set, uint32_t rank)
 }
 
 /* The process that does not fit gets a spoke of its own, so that it is told as the others are. */
-static int turn_away(struct hub *hub, const struct hub_record_join *join, struct gw_rendezvous *r,
-		     int error)
+static int turn_away(const struct meeting *m, const struct hub_record_join *join,
+		     struct gw_rendezvous *r, int error)
 {
+	struct hub *hub = m->hub;
 	struct spoke *spoke = &hub->spokes[hub->size];
 	char here[HUB_NAME], there[HUB_NAME];
 
@@ -96,6 +99,10 @@ static int turn_away(struct hub *hub, const struct hub_record_join *join, struct
 			hub, error,
 			"%s was started as one of %u ranks, rank 0 as one of %u: are there two jobs on this port?",
 			there, join->size, hub->size);
+	if (error == -EPROTO)
+		return hub_fail(hub, error,
+				"%s was opened with %s, rank 0 with %s: all ranks need the same",
+				there, join->settings, m->settings);
 	return hub_fail(hub, error, "rank %u came twice: %s, and %s", join->rank,
 			spoke_name(&hub->spokes[join->rank], here, sizeof(here)), there);
 }
@@ -113,7 +120,7 @@ static int welcome(struct meeting *m, const struct hub_record_join *join, struct
 		return hub_fail(hub, -ENOMEM, "no memory for a connection");
 	}
 	spoke->process = join->process;
-	spoke->owed = HUB_HEADER + HUB_JOIN_BYTES;
+	spoke->owed = HUB_HEADER + HUB_JOIN_BYTES + (uint32_t)strlen(join->settings);
 	m->missing--;
 	hub_record_put32(process, (uint32_t)getpid());
 	if (spoke_post_record(hub, spoke, HUB_JOINED,
@@ -141,14 +148,18 @@ static int receive_guests(struct meeting *m)
 			continue;
 		}
 		if (join.version != HUB_VERSION || join.size != m->hub->size)
-			return turn_away(m->hub, &join, r, -EPROTO);
+			return turn_away(m, &join, r, -EPROTO);
 		if (join.rank == 0 || join.rank >= m->hub->size) {
 			note_refused(m, gw_rendezvous_remote(r), "there is no such rank");
 			gw_rendezvous_listener_refuse(m->listener, r, "there is no such rank");
 			continue;
 		}
-		rc = m->hub->spokes[join.rank].r ? turn_away(m->hub, &join, r, -EEXIST)
-						 : welcome(m, &join, r);
+		if (m->hub->spokes[join.rank].r)
+			rc = turn_away(m, &join, r, -EEXIST);
+		else if (strcmp(join.settings, m->settings) != 0)
+			rc = turn_away(m, &join, r, -EPROTO);
+		else
+			rc = welcome(m, &join, r);
 		if (rc)
 			return rc;
 	}
@@ -251,7 +262,26 @@ static void know_rtt(struct hub *hub)
 	}
 }
 
-static int start(struct hub *hub)
+static bool anything_waits(const struct hub *hub)
+{
+	for (uint32_t rank = 1; rank < hub->size; rank++) {
+		if (hub->spokes[rank].r && hub->spokes[rank].count)
+			return true;
+	}
+	return false;
+}
+
+/* The addresses of many ranks are more than a connection takes before they are read. Rank 0 may compute before it makes progress again,
+ * and the others would wait. */
+static int await_credit(struct hub *hub, uint64_t deadline_ns)
+{
+	hub_flush(hub);
+	while (!hub->status && anything_waits(hub) && hub_sleep(hub, deadline_ns) != -ETIMEDOUT)
+		hub_turn(hub);
+	return hub->status;
+}
+
+static int start(struct hub *hub, uint64_t deadline_ns)
 {
 	uint8_t data[HUB_DATA_MAX];
 	uint32_t first = 0;
@@ -273,6 +303,8 @@ static int start(struct hub *hub)
 	}
 	if (rc == 0)
 		rc = tell_all(hub, HUB_ADDRESSES, first, data, used);
+	if (rc == 0)
+		rc = await_credit(hub, deadline_ns);
 	if (rc == 0)
 		rc = tell_all(hub, HUB_START, hub->rtt_us, NULL, 0);
 	hub->record = hub_root_record;
@@ -312,6 +344,7 @@ int hub_root_meet(struct hub *hub, const struct hub_attr *attr)
 	struct meeting m = { .hub = hub,
 			     .meet_ns = attr->meet_ns,
 			     .deadline = clock_now_ns() + attr->meet_ns,
+			     .settings = attr->settings ? attr->settings : "",
 			     .missing = hub->size - 1 };
 	struct gw_rendezvous_attr listening = { .bind = attr->bind,
 						.port = attr->port,
@@ -335,7 +368,7 @@ int hub_root_meet(struct hub *hub, const struct hub_attr *attr)
 	rc = epoll_ctl(hub->epoll_fd, EPOLL_CTL_ADD, gw_rendezvous_listener_fd(m.listener), &event);
 	rc = rc ? hub_fail(hub, -errno, "cannot watch a port: %s", strerror(errno)) : await_all(&m);
 	if (rc == 0)
-		rc = start(hub);
+		rc = start(hub, m.deadline);
 	if (rc)
 		call_off(hub, rc);
 	/* Closing it takes it out of the epoll set. Connections that it still tells why they are refused end here. */

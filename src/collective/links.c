@@ -48,9 +48,12 @@ static int silent(struct gw_channel *channel, void *arg, uint64_t now)
 {
 	struct comm_link *link = arg;
 	uint64_t timeout = link->comm->channel.peer_timeout_ns;
+	/* While a silence lasts the channel tells of it every quarter of the timeout: after a longer time the rank was heard in between. */
+	bool another = now - link->silent_ns > timeout / 2;
 
 	(void)channel;
-	if (!link->asked_ns || now - link->asked_ns > 2 * timeout) {
+	link->silent_ns = now;
+	if (!link->asked_ns || another || now - link->asked_ns > 2 * timeout) {
 		link->asked_ns = now;
 		link->answered_ns = 0;
 		office_write(link->comm, link->peer, LETTER_ASK, link->track, NULL, 0);
@@ -79,11 +82,38 @@ static struct gw_channel *beside(const struct gw_comm *comm, uint32_t peer)
 	return NULL;
 }
 
+/* Mails this end's description, now or when the mail has room for it again. */
+static int describe(struct comm_link *link)
+{
+	struct link_letter letter = { .info = link->info };
+	int error;
+
+	memcpy(letter.nonce, link->nonce, sizeof(letter.nonce));
+	error = office_write(link->comm, link->peer, LETTER_CONNECT, link->track, &letter,
+			     sizeof(letter));
+	link->unwritten = error == -ENOBUFS;
+	link->comm->unwritten |= link->unwritten;
+	return link->unwritten ? 0 : error;
+}
+
+void links_write(struct gw_comm *comm)
+{
+	comm->unwritten = false;
+	for (uint32_t t = 0; t < comm->track_count; t++) {
+		for (uint32_t r = 0; r < comm->size && !comm->unwritten; r++) {
+			struct comm_link *link = comm->tracks[t].links[r];
+
+			/* Of mail that has ended its owner is told. */
+			if (link && link->unwritten)
+				describe(link);
+		}
+	}
+}
+
 static int link_make(struct gw_comm *comm, uint32_t track, uint32_t peer, struct comm_link **out)
 {
 	struct gw_channel_attr attr = comm->channel;
 	struct comm_link *link = calloc(1, sizeof(*link));
-	struct link_letter letter;
 	struct gw_seal keys;
 	const char *host;
 	int error = 0;
@@ -119,9 +149,7 @@ static int link_make(struct gw_comm *comm, uint32_t track, uint32_t peer, struct
 		error = gw_channel_create(comm->office->ctx, &attr, &link->channel);
 	if (!error) {
 		gw_channel_info(link->channel, &link->info);
-		letter.info = link->info;
-		memcpy(letter.nonce, link->nonce, sizeof(letter.nonce));
-		error = office_write(comm, peer, LETTER_CONNECT, track, &letter, sizeof(letter));
+		error = describe(link);
 		if (error)
 			gw_channel_close(link->channel);
 	}

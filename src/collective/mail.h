@@ -24,6 +24,8 @@ struct mail_handler {
 	void (*letter)(void *arg, uint32_t from, const void *data, size_t length);
 	/* A rank has ended, or was not heard of for too long, without a goodbye; `why` is a sentence. Told once for each. */
 	void (*lost)(void *arg, uint32_t rank, const char *why);
+	/* A rank has said goodbye. Told once for each. */
+	void (*left)(void *arg, uint32_t rank);
 };
 
 struct mail;

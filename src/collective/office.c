@@ -6,6 +6,7 @@
  */
 #include <endian.h>
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -47,23 +48,43 @@ void office_free(struct office *office)
 	free(office->secret_file);
 }
 
-int office_write(struct gw_comm *comm, uint32_t to, enum letter kind, uint32_t detail,
-		 const void *data, size_t length)
+/* Writes a letter of the communicator `id`. Returns its length, or -EMSGSIZE. */
+static int compose(uint64_t id, uint32_t rank, enum letter kind, uint32_t detail, const void *data,
+		   size_t length, uint8_t letter[MAIL_MAX])
 {
-	struct mail *mail = comm->office->mail;
-	uint8_t letter[MAIL_MAX];
-	struct header header = { .comm = htobe64(comm->id),
+	struct header header = { .comm = htobe64(id),
 				 .kind = htobe32(kind),
 				 .detail = htobe32(detail),
-				 .sender = htobe32(comm->rank) };
-	int error = 0, first = 0;
+				 .sender = htobe32(rank) };
 
-	if (length > sizeof(letter) - sizeof(header))
+	if (length > MAIL_MAX - sizeof(header))
 		return -EMSGSIZE;
 	memcpy(letter, &header, sizeof(header));
 	if (length)
 		memcpy(letter + sizeof(header), data, length);
-	length += sizeof(header);
+	return (int)(length + sizeof(header));
+}
+
+void office_refuse(struct office *office, uint32_t rank, int status, const char *why)
+{
+	uint8_t letter[MAIL_MAX];
+	int length = compose(COMM_FIRST, rank, LETTER_FAILED, (uint32_t)-status, why,
+			     strnlen(why, SENTENCE_MAX - 1), letter);
+
+	office->mail->ops->send(office->mail, MAIL_ALL, letter, (size_t)length);
+}
+
+int office_write(struct gw_comm *comm, uint32_t to, enum letter kind, uint32_t detail,
+		 const void *data, size_t data_length)
+{
+	struct mail *mail = comm->office->mail;
+	uint8_t letter[MAIL_MAX];
+	int composed = compose(comm->id, comm->rank, kind, detail, data, data_length, letter);
+	size_t length = (size_t)composed;
+	int error = 0, first = 0;
+
+	if (composed < 0)
+		return composed;
 	if (to != MAIL_ALL)
 		return mail->ops->send(mail, comm_office_rank(comm, to), letter, length);
 	if (!comm->members)
@@ -195,21 +216,36 @@ static uint32_t member_of(const struct gw_comm *comm, uint32_t rank)
 	return comm->size;
 }
 
-static void lost(void *arg, uint32_t rank, const char *why)
+/* A rank has no mail any more. Rank 0 relays that of all: without it nobody would learn of what happens to others. */
+static void miss(struct office *office, uint32_t rank, const char *what)
 {
-	struct office *office = arg;
 	struct list *node;
 
 	list_for_each (node, &office->comms) {
 		struct gw_comm *comm = container_of(node, struct gw_comm, node);
 		uint32_t member = member_of(comm, rank);
-		char name[80];
+		char name[80] = "rank 0 of all ranks, which relays their mail,";
 
-		/* Whoever is lost while this rank closes is not needed any more, or is told by a channel. */
-		if (member < comm->size && !comm->closing)
-			comm_fail(comm, false, -ECONNRESET, "%s is lost: %s",
-				  comm_rank_name(comm, member, name, sizeof(name)), why);
+		/* Whoever goes while this rank closes is not needed any more, or is told by a channel. */
+		if (comm->closing || (member == comm->size && rank != 0))
+			continue;
+		if (member < comm->size)
+			comm_rank_name(comm, member, name, sizeof(name));
+		comm_fail(comm, false, -ECONNRESET, "%s %s", name, what);
 	}
 }
 
-const struct mail_handler office_mail = { .letter = letter, .lost = lost };
+static void lost(void *arg, uint32_t rank, const char *why)
+{
+	char what[SENTENCE_MAX];
+
+	snprintf(what, sizeof(what), "is lost: %s", why);
+	miss(arg, rank, what);
+}
+
+static void left(void *arg, uint32_t rank)
+{
+	miss(arg, rank, "has closed its communicator");
+}
+
+const struct mail_handler office_mail = { .letter = letter, .lost = lost, .left = left };

@@ -16,8 +16,10 @@
 #define MEET_DEFAULT_NS UINT64_C(60000000000)
 /* TCP port of rank 0 if nothing names one. */
 #define DEFAULT_PORT 4796
-/* Room in the context for each rank: channels, and messages that are open in them. */
+/* Room in the context for each rank: channels, of communicators that are split off too, and messages that are open in them. It is not touched
+ * before it is used. */
 #define QPS_PER_RANK	  8
+#define QPS_LEAST	  16384
 #define REQUESTS_PER_RANK 512
 #define REQUESTS_MOST	  65536
 
@@ -60,9 +62,19 @@ static int complete(struct gw_comm_attr *attr, struct launcher *launcher)
 	return 0;
 }
 
+/* What all ranks need to have alike, or they would wait for each other or mix up messages. */
+static void describe_settings(const struct gw_comm_attr *attr, char *text, size_t size)
+{
+	snprintf(text, size, "%u tracks, %u threads, segments of %u bytes, %s order",
+		 attr->tracks ? attr->tracks : TRACKS_DEFAULT, attr->threads ? attr->threads : 1,
+		 attr->segment_bytes, attr->flags & GW_COMM_FIXED_ORDER ? "fixed" : "any");
+}
+
 static int open_mail(struct office *office, const struct gw_comm_attr *attr)
 {
-	struct hub_attr hub = { .rank = attr->rank,
+	char settings[HUB_WHY];
+	struct hub_attr hub = { .settings = settings,
+				.rank = attr->rank,
 				.size = attr->size,
 				.root = attr->root,
 				.port = attr->port,
@@ -70,6 +82,7 @@ static int open_mail(struct office *office, const struct gw_comm_attr *attr)
 				.meet_ns = attr->meet_ns,
 				.peer_timeout_ns = attr->peer_timeout_ns };
 
+	describe_settings(attr, settings, sizeof(settings));
 	return hub_open(&hub, &office_mail, office, open_error, &office->mail);
 }
 
@@ -84,10 +97,11 @@ static int open_context(struct office *office, const struct gw_comm_attr *attr)
 	const char *address = office->mail->ops->address(office->mail, attr->rank);
 	uint32_t tracks = attr->tracks ? attr->tracks : TRACKS_DEFAULT;
 	uint64_t requests = REQUESTS_PER_RANK * (uint64_t)attr->size;
+	uint64_t qps = QPS_PER_RANK * (uint64_t)attr->size * tracks;
 	char fabric[128];
 	struct gw_context_attr ctx = {
 		.fabric = attr->fabric ? attr->fabric : fabric,
-		.max_qps = up_to(QPS_PER_RANK * (uint64_t)attr->size * tracks, REQUESTS_MOST),
+		.max_qps = up_to(qps < QPS_LEAST ? QPS_LEAST : qps, REQUESTS_MOST),
 		.max_sends = up_to(requests < 4096 ? 4096 : requests, REQUESTS_MOST),
 		.max_recvs = up_to(requests < 4096 ? 4096 : requests, REQUESTS_MOST),
 	};
@@ -124,6 +138,27 @@ static int open_seal(struct office *office, const struct gw_comm_attr *attr)
 	return office->secret_file ? 0 : -ENOMEM;
 }
 
+/* A name that no controller has is told of now, not when the first channel is made. */
+static int check_congestion(struct office *office, const struct gw_comm_attr *attr)
+{
+	struct gw_channel_attr trial = { .congestion = attr->congestion };
+	struct gw_channel *channel;
+	int error;
+
+	if (!attr->congestion)
+		return 0;
+	error = gw_channel_create(office->ctx, &trial, &channel);
+	if (error) {
+		snprintf(open_error, sizeof(open_error),
+			 "rank %u cannot make a channel with congestion control \"%.40s\": %s",
+			 attr->rank, attr->congestion,
+			 error == -EINVAL ? "there is none of that name" : strerror(-error));
+		return error;
+	}
+	gw_channel_close(channel);
+	return 0;
+}
+
 void office_close(struct office *office)
 {
 	if (office->ctx)
@@ -153,7 +188,12 @@ static int open_one(const struct gw_comm_attr *attr, struct gw_comm **out)
 	if (!error)
 		error = open_seal(office, attr);
 	if (!error)
+		error = check_congestion(office, attr);
+	if (!error)
 		error = comm_create(office, attr, COMM_FIRST, NULL, out);
+	/* The others have met this rank, and will wait for it. */
+	if (error && office->mail)
+		office_refuse(office, attr->rank, error, open_error);
 	if (error)
 		office_close(office);
 	return error;

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 #include <time.h>
 
 #include "base/clock.h"
@@ -43,10 +44,13 @@ struct answer {
 };
 
 static int (*finalize)(const void *info, size_t infos);
+/* process that has come to the server: a child of it has not the library's thread, and would wait for it */
+static pid_t guest;
 
 static void say_goodbye(void)
 {
-	finalize(NULL, 0);
+	if (getpid() == guest)
+		finalize(NULL, 0);
 }
 
 static void *symbol(void *library, const char *name, bool *missing)
@@ -167,6 +171,7 @@ int pmix_share(uint32_t rank, char *text, size_t size, uint64_t wait_ns)
 		return -EPROTO;
 	/* A process that has come to the server and does not leave it is taken for one that crashed. */
 	if (!finalize) {
+		guest = getpid();
 		finalize = pmix.finalize;
 		atexit(say_goodbye);
 	} else {

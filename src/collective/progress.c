@@ -178,6 +178,27 @@ int gw_comm_wake(struct gw_comm *comm)
 	return write(comm->office->wake_fd, &one, sizeof(one)) < 0 && errno != EAGAIN ? -errno : 0;
 }
 
+/* The same, whatever signals come. */
+static int wait_through(struct gw_comm *comm, uint64_t timeout_ns,
+			bool (*over)(const struct gw_comm *comm, const void *arg), const void *arg)
+{
+	struct gw_context *ctx = comm->office->ctx;
+	uint64_t start = gw_now_ns(ctx), spent = 0;
+	int error;
+
+	do {
+		error = wait_until(comm, timeout_ns - spent, over, arg);
+		spent = gw_now_ns(ctx) - start;
+	} while (error == -EINTR && spent < timeout_ns);
+	return error;
+}
+
+static bool all_told(const struct gw_comm *comm, const void *arg)
+{
+	(void)arg;
+	return !comm->untold;
+}
+
 static bool closing_over(const struct gw_comm *comm, const void *arg)
 {
 	(void)arg;
@@ -191,9 +212,11 @@ static bool closing_over(const struct gw_comm *comm, const void *arg)
 static void part(struct gw_comm *comm)
 {
 	comm->parting = true;
+	if (comm->untold)
+		wait_through(comm, comm->channel.peer_timeout_ns, all_told, NULL);
 	if (comm->status || gw_barrier(comm, NULL, &comm->closing))
 		return;
-	if (wait_until(comm, comm->channel.peer_timeout_ns, closing_over, NULL) || comm->status)
+	if (wait_through(comm, comm->channel.peer_timeout_ns, closing_over, NULL) || comm->status)
 		return;
 	for (uint32_t d = 1; d < comm->size; d *= 2)
 		office_write(comm, (comm->rank + comm->size - d) % comm->size, LETTER_CLOSED, 0,

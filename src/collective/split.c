@@ -86,16 +86,22 @@ static int choose(struct gw_comm *comm, uint32_t color, const struct vote *votes
 
 int gw_comm_split(struct gw_comm *comm, uint32_t color, uint32_t key, struct gw_comm **out)
 {
-	struct vote mine = { color, key }, *votes;
-	struct gw_coll_attr attr = { .send = &mine, .count = 2, .type = GW_UINT32 };
+	struct gw_coll_attr attr = { .count = 2, .type = GW_UINT32 };
 	struct gw_coll *coll;
+	struct vote *votes;
 	int error;
 
 	if (!comm || !out)
 		return -EINVAL;
+	/* From a callback there is no progress, and the operation could not end while this call waits. */
+	error = gw_comm_progress(comm);
+	if (error < 0)
+		return error;
 	votes = calloc(comm->size, sizeof(*votes));
 	if (!votes)
 		return -ENOMEM;
+	votes[comm->rank] = (struct vote){ color, key };
+	attr.send = &votes[comm->rank];
 	attr.recv = votes;
 	error = gw_allgather(comm, &attr, &coll);
 	if (!error) {

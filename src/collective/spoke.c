@@ -60,6 +60,11 @@ int spoke_open(struct hub *hub, struct spoke *spoke, uint32_t rank, struct gw_re
 
 	if (!queue)
 		return -ENOMEM;
+	/* A process that is killed is noticed at once, also if it has children: workers that load data, for one. */
+	if (gw_rendezvous_leave_children(r)) {
+		free(queue);
+		return -ENOMEM;
+	}
 	if (epoll_ctl(hub->epoll_fd, EPOLL_CTL_ADD, gw_rendezvous_fd(r), &event)) {
 		free(queue);
 		return -errno;

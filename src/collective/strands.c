@@ -215,10 +215,13 @@ int strands_submit(struct gw_comm *comm, enum operation operation, const struct 
 	struct strands *all = comm->strands;
 	uint64_t stride = in_blocks(operation) ? attr->count * reduce_size(attr->type) : 0;
 	uint64_t each = attr->count / (all->count + 1) / PART_ALIGN * PART_ALIGN;
-	struct parts *parts = calloc(1, sizeof(*parts) + all->count * sizeof(parts->part[0]));
 	struct gw_coll_attr own = range(attr, all->count * each, attr->count);
-	int error;
+	int error = coll_check_buffers(comm, operation, attr);
+	struct parts *parts;
 
+	if (error)
+		return error;
+	parts = calloc(1, sizeof(*parts) + all->count * sizeof(parts->part[0]));
 	if (!parts)
 		return -ENOMEM;
 	atomic_store(&parts->open, all->count);

@@ -108,6 +108,21 @@ static int check_buffers(struct gw_coll *coll, const struct gw_coll_attr *attr)
 	return !task->in_place && overlap(send, send_bytes, recv, recv_bytes) ? -EINVAL : 0;
 }
 
+int coll_check_buffers(const struct gw_comm *comm, enum operation operation,
+		       const struct gw_coll_attr *attr)
+{
+	bool blocks = operation == OPERATION_ALLGATHER || operation == OPERATION_REDUCE_SCATTER ||
+		      operation == OPERATION_ALLTOALL;
+	struct gw_coll whole = { .task = { .operation = operation,
+					   .rank = comm->rank,
+					   .size = comm->size,
+					   .root = attr->root,
+					   .unit = (uint32_t)reduce_size(attr->type),
+					   .elements = attr->count * (blocks ? comm->size : 1) } };
+
+	return check_buffers(&whole, attr);
+}
+
 static int make(struct gw_comm *comm, enum operation operation, const struct gw_coll_attr *attr,
 		const struct gw_bounded_attr *bounded, struct gw_coll *coll)
 {
@@ -153,7 +168,9 @@ static int make(struct gw_comm *comm, enum operation operation, const struct gw_
 		error = bounded_make(coll, bounded);
 	else if (multicast)
 		error = multicast_make(coll);
-	coll->undecided = !bounded && agree_pending(comm, comm->posted);
+	/* A barrier's steps depend on no rate. */
+	coll->undecided =
+		!bounded && operation != OPERATION_BARRIER && agree_pending(comm, comm->posted);
 	if (!error && !bounded && !coll->undecided)
 		error = coll_decide(coll);
 	if (error)
@@ -168,6 +185,7 @@ static int submit_with(struct gw_comm *comm, enum operation operation,
 {
 	static const struct gw_coll_attr nothing;
 	struct gw_coll *coll;
+	uint32_t track;
 	int error;
 
 	if (!comm || (!attr && operation != OPERATION_BARRIER))
@@ -197,16 +215,18 @@ static int submit_with(struct gw_comm *comm, enum operation operation,
 		return error;
 	}
 	coll->number = comm->posted++;
-	list_add_tail(&comm->tracks[coll_track(coll)].colls, &coll->node);
+	track = coll_track(coll);
+	list_add_tail(&comm->tracks[track].colls, &coll->node);
 	list_add_tail(&comm->handles, &coll->handle);
 	if (out)
 		*out = coll;
 	else
 		coll->closed = true;
-	coll_start(comm, coll_track(coll));
-	/* Not after bounded ones, which wait for no rank: an agreement waits for all. */
+	/* Not after bounded ones, which wait for no rank: an agreement waits for all. Before the operation starts: an empty one ends
+	 * there, and its caller may post the next one, which would have the agreement's number here and another one elsewhere. */
 	if (!bounded)
 		agree_posted(comm);
+	coll_start(comm, track);
 	return 0;
 }
 

@@ -115,6 +115,8 @@ static void draw(uint64_t seed, struct coll_scenario *s)
 		draw_plan(&rng, s, &s->plans[i]);
 	coll_scenario_fault(&rng, &limits, s);
 	draw_multicast(&rng, s);
+	if (seed % 8 == 5)
+		s->attr.mail_room = 1 + (uint32_t)(seed / 8 % 4);
 	/* So many that ranks agree on rates, also while operations are open that depend on it. */
 	for (; seed % 4 == 3 && s->count < COLL_OPERATIONS_MAX; s->count++)
 		draw_plan(&rng, s, &s->plans[s->count]);
@@ -144,6 +146,8 @@ static void check_part(struct coll_run *run, struct coll_part *part)
 /* What was multicast, over all scenarios and ranks. */
 static struct {
 	uint64_t works, missing, ended, rounds, data, parity, dropped, fetched, given_up;
+	/* letters for which the mail had no room */
+	uint64_t mail_full;
 } sights;
 
 static void look_at_multicast(struct coll_run *run)
@@ -171,6 +175,7 @@ static void check(struct coll_run *run)
 	for (uint32_t i = 0; !run->failed && i < run->ranks.size * run->scenario->count; i++)
 		check_part(run, &run->parts[i]);
 	look_at_multicast(run);
+	sights.mail_full += run->ranks.mail_full;
 }
 
 static int tell(uint64_t scenarios, uint64_t faults)
@@ -184,6 +189,11 @@ static int tell(uint64_t scenarios, uint64_t faults)
 	       (unsigned long long)sights.data, (unsigned long long)sights.parity,
 	       (unsigned long long)sights.dropped, (unsigned long long)sights.fetched,
 	       (unsigned long long)sights.given_up);
+	printf("mail: no room for %llu letters\n", (unsigned long long)sights.mail_full);
+	if (scenarios >= 200 && !sights.mail_full) {
+		fputs("colltest: the mail always had room\n", stderr);
+		return 1;
+	}
 	return 0;
 }
 

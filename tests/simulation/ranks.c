@@ -47,6 +47,7 @@ static int put(struct ranks *ranks, uint32_t from, uint32_t to, bool lost, const
 	while (after != &ranks->letters && post_at(after)->due_ns > due)
 		after = after->prev;
 	list_add_head(after, &post->node);
+	ranks->rank[from].mail.waiting++;
 	return 0;
 }
 
@@ -58,6 +59,10 @@ static int mail_send(struct mail *mail, uint32_t to, const void *data, size_t le
 
 	if (length > MAIL_MAX)
 		return -EMSGSIZE;
+	if (ranks->mail_room && own->waiting >= ranks->mail_room) {
+		ranks->mail_full++;
+		return -ENOBUFS;
+	}
 	if (to != MAIL_ALL)
 		return put(ranks, own->rank, to, false, data, length);
 	for (uint32_t r = 0; r < ranks->size && !error; r++)
@@ -137,6 +142,7 @@ int ranks_open(struct ranks *ranks, const struct ranks_attr *attr)
 
 	*ranks = (struct ranks){ .size = attr->shape.hosts,
 				 .mail_ns = attr->mail_ns,
+				 .mail_room = attr->mail_room,
 				 .rtt_ns = attr->rtt_ns };
 	list_init(&ranks->letters);
 	rng_seed(&ranks->rng, attr->seed);
@@ -174,6 +180,9 @@ static void arrive(struct ranks *ranks, struct post *post)
 {
 	struct rank *rank = &ranks->rank[post->to];
 
+	ranks->rank[post->from].mail.waiting--;
+	if (ranks->mail_room)
+		ranks_touch(ranks, post->from);
 	if (rank->dead)
 		return;
 	if (post->lost)

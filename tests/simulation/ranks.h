@@ -19,6 +19,8 @@ struct sim_mail {
 	struct mail mail;
 	struct ranks *ranks;
 	uint32_t rank;
+	/* letters of this rank that have not arrived */
+	uint32_t waiting;
 };
 
 struct rank {
@@ -37,6 +39,8 @@ struct ranks_attr {
 	struct gw_comm_attr comm;
 	/* longest time that a letter takes */
 	uint64_t mail_ns;
+	/* letters of a rank that may be on their way; 0: any number */
+	uint32_t mail_room;
 	/* round-trip time that the ranks measure when they meet; 0: none */
 	uint64_t rtt_ns;
 	uint64_t seed;
@@ -50,6 +54,9 @@ struct ranks {
 	/* letters under way, in the order of their arrival */
 	struct list letters;
 	uint64_t mail_ns, rtt_ns;
+	uint32_t mail_room;
+	/* letters for which there was no room */
+	uint64_t mail_full;
 	/* when all communicators were last looked at, in ns */
 	uint64_t turned_ns;
 	/* communicators have times of their own to keep, as bounded operations do */

@@ -90,6 +90,9 @@ def by_mpirun():
         for rank in range(4):
             line = rf"rank {rank} of 4, local {rank}, by Open MPI, at \S+, heard of 3"
             check(any(re.fullmatch(line, l) for l in lines), f"mpirun with {what}: no rank {rank}: {lines} {errors}")
+    # A child that calls exit() has not the library's thread, and must not wait for it.
+    status, lines, errors = mpirun(2, "--fork")
+    check(status == 0, f"children of ranks: {status}: {lines} {errors}")
     # Without the library it says what to do. The loader looks here first, and finds no library there.
     with tempfile.TemporaryDirectory() as directory:
         with open(os.path.join(directory, "libpmix.so.2"), "w", encoding="ascii"):

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Communicators of real processes over loopback: what callers see of splits, deaths, aborts, disagreement and the end. A
- * process that finds something wrong says what and exits with 1.
+ * Communicators of real processes over loopback: what callers see of operations, splits and disagreement.
  */
 #include <errno.h>
 #include <setjmp.h>
@@ -25,110 +24,12 @@
 #include "collective/multicast.h"
 #include "job.h"
 
-#define SECOND	  UINT64_C(1000000000)
-#define RANKS_MAX 16
-
-struct job {
-	uint32_t rank;
-	uint32_t size;
-	uint16_t port;
-	struct gw_comm *comm;
-};
-
-typedef void job_fn(struct job *job);
-
-static uint64_t clock_ns(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * SECOND + (uint64_t)now.tv_nsec;
-}
-
-static void sleep_ms(unsigned ms)
-{
-	struct timespec time = { ms / 1000, (long)(ms % 1000) * 1000000 };
-
-	nanosleep(&time, NULL);
-}
-
-/* A port that was free a moment ago, and that no connection gets meanwhile: below those that the system gives to them. */
-static uint16_t free_port(void)
-{
-	struct gw_rendezvous_attr attr = { .service = "port" };
-	struct gw_rendezvous_listener *listener;
-	static uint16_t tried;
-
-	for (;;) {
-		attr.port = (uint16_t)(20000 + ((unsigned)getpid() * 31 + tried++) % 12000);
-		if (gw_rendezvous_listen(&attr, &listener) == 0) {
-			gw_rendezvous_listener_close(listener);
-			return attr.port;
-		}
-	}
-}
-
-static void open_comm(struct job *job)
-{
-	struct gw_comm_attr attr = { .rank = job->rank,
-				     .size = job->size,
-				     .root = "127.0.0.1",
-				     .port = job->port,
-				     .peer_timeout_ns = 5 * SECOND };
-
-	CHECK(gw_comm_open(&attr, &job->comm) == 0);
-}
-
-/* Runs a function in a process for each rank. `dies`: the rank that is to end by SIGKILL; size: none. */
-static void run(uint32_t size, uint32_t dies, job_fn *fn)
-{
-	struct job job = { .size = size, .port = free_port() };
-	pid_t pids[RANKS_MAX];
-
-	fflush(NULL);
-	for (uint32_t r = 0; r < size; r++) {
-		pids[r] = fork();
-		assert_true(pids[r] >= 0);
-		if (pids[r] == 0) {
-			job.rank = r;
-			alarm(60);
-			open_comm(&job);
-			fn(&job);
-			if (job.comm)
-				gw_comm_close(job.comm);
-			_exit(0);
-		}
-	}
-	for (uint32_t r = 0; r < size; r++) {
-		int status;
-
-		assert_int_equal(waitpid(pids[r], &status, 0), pids[r]);
-		if (r == dies)
-			assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
-		else
-			assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
-	}
-}
-
-static int sum(struct gw_comm *comm, uint64_t mine, uint64_t *out)
-{
-	struct gw_coll_attr attr = { .send = &mine, .recv = out, .count = 1, .type = GW_UINT64 };
-	struct gw_coll *coll;
-	int error = gw_allreduce(comm, &attr, &coll);
-
-	if (error)
-		return error;
-	error = gw_coll_wait(coll, 30 * SECOND);
-	gw_coll_close(coll);
-	return error;
-}
-
 static void one_sum(struct job *job)
 {
 	uint64_t total = 0;
 
 	CHECK(gw_comm_rank(job->comm) == job->rank && gw_comm_size(job->comm) == job->size);
-	CHECK(sum(job->comm, job->rank + 1, &total) == 0);
+	CHECK(job_sum(job->comm, job->rank + 1, &total) == 0);
 	CHECK(total == (uint64_t)job->size * (job->size + 1) / 2);
 }
 
@@ -138,7 +39,7 @@ static void any_number_of_ranks(void **state)
 
 	(void)state;
 	for (unsigned i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++)
-		run(sizes[i], sizes[i], one_sum);
+		job_run(sizes[i], sizes[i], one_sum);
 }
 
 /* Many operations in flight, waited for from the last to the first. */
@@ -172,7 +73,7 @@ static void in_flight(struct job *job)
 static void many_in_flight(void **state)
 {
 	(void)state;
-	run(4, 4, in_flight);
+	job_run(4, 4, in_flight);
 }
 
 /* Broadcasts from every rank and allgathers, several in flight, by packets that the network copies. The first operation finds
@@ -218,7 +119,7 @@ static void multicasts(struct job *job)
 static void multicast_over_loopback(void **state)
 {
 	(void)state;
-	run(4, 4, multicasts);
+	job_run(4, 4, multicasts);
 }
 
 /* Even and odd ranks, in reverse order; rank 4 of 5 belongs to nobody; then each group splits again. */
@@ -233,16 +134,16 @@ static void splits(struct job *job)
 	if (half) {
 		CHECK(gw_comm_size(half) == 2);
 		CHECK(gw_comm_rank(half) == (job->rank < 2));
-		CHECK(sum(half, job->rank, &total) == 0);
+		CHECK(job_sum(half, job->rank, &total) == 0);
 		CHECK(total == (job->rank % 2 ? 4 : 2));
 		CHECK(gw_comm_split(half, 7, 0, &pair) == 0);
 		CHECK(gw_comm_rank(pair) == gw_comm_rank(half));
-		CHECK(sum(pair, 1, &total) == 0 && total == 2);
+		CHECK(job_sum(pair, 1, &total) == 0 && total == 2);
 		CHECK(gw_comm_close(job->comm) == -EBUSY);
 		CHECK(gw_comm_close(pair) == 0);
 		CHECK(gw_comm_close(half) == 0);
 	}
-	CHECK(sum(job->comm, 1, &total) == 0 && total == 5);
+	CHECK(job_sum(job->comm, 1, &total) == 0 && total == 5);
 }
 
 /* What is asked for is done so. Otherwise large operations are, once one has asked: broadcasts from four ranks on, and allgathers where
@@ -287,72 +188,7 @@ static void multicast_where_it_is_faster(void **state)
 static void communicators_split(void **state)
 {
 	(void)state;
-	run(5, 5, splits);
-}
-
-/* Rank 2 is killed while all are at work. The others learn its name soon. */
-static void killed(struct job *job)
-{
-	uint64_t total, start;
-	int error = 0;
-
-	for (int i = 0; i < 20; i++)
-		CHECK(sum(job->comm, 1, &total) == 0);
-	if (job->rank == 2) {
-		sleep_ms(200);
-		kill(getpid(), SIGKILL);
-	}
-	start = clock_ns();
-	while (!error)
-		error = sum(job->comm, 1, &total);
-	CHECK(error == -ECONNRESET || error == -ETIMEDOUT);
-	CHECK(error == gw_comm_status(job->comm));
-	CHECK(strstr(gw_comm_error(job->comm), "rank 2"));
-	CHECK(clock_ns() - start < 3 * SECOND);
-	CHECK(sum(job->comm, 1, &total) == error);
-}
-
-static void a_death_is_named(void **state)
-{
-	(void)state;
-	run(4, 2, killed);
-}
-
-static void root_killed(struct job *job)
-{
-	uint64_t total;
-	int error = 0;
-
-	if (job->rank == 0)
-		kill(getpid(), SIGKILL);
-	while (!error)
-		error = sum(job->comm, 1, &total);
-	CHECK(strstr(gw_comm_error(job->comm), "rank 0"));
-}
-
-static void the_death_of_rank_0_is_named(void **state)
-{
-	(void)state;
-	run(4, 0, root_killed);
-}
-
-static void aborted(struct job *job)
-{
-	uint64_t total;
-	int error = 0;
-
-	if (job->rank == 1)
-		CHECK(gw_comm_abort(job->comm, "the loss is not a number") == 0);
-	while (!error)
-		error = sum(job->comm, 1, &total);
-	CHECK(error == -ECANCELED);
-	CHECK(!strcmp(gw_comm_error(job->comm), "rank 1 aborted: the loss is not a number"));
-}
-
-static void an_abort_reaches_all(void **state)
-{
-	(void)state;
-	run(4, 4, aborted);
+	job_run(5, 5, splits);
 }
 
 /* Rank 1 gives another count. */
@@ -387,7 +223,7 @@ static void giving_less(struct job *job)
 	error = gw_coll_wait(coll, 30 * SECOND);
 	CHECK(job->rank == 0 || error == -EPROTO);
 	while (!error)
-		error = sum(job->comm, 1, &total);
+		error = job_sum(job->comm, 1, &total);
 	CHECK(error == -EPROTO);
 	CHECK(strstr(gw_comm_error(job->comm), "sent 100 bytes where"));
 }
@@ -395,44 +231,176 @@ static void giving_less(struct job *job)
 static void ranks_that_disagree_are_told(void **state)
 {
 	(void)state;
-	run(3, 3, disagreeing);
-	run(2, 2, giving_less);
+	job_run(3, 3, disagreeing);
+	job_run(2, 2, giving_less);
 }
 
-/* One rank comes to the end two seconds later than the others, who wait for it. */
-static void late_end(struct job *job)
+/* The caller's string is not read after the call. */
+static void names_controllers(struct job *job)
 {
+	struct gw_comm_attr attr = job_attr(job);
+	char name[16] = "swift";
 	uint64_t total;
 
-	CHECK(sum(job->comm, 1, &total) == 0);
-	if (job->rank == 1)
-		sleep_ms(2000);
-	CHECK(sum(job->comm, 1, &total) == 0);
-	if (job->rank == 2)
-		sleep_ms(1500);
+	attr.congestion = name;
+	CHECK(gw_comm_open(&attr, &job->comm) == 0);
+	memset(name, 'x', sizeof(name) - 1);
+	CHECK(job_sum(job->comm, 1, &total) == 0);
+	CHECK(total == job->size);
+	gw_comm_close(job->comm);
+	attr.port++;
+	job->comm = NULL;
+	CHECK(gw_comm_open(&attr, &job->comm) == -EINVAL);
+	CHECK(strstr(gw_comm_error(NULL), "\"xxxxxxxxxxxxxxx\": there is none"));
+	job->comm = NULL;
 }
 
-static void the_end_waits(void **state)
+static void controllers_are_named(void **state)
 {
 	(void)state;
-	run(3, 3, late_end);
+	job_run_unopened(2, 2, NULL, names_controllers);
 }
 
-/* A rank computes for longer than the timeout between two operations: it is not dead. */
-static void computing(struct job *job)
+/* Each is connected to all. */
+static void many_splits(struct job *job)
 {
+	enum { COUNT = 10 };
+	struct gw_comm *subs[COUNT];
+
+	for (int i = 0; i < COUNT; i++) {
+		uint32_t sent[4] = { 0, 1, 2, 3 }, got[4] = { 0 };
+		struct gw_coll_attr attr = {
+			.send = sent, .recv = got, .count = 1, .type = GW_UINT32
+		};
+		struct gw_coll *coll;
+
+		CHECK(gw_comm_split(job->comm, 0, job->rank, &subs[i]) == 0);
+		CHECK(gw_alltoall(subs[i], &attr, &coll) == 0);
+		CHECK(gw_coll_wait(coll, 30 * SECOND) == 0);
+		for (int k = 0; k < 4; k++)
+			CHECK(got[k] == job->rank);
+	}
+	for (int i = 0; i < COUNT; i++)
+		CHECK(gw_comm_close(subs[i]) == 0);
+}
+
+static void many_communicators_at_once(void **state)
+{
+	(void)state;
+	job_run(4, 4, many_splits);
+}
+
+static void split_there(struct gw_coll *coll, void *arg, const struct gw_coll_result *result)
+{
+	struct job *job = arg;
+	struct gw_comm *sub;
+
+	CHECK(result->status == 0);
+	CHECK(gw_comm_split(job->comm, 0, 0, &sub) == -EBUSY);
+	gw_coll_close(coll);
+	job->size = 0;
+}
+
+static void splits_in_a_callback(struct job *job)
+{
+	uint32_t value = 1;
+	struct gw_coll_attr attr = { .send = &value,
+				     .recv = &value,
+				     .count = 1,
+				     .type = GW_UINT32,
+				     .done = split_there,
+				     .arg = job };
 	uint64_t total;
 
-	CHECK(sum(job->comm, 1, &total) == 0);
-	if (job->rank == 1)
-		sleep_ms(7000);
-	CHECK(sum(job->comm, 1, &total) == 0);
+	CHECK(gw_allreduce(job->comm, &attr, NULL) == 0);
+	while (job->size)
+		CHECK(gw_comm_wait(job->comm, SECOND) >= 0);
+	/* Nothing of it is left that others would wait for. */
+	CHECK(job_sum(job->comm, 1, &total) == 0);
+	CHECK(total == 3);
 }
 
-static void a_rank_that_computes_lives(void **state)
+static void no_split_in_a_callback(void **state)
 {
 	(void)state;
-	run(3, 3, computing);
+	job_run(3, 3, splits_in_a_callback);
+}
+
+static void next_posted(struct gw_coll *coll, void *arg, const struct gw_coll_result *result)
+{
+	struct job *job = arg;
+
+	CHECK(result->status == 0);
+	gw_coll_close(coll);
+	job->size = 0;
+}
+
+static float sums[100];
+
+static void post_next(struct gw_coll *coll, void *arg, const struct gw_coll_result *result)
+{
+	struct job *job = arg;
+	struct gw_coll_attr attr = { .send = sums,
+				     .recv = sums,
+				     .count = 100,
+				     .type = GW_FLOAT32,
+				     .done = next_posted,
+				     .arg = job };
+
+	CHECK(result->status == 0);
+	CHECK(gw_allreduce(job->comm, &attr, NULL) == 0);
+	gw_coll_close(coll);
+}
+
+/* The last operation before ranks agree on rates is empty, and posts the next one: at rank 0, whose track is idle, while it is posted. */
+static void empty_before_an_agreement(struct job *job)
+{
+	static uint8_t values[4 << 20];
+	struct gw_coll_attr nothing = { .type = GW_FLOAT32, .done = post_next, .arg = job };
+	uint32_t size = job->size;
+
+	sums[99] = (float)job->rank + 1;
+	for (int i = 0; i < 5; i++) {
+		struct gw_coll_attr attr = { .send = values,
+					     .recv = values,
+					     .count = i == 1 ? sizeof(values) : 8,
+					     .type = GW_UINT8 };
+		struct gw_coll *coll;
+
+		CHECK(gw_broadcast(job->comm, &attr, &coll) == 0);
+		if (job->rank == 0)
+			CHECK(gw_coll_wait(coll, 30 * SECOND) == 0);
+	}
+	CHECK(gw_allreduce(job->comm, &nothing, NULL) == 0);
+	while (job->size && gw_comm_status(job->comm) == 0)
+		CHECK(gw_comm_wait(job->comm, SECOND) >= 0);
+	CHECK(gw_comm_status(job->comm) == 0);
+	CHECK(sums[99] == (float)(size * (size + 1) / 2));
+}
+
+static void an_empty_operation_keeps_its_number(void **state)
+{
+	(void)state;
+	job_run(2, 2, empty_before_an_agreement);
+}
+
+/* Rank 1 was opened with other attributes. */
+static void other_tracks(struct job *job)
+{
+	struct gw_comm_attr attr = job_attr(job);
+
+	attr.tracks = job->rank == 1 ? 2 : 0;
+	attr.threads = job->rank == 1 ? 3 : 0;
+	CHECK(gw_comm_open(&attr, &job->comm) == -EPROTO);
+	job->comm = NULL;
+	CHECK(strstr(gw_comm_error(NULL), "was opened with 2 tracks, 3 threads") &&
+	      strstr(gw_comm_error(NULL), "rank 0 with 4 tracks, 1 threads"));
+}
+
+static void ranks_need_the_same_attributes(void **state)
+{
+	(void)state;
+	job_run_unopened(2, 2, NULL, other_tracks);
 }
 
 static void bad_calls(struct job *job)
@@ -478,7 +446,7 @@ static void bad_calls(struct job *job)
 static void bad_calls_are_refused(void **state)
 {
 	(void)state;
-	run(2, 2, bad_calls);
+	job_run(2, 2, bad_calls);
 }
 
 int main(void)
@@ -489,12 +457,12 @@ int main(void)
 		cmocka_unit_test(multicast_over_loopback),
 		cmocka_unit_test(multicast_where_it_is_faster),
 		cmocka_unit_test(communicators_split),
-		cmocka_unit_test(a_death_is_named),
-		cmocka_unit_test(the_death_of_rank_0_is_named),
-		cmocka_unit_test(an_abort_reaches_all),
+		cmocka_unit_test(many_communicators_at_once),
+		cmocka_unit_test(no_split_in_a_callback),
+		cmocka_unit_test(an_empty_operation_keeps_its_number),
+		cmocka_unit_test(controllers_are_named),
+		cmocka_unit_test(ranks_need_the_same_attributes),
 		cmocka_unit_test(ranks_that_disagree_are_told),
-		cmocka_unit_test(the_end_waits),
-		cmocka_unit_test(a_rank_that_computes_lives),
 		cmocka_unit_test(bad_calls_are_refused),
 	};
 

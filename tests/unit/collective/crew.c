@@ -118,7 +118,13 @@ static void lost(void *arg, uint32_t rank, const char *why)
 	self->losses++;
 }
 
-static const struct mail_handler handler = { .letter = letter, .lost = lost };
+static void left(void *arg, uint32_t rank)
+{
+	self->leavings++;
+	self->left = rank;
+}
+
+static const struct mail_handler handler = { .letter = letter, .lost = lost, .left = left };
 
 int crew_turn(struct mail *mail)
 {

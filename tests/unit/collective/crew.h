@@ -37,6 +37,9 @@ struct member {
 	char lost_why[HUB_WHY];
 	/* when that was told */
 	uint64_t lost_ns;
+	/* ranks that said goodbye, and the last of them */
+	volatile uint32_t leavings;
+	volatile uint32_t left;
 	/* round-trip time that the mail tells */
 	volatile uint64_t rtt_ns;
 	/* whatever the test's function notes */

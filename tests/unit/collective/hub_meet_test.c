@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* How ranks meet, and what each of them is told when they do not. Every rank is a process. */
+#include <dlfcn.h>
 #include <errno.h>
+#include <netdb.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -127,8 +129,8 @@ static void call(const struct crew *crew, const void *data, size_t length)
 {
 	struct gw_rendezvous_attr attr = { .host = "127.0.0.1",
 					   .port = crew->port,
-					   .service = "godwit rank",
-					   .peer_service = "godwit rank 0",
+					   .service = "rank",
+					   .peer_service = "rank 0",
 					   .retry_ns = 10000 * MS };
 	struct gw_rendezvous_message message;
 	struct gw_rendezvous *r;
@@ -143,15 +145,16 @@ static void call(const struct crew *crew, const void *data, size_t length)
 static void test_another_version_ends_the_meeting(void **state)
 {
 	struct hub_record_join join = { .rank = 2, .version = 77, .size = 3, .process = 4711 };
-	uint8_t bytes[HUB_HEADER + HUB_JOIN_BYTES];
+	uint8_t bytes[HUB_JOIN_MAX];
+	size_t length;
 	struct crew crew;
 
 	crew_prepare(&crew, 3);
 	crew_start(&crew, 0, NULL);
 	crew_start(&crew, 1, NULL);
 	crew_sleep_ms(100);
-	hub_record_encode_join(&join, bytes);
-	call(&crew, bytes, sizeof(bytes));
+	length = hub_record_encode_join(&join, bytes);
+	call(&crew, bytes, length);
 	for (uint32_t slot = 0; slot < 2; slot++) {
 		crew_join(&crew, slot, 0);
 		expect(&crew, slot, -EPROTO,
@@ -164,19 +167,20 @@ static void test_another_version_ends_the_meeting(void **state)
 static void test_strangers_do_not_end_the_meeting(void **state)
 {
 	struct hub_record_join join = { .rank = 9, .version = HUB_VERSION, .size = 2 };
-	uint8_t bytes[HUB_HEADER + HUB_JOIN_BYTES];
+	uint8_t bytes[HUB_JOIN_MAX];
+	size_t length;
 	struct crew crew;
 
 	crew_prepare(&crew, 2);
 	crew_start(&crew, 0, NULL);
 	call(&crew, "nonsense", 8);
 	call(&crew, "", 0);
-	hub_record_encode_join(&join, bytes);
-	call(&crew, bytes, sizeof(bytes));
-	call(&crew, bytes, sizeof(bytes) - 1);
+	length = hub_record_encode_join(&join, bytes);
+	call(&crew, bytes, length);
+	call(&crew, bytes, length - 1);
 	join.rank = 0;
-	hub_record_encode_join(&join, bytes);
-	call(&crew, bytes, sizeof(bytes));
+	length = hub_record_encode_join(&join, bytes);
+	call(&crew, bytes, length);
 	crew_start(&crew, 1, NULL);
 	for (uint32_t slot = 0; slot < 2; slot++) {
 		crew_join(&crew, slot, 0);
@@ -299,7 +303,43 @@ static void test_rank_0_does_not_come(void **state)
 	crew_start(&crew, 1, NULL);
 	crew_join(&crew, 1, 0);
 	expect(&crew, 1, -ETIMEDOUT, "rank 0 did not come within 0.3 s: ");
-	expect(&crew, 1, -ETIMEDOUT, "connection refused; is `godwit rank 0` running there?");
+	expect(&crew, 1, -ETIMEDOUT, "connection refused; is `rank 0` running there?");
+	crew_free(&crew);
+}
+
+/* The name server does not answer at first, as when a thousand ranks ask it at once. */
+static unsigned unanswered;
+
+int getaddrinfo(const char *name, const char *service, const struct addrinfo *hints,
+		struct addrinfo **out)
+{
+	typedef int function(const char *, const char *, const struct addrinfo *,
+			     struct addrinfo **);
+	function *real = (function *)(uintptr_t)dlsym(RTLD_NEXT, "getaddrinfo");
+
+	if (!unanswered)
+		return real(name, service, hints, out);
+	unanswered--;
+	return EAI_AGAIN;
+}
+
+static void test_a_name_server_that_answers_late(void **state)
+{
+	struct crew crew;
+
+	crew_prepare(&crew, 2);
+	crew_start(&crew, 0, NULL);
+	unanswered = 3;
+	crew_start(&crew, 1, NULL);
+	crew.meet_ns = 300 * MS;
+	unanswered = 1000;
+	crew_start_as(&crew, 2, 1, 2, NULL, NULL);
+	unanswered = 0;
+	for (uint32_t slot = 0; slot < 3; slot++)
+		crew_join(&crew, slot, 0);
+	expect(&crew, 0, 0, "");
+	expect(&crew, 1, 0, "");
+	expect(&crew, 2, -ETIMEDOUT, "rank 0 did not come within 0.3 s: unknown host 127.0.0.1: ");
 	crew_free(&crew);
 }
 
@@ -390,6 +430,7 @@ int main(void)
 		cmocka_unit_test(test_a_rank_that_ends_while_others_are_awaited),
 		cmocka_unit_test(test_rank_0_ends_while_others_are_awaited),
 		cmocka_unit_test(test_rank_0_does_not_come),
+		cmocka_unit_test(test_a_name_server_that_answers_late),
 		cmocka_unit_test(test_a_port_that_is_taken),
 		cmocka_unit_test(test_one_rank_needs_no_network),
 		cmocka_unit_test(test_bad_attributes),

@@ -32,7 +32,6 @@
 #include "collective/multicast.h"
 #include "job.h"
 
-#define SECOND UINT64_C(1000000000)
 #define RANKS  2
 #define LENGTH 100000
 #define WORDS  "nobody on the path reads this. "
@@ -61,13 +60,6 @@ static uint16_t port;
 static struct in_addr address;
 static char fabric[64];
 
-struct job {
-	uint32_t rank;
-	struct gw_comm *comm;
-};
-
-typedef void job_fn(struct job *job);
-
 static int make_secret(void **state)
 {
 	int fd = mkstemp(secret_path);
@@ -88,21 +80,6 @@ static int remove_secret(void **state)
 {
 	(void)state;
 	return unlink(secret_path);
-}
-
-static uint16_t free_port(void)
-{
-	struct gw_rendezvous_attr attr = { .service = "port" };
-	struct gw_rendezvous_listener *listener;
-	static uint16_t tried;
-
-	for (;;) {
-		attr.port = (uint16_t)(20000 + ((unsigned)getpid() * 31 + tried++) % 12000);
-		if (gw_rendezvous_listen(&attr, &listener) == 0) {
-			gw_rendezvous_listener_close(listener);
-			return attr.port;
-		}
-	}
 }
 
 static pid_t start(uint32_t rank, uint32_t flags, job_fn *fn)
@@ -274,7 +251,7 @@ static bool run_watched(uint32_t flags, struct sight *out)
 	bool seen;
 
 	memset(shared, 0, sizeof(*shared));
-	port = free_port();
+	port = job_free_port();
 	for (uint32_t r = 0; r < RANKS; r++)
 		pids[r] = start(r, flags, broadcasts);
 	seen = watch(flags & GW_COMM_CLEAR, out);
@@ -319,7 +296,7 @@ static void a_rank_without_sealing_is_refused(void **state)
 	pid_t pids[RANKS];
 
 	(void)state;
-	port = free_port();
+	port = job_free_port();
 	for (uint32_t r = 0; r < RANKS; r++)
 		pids[r] = start(r, r ? GW_COMM_CLEAR : 0, refused);
 	join(pids);
@@ -337,7 +314,7 @@ static void sealed_ranks_have_no_multicast(void **state)
 	pid_t pids[RANKS];
 
 	(void)state;
-	port = free_port();
+	port = job_free_port();
 	for (uint32_t r = 0; r < RANKS; r++)
 		pids[r] = start(r, 0, multicast);
 	join(pids);

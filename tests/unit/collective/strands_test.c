@@ -237,6 +237,35 @@ static void test_several_in_flight(void **state)
 	run(4, many, ranks);
 }
 
+/* Buffers that overlap, though the parts of no thread do. */
+static void *overlaps(void *arg)
+{
+	struct rank *own = arg;
+	int32_t *data = calloc(2 * ELEMENTS, sizeof(*data));
+	struct gw_coll_attr attr = {
+		.send = data, .recv = data + ELEMENTS / 5 * 3, .count = ELEMENTS, .type = GW_INT32
+	};
+	struct gw_coll *coll;
+
+	CHECK(!open_comm(own));
+	CHECK(gw_allreduce(own->comm, &attr, &coll) == -EINVAL);
+	attr.send = NULL;
+	CHECK(gw_allreduce(own->comm, &attr, &coll) == -EINVAL);
+	CHECK(exact(own, &shapes[1], ELEMENTS, false, GW_ALGORITHM_AUTO));
+	gw_comm_close(own->comm);
+	free(data);
+	return NULL;
+}
+
+static void test_buffers_may_not_overlap(void **state)
+{
+	struct rank ranks[RANKS];
+
+	(void)state;
+	run(1, overlaps, ranks);
+	run(2, overlaps, ranks);
+}
+
 /* Ranks that know of the abort. */
 static atomic_uint told;
 
@@ -299,6 +328,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_every_operation_is_exact),
 		cmocka_unit_test(test_several_in_flight),
+		cmocka_unit_test(test_buffers_may_not_overlap),
 		cmocka_unit_test(test_an_abort_reaches_all_threads),
 		cmocka_unit_test(test_bad_numbers_of_threads),
 	};
