@@ -130,7 +130,9 @@ GW_API int gw_channel_close(struct gw_channel *channel);
 struct gw_op_result {
 	/* 0, or the error of the operation */
 	int status;
-	uint32_t reserved;
+	/* of a receive whose message is known: the send's label */
+	uint16_t label;
+	uint16_t reserved;
 	/* bytes in the message; 0 for a send that failed, or a receive whose message is not known */
 	uint64_t length;
 	/* bytes known to have arrived */
@@ -173,7 +175,9 @@ struct gw_op_attr {
 	gw_op_part_fn *part;
 	/* GW_OP_BUFFERED */
 	uint64_t flags;
-	uint64_t reserved[1];
+	/* of a send: a number of the caller's, which the matching receive's result has */
+	uint16_t label;
+	uint16_t reserved[3];
 };
 
 /*

@@ -47,6 +47,7 @@ void bounce_refuse(struct gw_op *op, struct bounce *bounce, int status)
 
 static void take_data(struct gw_op *op, struct bounce *bounce, const struct early *what)
 {
+	op->label = what->label;
 	if (op->failure || what->length > op->length) {
 		bounce_refuse(op, bounce, -EMSGSIZE);
 		return;
@@ -100,6 +101,7 @@ static int read_about_send(struct bounce *bounce, const struct record *record)
 			      .data = record->data,
 			      .length = record->length,
 			      .crc = record->crc,
+			      .label = record->label,
 			      .flags = record->flags,
 			      .status = ended ? record->status : 0 };
 	struct early *early = &ch->early[record->seq & ch->mask];

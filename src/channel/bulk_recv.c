@@ -92,6 +92,7 @@ static bool announced_part(struct part *part, uint32_t imm, uint64_t length)
 	part->kind = imm & PART_KIND;
 	if (part->kind != PART_SKIP) {
 		op->ch->peer_codes = (imm & PART_CODE) != 0;
+		op->label = (uint16_t)(imm >> PART_LABEL);
 		bulk_wanted(op->ch, op->seq);
 	}
 	switch (part->kind) {

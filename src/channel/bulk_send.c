@@ -134,7 +134,7 @@ static int bind_part(struct gw_op *op, const struct gw_grant *grant)
 	struct gw_channel *ch = op->ch;
 	uint64_t left = op->length - op->bound;
 	uint64_t length = left < grant->capacity ? left : grant->capacity;
-	uint32_t imm = length == left ? PART_LAST : PART_MORE;
+	uint32_t imm = (length == left ? PART_LAST : PART_MORE) | (uint32_t)op->label << PART_LABEL;
 	int error;
 
 	/* The eager buffer is granted before its receive is posted. */

@@ -29,6 +29,7 @@ static void take(struct gw_op *op)
 	bool last = ch->eager_kind == PART_LAST;
 	uint64_t room = last ? op->length : op->length - 1; /* a further part has a byte at least */
 
+	op->label = ch->eager_label;
 	if (op->failure || !op->length || ch->eager_length > room) {
 		bounce_refuse(op, &ch->eager, -EMSGSIZE);
 		return;
@@ -73,6 +74,7 @@ int eager_read(struct gw_channel *ch, uint64_t length)
 		return -EPROTO;
 	ch->eager_kind = imm & PART_KIND;
 	ch->eager_crc = (imm & PART_CRC) != 0;
+	ch->eager_label = (uint16_t)(imm >> PART_LABEL);
 	ch->eager_length = length;
 	if (ch->eager_kind == PART_SKIP && !length) {
 		ch->eager_met = true;

@@ -21,6 +21,7 @@ static void fill_result(const struct gw_op *op, struct gw_op_result *out)
 	bool known = op->receiving ? op->matched : !op->failure;
 
 	*out = (struct gw_op_result){ .status = op->failure,
+				      .label = op->receiving ? op->label : 0,
 				      .length = known ? op->total : 0,
 				      .moved = op->moved };
 }

@@ -140,6 +140,7 @@ static void write_record(struct pack *pack, struct gw_op *op, enum record_kind k
 	struct record record = { .seq = op->seq, .kind = (uint8_t)kind };
 
 	if (kind == RECORD_DATA) {
+		record.label = op->label;
 		record.length = (uint32_t)op->length;
 		record.data = op->addr;
 		if (op->ch->flags & GW_CHANNEL_CRC) {

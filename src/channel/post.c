@@ -55,6 +55,7 @@ static int make(struct gw_channel *ch, const struct gw_op_attr *attr, bool recei
 	op->done = attr->done;
 	op->part = attr->part;
 	op->arg = attr->arg;
+	op->label = receiving ? 0 : attr->label;
 	op->receiving = receiving;
 	op->buffered = !receiving && attr->flags & GW_OP_BUFFERED;
 	list_init(&op->link);

@@ -10,11 +10,13 @@
 
 size_t record_put(uint8_t *out, const struct record *record)
 {
+	uint16_t word = record->kind == RECORD_DATA ? record->label : record->status;
+
 	put_be32(out, record->seq);
 	out[4] = record->kind;
 	out[5] = record->flags;
-	out[6] = (uint8_t)(record->status >> 8);
-	out[7] = (uint8_t)record->status;
+	out[6] = (uint8_t)(word >> 8);
+	out[7] = (uint8_t)word;
 	put_be32(out + 8, record->length);
 	put_be32(out + 12, record->crc);
 	if (record->kind != RECORD_DATA)
@@ -44,15 +46,18 @@ int record_next(const uint8_t *pack, size_t size, size_t *offset, struct record 
 	const uint8_t *in = pack + *offset;
 	size_t left = size - *offset;
 	struct record record;
+	uint16_t word;
 
 	if (!left)
 		return 0;
 	if (left < RECORD_HEADER)
 		return -EBADMSG;
+	word = (uint16_t)(in[6] << 8 | in[7]);
 	record = (struct record){ .seq = get_be32(in),
 				  .kind = in[4],
 				  .flags = in[5],
-				  .status = (uint16_t)(in[6] << 8 | in[7]),
+				  .status = in[4] == RECORD_DATA ? 0 : word,
+				  .label = in[4] == RECORD_DATA ? word : 0,
 				  .length = get_be32(in + 8),
 				  .crc = get_be32(in + 12),
 				  .data = in + RECORD_HEADER };

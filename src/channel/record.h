@@ -3,7 +3,7 @@
  * record.h: what travels in a pack. A pack is a message on the small queue pair: records one after another, each a
  * header of 16 bytes, big-endian, and for DATA the bytes of a small send:
  *
- *	u32 seq | u8 kind | u8 flags (bit 0: crc) | u16 status (an errno) | u32 length | u32 crc
+ *	u32 seq | u8 kind | u8 flags (bit 0: crc) | u16 status (an errno), or label of DATA | u32 length | u32 crc
  *
  * Each names an operation by its number. DATA, CRC, ENDED and ASK come from the sender of that operation, REFUSED and
  * TAKEN from its receiver, so that the two directions' numbers are never confused. Pure functions.
@@ -31,7 +31,10 @@ struct record {
 	uint32_t seq;
 	uint8_t kind;
 	uint8_t flags;
+	/* not of DATA */
 	uint16_t status;
+	/* of DATA */
+	uint16_t label;
 	/* bytes of data that follow; with ASK, bytes of the message, none of which follow */
 	uint32_t length;
 	uint32_t crc;

@@ -42,12 +42,13 @@
 #define SMALL_SLOTS 256
 
 /* The immediate of a part. */
-#define PART_MORE 1u /* as long as its receive, and another follows */
-#define PART_LAST 2u
-#define PART_SKIP 3u /* empty: the operation did not go this way */
-#define PART_KIND 0xffu
-#define PART_CRC  0x100u /* a CRC record belongs to the operation */
-#define PART_CODE 0x200u /* the sender would send parity, if there were room for it */
+#define PART_MORE  1u /* as long as its receive, and another follows */
+#define PART_LAST  2u
+#define PART_SKIP  3u /* empty: the operation did not go this way */
+#define PART_KIND  0xffu
+#define PART_CRC   0x100u /* a CRC record belongs to the operation */
+#define PART_CODE  0x200u /* the sender would send parity, if there were room for it */
+#define PART_LABEL 16	  /* the send's label is above so many bits */
 
 /* The tag of a part's receive: the operation's number above these two bits. */
 #define TAG_LAST  1u /* of the operation's receives */
@@ -96,6 +97,8 @@ struct gw_op {
 	/* number of the operation: the i-th send goes to the i-th receive */
 	uint32_t seq;
 	uint32_t crc;
+	/* the caller's, of the send; a receive knows it with its message */
+	uint16_t label;
 	/* kinds of record to be written, one bit each */
 	uint32_t owes;
 	/* kinds of record in a pack that is not acknowledged yet */
@@ -133,7 +136,8 @@ struct early {
 	uint32_t crc;
 	/* status of a send that ended; 0: it did not */
 	uint16_t status;
-	/* flags of the data's record */
+	/* label and flags of the data's record */
+	uint16_t label;
 	uint8_t flags;
 };
 
@@ -266,6 +270,7 @@ struct gw_channel {
 	/* bytes that came in it, and one of PART_ */
 	uint64_t eager_length;
 	uint32_t eager_kind;
+	uint16_t eager_label;
 	bool eager_crc;
 	/* its receive has taken it, or never will */
 	bool eager_met;

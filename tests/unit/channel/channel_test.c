@@ -375,6 +375,48 @@ static void buffered_sends_end_at_once(void **state)
 	two_close(&two);
 }
 
+/* A send's label reaches the receive whichever way the message goes: eager, in a pack, in one part or in many, and also if the receive
+ * comes later or is too small. */
+static void labels_arrive(void **state)
+{
+	static const uint64_t lengths[] = { 1000, 50000, 0, 900000, 1000, 9000000, 3000 };
+	static const uint64_t rooms[] = { 1000, 50000, 10, 900000, 500, 9000000, 300 };
+	enum { COUNT = sizeof(lengths) / sizeof(lengths[0]) };
+	struct act sends[COUNT] = { 0 }, recvs[COUNT] = { 0 };
+	struct two two;
+
+	(void)state;
+	for (unsigned first = 0; first < 4; first++) {
+		two_open(&two, &(struct two_attr){ .link = { .delay_ns = 1 * MS,
+							     .rate_bps = UINT64_C(1000000000) } });
+		for (unsigned i = first; i < COUNT; i++) {
+			struct gw_op_attr labelled = { .label = (uint16_t)(0xfff0 + i) };
+
+			if (first % 2)
+				act_recv(&two, 1, rooms[i], &recvs[i]);
+			act_post(&two, 0, false, lengths[i], i, &labelled, &sends[i]);
+		}
+		for (unsigned i = first; i < COUNT && first % 2 == 0; i++) {
+			two_run(&two, 2 * MS);
+			act_recv(&two, 1, rooms[i], &recvs[i]);
+		}
+		for (unsigned i = first; i < COUNT; i++)
+			two_until(&two, 10 * S, recvs[i].ended && sends[i].ended);
+		for (unsigned i = first; i < COUNT; i++) {
+			int status = rooms[i] < lengths[i] ? -EMSGSIZE : 0;
+
+			assert_int_equal(recvs[i].result.label, 0xfff0 + i);
+			assert_int_equal(sends[i].result.label, 0);
+			act_check(&sends[i], status);
+			if (status)
+				act_check(&recvs[i], status);
+			else
+				act_check_bytes(&recvs[i], lengths[i], i);
+		}
+		two_close(&two);
+	}
+}
+
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
@@ -389,6 +431,7 @@ int main(void)
 		cmocka_unit_test(small_sends_do_not_wait_for_answers),
 		cmocka_unit_test(large_packs_do_not_gather),
 		cmocka_unit_test(buffered_sends_end_at_once),
+		cmocka_unit_test(labels_arrive),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
