@@ -44,17 +44,6 @@ static void advance(struct gw_coll *coll, int result)
 			  strerror(-result));
 }
 
-/* What ranks that do not call the same look like. */
-static void disagree(struct gw_coll *coll, const struct step *step, uint64_t length)
-{
-	comm_fail(coll->comm, true, -EPROTO,
-		  "rank %u sent %llu bytes where rank %u expected %llu in %s number %u: "
-		  "do all ranks call the same operations?",
-		  step->peer, (unsigned long long)length, coll->comm->rank,
-		  (unsigned long long)step->bytes, operation_name(coll->task.operation),
-		  coll->number);
-}
-
 static void moved(struct gw_op *op, void *arg, const struct gw_op_result *result)
 {
 	struct move *move = arg;
@@ -65,8 +54,9 @@ static void moved(struct gw_op *op, void *arg, const struct gw_op_result *result
 
 	gw_op_close(op);
 	if (result->status == -EMSGSIZE ||
-	    (!result->status && step->kind == STEP_RECV && result->length != step->bytes))
-		disagree(coll, step, result->length);
+	    (!result->status && step->kind == STEP_RECV &&
+	     (result->length != step->bytes || result->label != coll->label)))
+		coll_disagree(coll, step, result);
 	/* Of other failures the channel's `gone` tells. */
 	if (result->status || comm->status)
 		return;
@@ -92,7 +82,8 @@ static int post(void *arg, uint32_t index)
 				   .mr = coll->mr[where.place],
 				   .done = moved,
 				   .arg = &coll->moves[index],
-				   .flags = coll_buffers(coll->comm) ? GW_OP_BUFFERED : 0 };
+				   .flags = coll_buffers(coll->comm) ? GW_OP_BUFFERED : 0,
+				   .label = coll->label };
 	struct gw_channel *channel;
 	struct gw_op *op;
 	int error = link_channel(coll->comm, coll_track(coll), step->peer, &channel);
@@ -243,6 +234,7 @@ static void run_steps(struct gw_coll *coll)
 	int error = take_memory(coll);
 
 	coll->start_ns = gw_now_ns(coll->comm->office->ctx);
+	coll->label = coll_label(coll);
 	limit(coll);
 	advance(coll, error ? error : engine_start(&coll->engine));
 }

@@ -169,6 +169,8 @@ struct gw_coll {
 	/* link in comm->handles */
 	struct list handle;
 	uint32_t number;
+	/* of its messages: what the operation is, for those who expect another */
+	uint16_t label;
 	struct task task;
 	enum gw_type type;
 	enum gw_reduction reduction;
@@ -282,6 +284,14 @@ void link_answered(struct gw_comm *comm, uint32_t track, uint32_t peer);
 /* Mails the descriptions for which there was no room. */
 void links_write(struct gw_comm *comm);
 void links_close(struct gw_comm *comm);
+
+/* ---- disagree.c ---- */
+
+/* The label of an operation's messages; never 0. */
+uint16_t coll_label(const struct gw_coll *coll);
+/* A message of another length or label has come: fails the communicator, and says what that rank did. */
+void coll_disagree(struct gw_coll *coll, const struct step *step,
+		   const struct gw_op_result *result);
 
 /* ---- coll.c ---- */
 

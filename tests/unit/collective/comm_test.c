@@ -1,25 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Communicators of real processes over loopback: what callers see of operations, splits and disagreement.
+ * Communicators of real processes over loopback: what callers see of operations, splits and attributes.
  */
 #include <errno.h>
 #include <setjmp.h>
-#include <signal.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
-#include <time.h>
-#include <unistd.h>
 
 #include <cmocka.h>
 
 #include <godwit/collective.h>
-#include <godwit/rendezvous.h>
 
 #include "collective/multicast.h"
 #include "job.h"
@@ -189,50 +183,6 @@ static void communicators_split(void **state)
 {
 	(void)state;
 	job_run(5, 5, splits);
-}
-
-/* Rank 1 gives another count. */
-static void disagreeing(struct job *job)
-{
-	static uint32_t values[9000];
-	struct gw_coll_attr attr = { .send = values,
-				     .recv = values,
-				     .count = job->rank == 1 ? 8000 : 9000,
-				     .type = GW_UINT32,
-				     .algorithm = GW_ALGORITHM_RING };
-	struct gw_coll *coll;
-
-	CHECK(gw_allreduce(job->comm, &attr, &coll) == 0);
-	CHECK(gw_coll_wait(coll, 30 * SECOND) == -EPROTO);
-	CHECK(strstr(gw_comm_error(job->comm), "do all ranks call the same"));
-}
-
-/* The root of a broadcast gives less than the others expect. */
-static void giving_less(struct job *job)
-{
-	static uint8_t values[200];
-	struct gw_coll_attr attr = { .send = values,
-				     .recv = job->rank ? values : NULL,
-				     .count = job->rank ? 200 : 100,
-				     .type = GW_UINT8 };
-	struct gw_coll *coll;
-	uint64_t total;
-	int error;
-
-	CHECK(gw_broadcast(job->comm, &attr, &coll) == 0);
-	error = gw_coll_wait(coll, 30 * SECOND);
-	CHECK(job->rank == 0 || error == -EPROTO);
-	while (!error)
-		error = job_sum(job->comm, 1, &total);
-	CHECK(error == -EPROTO);
-	CHECK(strstr(gw_comm_error(job->comm), "sent 100 bytes where"));
-}
-
-static void ranks_that_disagree_are_told(void **state)
-{
-	(void)state;
-	job_run(3, 3, disagreeing);
-	job_run(2, 2, giving_less);
 }
 
 /* The caller's string is not read after the call. */
@@ -462,7 +412,6 @@ int main(void)
 		cmocka_unit_test(an_empty_operation_keeps_its_number),
 		cmocka_unit_test(controllers_are_named),
 		cmocka_unit_test(ranks_need_the_same_attributes),
-		cmocka_unit_test(ranks_that_disagree_are_told),
 		cmocka_unit_test(bad_calls_are_refused),
 	};
 
