@@ -39,14 +39,12 @@ static void giving_less(struct job *job)
 				     .count = job->rank ? 200 : 100,
 				     .type = GW_UINT8 };
 	struct gw_coll *coll;
-	uint64_t total;
 	int error;
 
 	CHECK(gw_broadcast(job->comm, &attr, &coll) == 0);
 	error = gw_coll_wait(coll, 30 * SECOND);
 	CHECK(job->rank == 0 || error == -EPROTO);
-	while (!error)
-		error = job_sum(job->comm, 1, &total);
+	error = job_sum_until_it_fails(job->comm);
 	CHECK(error == -EPROTO);
 	CHECK(strstr(gw_comm_error(job->comm), "sent 100 bytes where"));
 }
@@ -102,13 +100,11 @@ static void calling_another(struct job *job)
 static void closing_instead(struct job *job)
 {
 	uint64_t total;
-	int error = 0;
 
 	CHECK(job_sum(job->comm, 1, &total) == 0);
 	if (job->rank == 1)
 		return;
-	while (!error)
-		error = job_sum(job->comm, 1, &total);
+	job_sum_until_it_fails(job->comm);
 	CHECK(strstr(gw_comm_error(job->comm), "gw_comm_close()") ||
 	      strstr(gw_comm_error(job->comm), "has closed"));
 }

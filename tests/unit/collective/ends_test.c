@@ -22,7 +22,7 @@
 static void killed(struct job *job)
 {
 	uint64_t total, start;
-	int error = 0;
+	int error;
 
 	for (int i = 0; i < 20; i++)
 		CHECK(job_sum(job->comm, 1, &total) == 0);
@@ -31,8 +31,7 @@ static void killed(struct job *job)
 		kill(getpid(), SIGKILL);
 	}
 	start = job_clock_ns();
-	while (!error)
-		error = job_sum(job->comm, 1, &total);
+	error = job_sum_until_it_fails(job->comm);
 	CHECK(error == -ECONNRESET || error == -ETIMEDOUT);
 	CHECK(error == gw_comm_status(job->comm));
 	CHECK(strstr(gw_comm_error(job->comm), "rank 2"));
@@ -66,13 +65,10 @@ static void the_death_of_a_parent_is_named(void **state)
 
 static void root_killed(struct job *job)
 {
-	uint64_t total;
-	int error = 0;
 
 	if (job->rank == 0)
 		kill(getpid(), SIGKILL);
-	while (!error)
-		error = job_sum(job->comm, 1, &total);
+	job_sum_until_it_fails(job->comm);
 	CHECK(strstr(gw_comm_error(job->comm), "rank 0"));
 }
 
@@ -84,13 +80,11 @@ static void the_death_of_rank_0_is_named(void **state)
 
 static void aborted(struct job *job)
 {
-	uint64_t total;
-	int error = 0;
+	int error;
 
 	if (job->rank == 1)
 		CHECK(gw_comm_abort(job->comm, "the loss is not a number") == 0);
-	while (!error)
-		error = job_sum(job->comm, 1, &total);
+	error = job_sum_until_it_fails(job->comm);
 	CHECK(error == -ECANCELED);
 	CHECK(!strcmp(gw_comm_error(job->comm), "rank 1 aborted: the loss is not a number"));
 }
@@ -220,8 +214,8 @@ static void signals_do_not_end_the_end(void **state)
 static void leaving(struct job *job)
 {
 	struct gw_comm_attr attr = job_attr(job);
-	uint64_t total, start;
-	int error = 0;
+	uint64_t start;
+	int error;
 
 	attr.peer_timeout_ns = 2 * SECOND;
 	CHECK(gw_comm_open(&attr, &job->comm) == 0);
@@ -230,8 +224,7 @@ static void leaving(struct job *job)
 	/* Until then rank 1 waits for their end. */
 	job_sleep_ms(3500);
 	start = job_clock_ns();
-	while (!error)
-		error = job_sum(job->comm, 1, &total);
+	error = job_sum_until_it_fails(job->comm);
 	CHECK(error == -ECONNRESET);
 	CHECK(strstr(gw_comm_error(job->comm), "rank 1") &&
 	      strstr(gw_comm_error(job->comm), "has closed"));
@@ -248,8 +241,7 @@ static void who_closes_early_is_named(void **state)
 static void unopened(struct job *job)
 {
 	struct gw_comm_attr attr = job_attr(job);
-	uint64_t total, start = job_clock_ns();
-	int error = 0;
+	uint64_t start = job_clock_ns();
 
 	if (job->rank == 1) {
 		attr.fabric = "roce:192.0.2.1@0";
@@ -258,8 +250,7 @@ static void unopened(struct job *job)
 		return;
 	}
 	CHECK(gw_comm_open(&attr, &job->comm) == 0);
-	while (!error)
-		error = job_sum(job->comm, 1, &total);
+	job_sum_until_it_fails(job->comm);
 	CHECK(strstr(gw_comm_error(job->comm), "rank 1 cannot open roce:192.0.2.1@0"));
 	CHECK(job_clock_ns() - start < 4 * SECOND);
 }
@@ -274,16 +265,13 @@ static void a_rank_that_cannot_open_tells_the_others(void **state)
 static void without_relay(struct job *job)
 {
 	struct gw_comm *sub;
-	uint64_t total;
-	int error = 0;
 
 	CHECK(gw_comm_split(job->comm, job->rank > 0, 0, &sub) == 0);
 	if (job->rank == 0) {
 		job_sleep_ms(300);
 		kill(getpid(), SIGKILL);
 	}
-	while (!error)
-		error = job_sum(sub, 1, &total);
+	job_sum_until_it_fails(sub);
 	CHECK(strstr(gw_comm_error(sub), "rank 0 of all ranks"));
 	CHECK(gw_comm_close(sub) == 0);
 }

@@ -112,3 +112,14 @@ int job_sum(struct gw_comm *comm, uint64_t mine, uint64_t *out)
 	gw_coll_close(coll);
 	return error;
 }
+
+int job_sum_until_it_fails(struct gw_comm *comm)
+{
+	uint64_t total;
+	int error;
+
+	do {
+		error = job_sum(comm, 1, &total);
+	} while (!error);
+	return error;
+}

@@ -51,5 +51,7 @@ void job_run_unopened(uint32_t size, uint32_t dies, void *shared, job_fn *fn);
 
 /* The sum of one number of each rank: 0 or an error. */
 int job_sum(struct gw_comm *comm, uint64_t mine, uint64_t *out);
+/* Sums until the communicator fails; returns its error. */
+int job_sum_until_it_fails(struct gw_comm *comm);
 
 #endif
