@@ -93,8 +93,8 @@ static void open_socket(struct peer *peer)
 }
 
 /* Header, payload, pad and ICRC as a whole datagram; its length. */
-static size_t build(struct peer *peer, struct roce_packet *packet,
-		    const struct plan_step *step, uint16_t ip_id, uint8_t *out)
+static size_t build(struct peer *peer, struct roce_packet *packet, const struct plan_step *step,
+		    uint16_t ip_id, uint8_t *out)
 {
 	size_t headers, end, length;
 	uint32_t crc;
