@@ -72,7 +72,7 @@ int eager_read(struct gw_channel *ch, uint64_t length)
 
 	if (gw_recv_imm(ch->eager.recv, &imm))
 		return -EPROTO;
-	ch->eager_kind = imm & PART_KIND;
+	ch->eager_kind = (uint8_t)(imm & PART_KIND);
 	ch->eager_crc = (imm & PART_CRC) != 0;
 	ch->eager_label = (uint16_t)(imm >> PART_LABEL);
 	ch->eager_length = length;

@@ -248,15 +248,15 @@ struct gw_channel {
 	/* operations that owe a record */
 	struct list lines[GROUPS];
 	struct pack *packs;
-	uint32_t pack_count;
 	struct pack *filling[GROUPS];
+	uint32_t pack_count;
+	/* sends that ended when they were copied, and are not finished */
+	uint32_t unanswered;
 	uint32_t packs_busy[GROUPS];
 	/* busy packs that were sent */
 	uint32_t packs_out[GROUPS];
 	/* when the latest packs left, the last one first */
 	uint64_t pack_left_ns[GROUPS][PACKS_AT_ONCE];
-	/* sends that ended when they were copied, and are not finished */
-	uint32_t unanswered;
 	/* when a pack that gathers records leaves */
 	uint64_t pack_at;
 	/* Time that the timer of the small queue pair is set to; NEVER: it is not running. */
@@ -267,15 +267,19 @@ struct gw_channel {
 	/* the promised first receive (eager.c), posted once */
 	struct bounce eager;
 	uint64_t eager_bytes;
-	/* bytes that came in it, and one of PART_ */
+	/* bytes that came in it, the send's label, and one of PART_ */
 	uint64_t eager_length;
-	uint32_t eager_kind;
 	uint16_t eager_label;
+	uint8_t eager_kind;
 	bool eager_crc;
 	/* its receive has taken it, or never will */
 	bool eager_met;
 	/* the first part sent goes into the peer's promised receive */
 	bool peer_eager;
+	/* receives behind the number `wanted_seq` post no parts */
+	bool withholding;
+	/* the latest send was small */
+	bool sent_small;
 	uint8_t *memory;
 	struct gw_mr *mr;
 
@@ -288,10 +292,6 @@ struct gw_channel {
 	uint32_t small_run;
 	/* number of the last operation whose sender has asked for a buffer */
 	uint32_t wanted_seq;
-	/* receives behind that one post no parts */
-	bool withholding;
-	/* the latest send was small */
-	bool sent_small;
 	/* when to ask for a buffer for the oldest send; how long to wait after that; when it was last asked for */
 	uint64_t ask_at;
 	uint64_t ask_wait_ns;

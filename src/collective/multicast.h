@@ -122,16 +122,16 @@ struct multicast {
 	struct gw_coll *coll;
 	/* link in multicast_group.runs */
 	struct list node;
-	/* rank relative to the tree's root */
-	uint32_t place;
 	/* all ranks that notes are exchanged with */
 	struct partner *partners[MULTICAST_FAN + 3];
-	uint32_t partner_count;
 	/* of these the parent, the children, and those before and after in a chain; null where there is none */
 	struct partner *parent;
 	struct partner *children[MULTICAST_FAN];
-	uint32_t child_count;
 	struct partner *before, *after;
+	uint32_t partner_count;
+	uint32_t child_count;
+	/* rank relative to the tree's root */
+	uint32_t place;
 	/* posted sends and receives, of notes and of fetched groups */
 	uint32_t open;
 	/* blocks of data: one, or one a rank; groups of a block, and of all; groups that an entry of a vector stands for */
@@ -153,15 +153,15 @@ struct multicast {
 	/* round that is open, and groups sent up to it, as far as is known */
 	uint32_t round;
 	uint32_t limit;
-	/* the round's END was received; its marker was; the report can be made at this time (UINT64_MAX: not yet) */
+	/* the round's END was received; its marker was, and when; the report can be made, and when (UINT64_MAX: not yet) */
 	bool end_seen;
 	bool marker_seen;
+	bool own_ready;
+	/* any packet has come since the round began; the first and the last arrival */
+	bool heard;
 	uint64_t marker_ns;
 	uint64_t report_ns;
-	bool own_ready;
-	/* first and last arrival of the round; any packet has come since it began */
 	uint64_t first_ns, last_ns;
-	bool heard;
 	/* rounds in a row in which none came, although something lacks */
 	uint32_t barren;
 	/* packets that this rank lacked by its last report, of how many, and those that all others lacked by theirs */
@@ -183,11 +183,11 @@ struct multicast {
 	/* allgather, rank 0: what lacked in the last round, and rounds in a row without progress */
 	uint64_t plan_lacking;
 	uint32_t plan_barren;
-	/* allgather: chains; rate of all senders together, bits a second; the plan has come; it is this rank's turn */
+	/* allgather: chains; the plan has come; it is this rank's turn; rate of all senders together, bits a second */
 	uint32_t chains;
-	uint64_t plan_rate;
 	bool planned;
 	bool turn;
+	uint64_t plan_rate;
 };
 
 enum multicast_state {

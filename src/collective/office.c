@@ -39,12 +39,11 @@ void office_init(struct office *office, struct gw_context *ctx)
 
 void office_free(struct office *office)
 {
-	while (!list_empty(&office->early)) {
-		struct early *early = container_of(office->early.next, struct early, node);
+	struct list *node, *next;
 
-		list_del(&early->node);
-		free(early);
-	}
+	list_for_each_safe (node, next, &office->early)
+		free(container_of(node, struct early, node));
+	list_init(&office->early);
 	free(office->secret_file);
 }
 

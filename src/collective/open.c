@@ -65,9 +65,11 @@ static int complete(struct gw_comm_attr *attr, struct launcher *launcher)
 /* What all ranks need to have alike, or they would wait for each other or mix up messages. */
 static void describe_settings(const struct gw_comm_attr *attr, char *text, size_t size)
 {
-	snprintf(text, size, "%u tracks, %u threads, segments of %u bytes, %s order",
-		 attr->tracks ? attr->tracks : TRACKS_DEFAULT, attr->threads ? attr->threads : 1,
-		 attr->segment_bytes, attr->flags & GW_COMM_FIXED_ORDER ? "fixed" : "any");
+	uint32_t tracks = attr->tracks ? attr->tracks : TRACKS_DEFAULT;
+	uint32_t threads = attr->threads ? attr->threads : 1;
+
+	snprintf(text, size, "%u tracks, %u threads, segments of %u bytes, %s order", tracks,
+		 threads, attr->segment_bytes, attr->flags & GW_COMM_FIXED_ORDER ? "fixed" : "any");
 }
 
 static int open_mail(struct office *office, const struct gw_comm_attr *attr)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Communicators split off another: who belongs to which is an allgather of colors and keys. */
+#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 
@@ -46,9 +47,11 @@ static int found(struct gw_comm *comm, uint64_t id, const struct candidate *cand
 				     .tracks = comm->track_count,
 				     .ahead = comm->ahead,
 				     .segment_bytes = comm->segment_bytes };
-	uint32_t *members = calloc(count, sizeof(*members));
+	uint32_t *members;
 	int error;
 
+	assert(count > 0); /* this rank at least */
+	members = calloc(count, sizeof(*members));
 	if (!members)
 		return -ENOMEM;
 	for (uint32_t i = 0; i < count; i++) {
