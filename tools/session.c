@@ -133,12 +133,8 @@ int session_open_service(struct report *report, const struct options *options, c
 static uint64_t read_counter(const struct gw_context *ctx, const char *name)
 {
 	uint64_t value = 0;
-	const char *known;
 
-	for (unsigned i = 0; (known = gw_counter_name(i)); i++) {
-		if (strcmp(known, name) == 0)
-			gw_counter_read(ctx, i, &value);
-	}
+	gw_counter_read(ctx, (unsigned)gw_counter_find(name), &value);
 	return value;
 }
 

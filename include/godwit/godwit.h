@@ -162,6 +162,7 @@ GW_API const char *gw_context_error(const struct gw_context *ctx);
 /* Counters, by index; their names are stable and fit JSON and Prometheus. */
 GW_API unsigned gw_counter_count(void);
 GW_API const char *gw_counter_name(unsigned counter); /* NULL past the last */
+GW_API int gw_counter_find(const char *name);	      /* its index, or -ENOENT */
 GW_API int gw_counter_read(const struct gw_context *ctx, unsigned counter, uint64_t *out);
 
 /* All of them as text: one JSON object, or Prometheus' exposition format, where names begin with godwit_ and end in

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Limits of channels while operations run: limits.h. */
-#include <string.h>
 
 #include "collective/comm.h"
 
@@ -15,10 +14,7 @@
 
 void limits_init(struct gw_comm *comm)
 {
-	unsigned *counter = &comm->limits.counter;
-
-	while (*counter < gw_counter_count() && strcmp(gw_counter_name(*counter), "landed_bytes"))
-		++*counter;
+	comm->limits.counter = (unsigned)gw_counter_find("landed_bytes");
 }
 
 static struct track_limits *track_of(const struct gw_coll *coll)

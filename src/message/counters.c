@@ -4,6 +4,7 @@
  * that begin with drop_ are packets thrown away, one reason each.
  */
 #include <errno.h>
+#include <string.h>
 
 #include "message/state.h"
 
@@ -49,6 +50,16 @@ const char *gw_counter_name(unsigned counter)
 	if (counter < MESSAGE_COUNTERS + FABRIC_COUNTERS)
 		return fabric_counter_name((enum fabric_counter)(counter - MESSAGE_COUNTERS));
 	return NULL;
+}
+
+int gw_counter_find(const char *name)
+{
+	const char *known;
+
+	for (unsigned i = 0; name && (known = gw_counter_name(i)); i++)
+		if (strcmp(known, name) == 0)
+			return (int)i;
+	return -ENOENT;
 }
 
 int gw_counter_read(const struct gw_context *ctx, unsigned counter, uint64_t *out)

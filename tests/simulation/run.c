@@ -255,16 +255,16 @@ static void count_sights(struct run *run)
 		{ "retransmitted_packets", SIGHT_RETRANSMITTED },
 	};
 
-	for (uint32_t h = 0; h < run->world.host_count; h++)
-		for (unsigned c = 0; run->world.hosts[h].ctx && c < gw_counter_count(); c++)
-			for (size_t i = 0; i < sizeof(map) / sizeof(map[0]); i++) {
-				uint64_t value = 0;
+	for (size_t i = 0; i < sizeof(map) / sizeof(map[0]); i++) {
+		unsigned counter = (unsigned)gw_counter_find(map[i].counter);
 
-				if (strcmp(gw_counter_name(c), map[i].counter))
-					continue;
-				gw_counter_read(run->world.hosts[h].ctx, c, &value);
-				run->result->sights[map[i].sight] += value;
-			}
+		for (uint32_t h = 0; h < run->world.host_count; h++) {
+			uint64_t value = 0;
+
+			gw_counter_read(run->world.hosts[h].ctx, counter, &value);
+			run->result->sights[map[i].sight] += value;
+		}
+	}
 }
 
 static void check_claims(struct run *run)

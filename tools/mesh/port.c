@@ -18,10 +18,7 @@ static uint64_t counter(const struct gw_context *ctx, const char *name)
 {
 	uint64_t value = 0;
 
-	for (unsigned i = 0; i < gw_counter_count(); i++) {
-		if (!strcmp(gw_counter_name(i), name))
-			gw_counter_read(ctx, i, &value);
-	}
+	gw_counter_read(ctx, (unsigned)gw_counter_find(name), &value);
 	return value;
 }
 

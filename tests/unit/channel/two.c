@@ -121,11 +121,10 @@ void two_run(struct two *two, uint64_t ns)
 uint64_t two_counter(const struct two *two, int end, const char *name)
 {
 	uint64_t value = 0;
-	unsigned i = 0;
 
-	while (i < gw_counter_count() && strcmp(gw_counter_name(i), name) != 0)
-		i++;
-	assert_int_equal(gw_counter_read(two->world.hosts[end].ctx, i, &value), 0);
+	assert_int_equal(
+		gw_counter_read(two->world.hosts[end].ctx, (unsigned)gw_counter_find(name), &value),
+		0);
 	return value;
 }
 

@@ -119,9 +119,8 @@ static uint64_t counter(const struct job *job, const char *name)
 {
 	uint64_t value = 0;
 
-	for (unsigned i = 0; i < gw_counter_count(); i++)
-		if (!strcmp(gw_counter_name(i), name))
-			CHECK(gw_counter_read(gw_comm_context(job->comm), i, &value) == 0);
+	CHECK(gw_counter_read(gw_comm_context(job->comm), (unsigned)gw_counter_find(name),
+			      &value) == 0);
 	return value;
 }
 

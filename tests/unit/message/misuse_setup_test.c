@@ -69,12 +69,15 @@ static void counters(void **state)
 	pair_open_contexts(&pair, &plain);
 	assert_null(gw_counter_name(gw_counter_count()));
 	assert_null(gw_counter_name(UINT32_MAX));
+	assert_int_equal(gw_counter_find("no_such_counter"), -ENOENT);
+	assert_int_equal(gw_counter_find(NULL), -ENOENT);
 	assert_int_equal(gw_counter_read(NULL, 0, &value), -EINVAL);
 	assert_int_equal(gw_counter_read(pair.ctx[0], 0, NULL), -EINVAL);
 	assert_int_equal(gw_counter_read(pair.ctx[0], gw_counter_count(), &value), -EINVAL);
 	assert_int_equal(value, 99);
 	for (unsigned i = 0; i < gw_counter_count(); i++) {
 		assert_non_null(gw_counter_name(i));
+		assert_int_equal(gw_counter_find(gw_counter_name(i)), i);
 		for (unsigned j = 0; j < i; j++)
 			assert_string_not_equal(gw_counter_name(i), gw_counter_name(j));
 		assert_int_equal(gw_counter_read(pair.ctx[0], i, &value), 0);

@@ -272,11 +272,9 @@ struct link *duo_link(struct duo *duo, int from)
 uint64_t duo_counter(const struct duo *duo, int end, const char *name)
 {
 	uint64_t value = 0;
-	unsigned i = 0;
 
-	while (i < gw_counter_count() && strcmp(gw_counter_name(i), name) != 0)
-		i++;
-	assert_int_equal(gw_counter_read(duo->ctx[end], i, &value), 0);
+	assert_int_equal(gw_counter_read(duo->ctx[end], (unsigned)gw_counter_find(name), &value),
+			 0);
 	return value;
 }
 
