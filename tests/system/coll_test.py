@@ -72,6 +72,7 @@ def lost_ranks():
 
 for name in OPERATIONS:
     rows(name, "--size", "64..20K", "--type", "int32")
+    rows(name, "--size", "0..20K", "--in-place")
 sizes()
 lost_ranks()
 status, out, errors = ends([start(free_port(), 0, "allreduse")])[0]

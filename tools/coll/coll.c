@@ -10,6 +10,7 @@
 #include <time.h>
 
 #include "bounded.h"
+#include "buffers.h"
 #include "job.h"
 #include "tools/command.h"
 #include "tools/interrupt.h"
@@ -26,7 +27,7 @@ struct bench {
 	struct coll_job job;
 	struct gw_comm *comm;
 	uint32_t rank, size;
-	uint8_t *send, *recv;
+	struct coll_buffers buffers;
 	/* elements, as struct gw_coll_attr has them */
 	uint64_t count;
 	/* one for each timed operation, ns */
@@ -73,6 +74,19 @@ static int wait_for(struct bench *bench, struct gw_coll *coll)
 	return error ? fail(bench, error) : 0;
 }
 
+static struct value_question question(const struct bench *bench)
+{
+	const struct coll_job *job = &bench->job;
+
+	return (struct value_question){ .operation = job->operation,
+					.reduction = job->reduction,
+					.type = job->type,
+					.rank = bench->rank,
+					.size = bench->size,
+					.root = job->root,
+					.count = bench->count };
+}
+
 static int post(struct bench *bench, struct gw_coll **out)
 {
 	static int (*const calls[])(struct gw_comm *, const struct gw_coll_attr *,
@@ -81,8 +95,9 @@ static int post(struct bench *bench, struct gw_coll **out)
 		gw_reduce_scatter, gw_allreduce, gw_alltoall,
 	};
 	const struct coll_job *job = &bench->job;
-	struct gw_coll_attr attr = { .send = bench->send,
-				     .recv = bench->recv,
+	const struct value_question q = question(bench);
+	struct gw_coll_attr attr = { .send = coll_buffers_send(&bench->buffers, &q),
+				     .recv = coll_buffers_recv(&bench->buffers, &q),
 				     .count = bench->count,
 				     .type = job->type,
 				     .reduction = job->reduction,
@@ -151,43 +166,23 @@ static int agree(struct bench *bench, double *value)
 	return error ? fail(bench, error) : wait_for(bench, coll);
 }
 
-static void fill(struct bench *bench)
-{
-	const struct coll_job *job = &bench->job;
-	uint64_t given = value_send_count(job->operation, bench->count, bench->size);
-	uint64_t got = value_recv_count(job->operation, bench->count, bench->size);
-
-	memset(bench->recv, 0xff, got * gw_type_size(job->type));
-	for (uint64_t i = 0; i < given; i++)
-		value_put(job->type, bench->send, i, value_given(bench->rank, i));
-}
-
 static int check(struct bench *bench, double *wrong)
 {
 	const struct coll_job *job = &bench->job;
-	const struct value_question question = { .operation = job->operation,
-						 .reduction = job->reduction,
-						 .type = job->type,
-						 .rank = bench->rank,
-						 .size = bench->size,
-						 .root = job->root,
-						 .count = bench->count };
-	uint64_t got = value_recv_count(job->operation, bench->count, bench->size);
+	const struct value_question q = question(bench);
 	struct gw_coll *coll;
 	int error;
 
 	*wrong = 0;
-	fill(bench);
+	coll_buffers_fill(&bench->buffers, &q);
 	error = post(bench, &coll);
 	if (!error)
 		error = wait_for(bench, coll);
 	if (error)
 		return error;
 	/* What is missing makes other numbers, and coefficients are rounded: the report tells of both. */
-	if (job->bounded && (!bench->whole || job->limits.recovery == GW_RECOVER_HADAMARD))
-		got = 0;
-	for (uint64_t i = 0; i < got; i++)
-		*wrong += !value_right(&question, bench->recv, i);
+	if (!job->bounded || (bench->whole && job->limits.recovery != GW_RECOVER_HADAMARD))
+		*wrong = (double)coll_buffers_wrong(&bench->buffers, &q);
 	return agree(bench, wrong);
 }
 
@@ -308,18 +303,13 @@ static int measure(struct bench *bench, uint64_t count)
 static int all_sizes(struct bench *bench)
 {
 	const struct coll_job *job = &bench->job;
-	uint64_t most = job->to + 64 * 4096, unit = bytes_per_count(bench);
+	uint64_t unit = bytes_per_count(bench);
 	int error = 0;
 
 	bench->times = calloc(job->warmup + 2, sizeof(double));
-	bench->send = aligned_alloc(4096, (most + 4095) / 4096 * 4096);
-	bench->recv =
-		job->in_place ? bench->send : aligned_alloc(4096, (most + 4095) / 4096 * 4096);
-	if (!bench->times || !bench->send || !bench->recv)
-		return report_fail(&bench->job.report, -ENOMEM, "no memory for %llu bytes twice",
-				   (unsigned long long)job->to);
-	memset(bench->send, 1, most);
-	memset(bench->recv, 1, most);
+	if (!bench->times || coll_buffers_open(&bench->buffers, job->to, job->in_place))
+		return report_fail(&bench->job.report, -ENOMEM, "no memory for %llu bytes%s",
+				   (unsigned long long)job->to, job->in_place ? "" : " twice");
 	if (job->operation == COLL_BARRIER)
 		return measure(bench, 0);
 	for (uint64_t bytes = job->from; !error && bytes <= job->to;
@@ -389,9 +379,7 @@ static int coll_main(int argc, char **argv)
 	if (bench.rank)
 		report->json = false;
 	free(bench.times);
-	if (bench.recv != bench.send)
-		free(bench.recv);
-	free(bench.send);
+	coll_buffers_close(&bench.buffers);
 	return report_finish(report);
 }
 
