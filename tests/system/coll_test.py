@@ -58,6 +58,17 @@ def sizes():
     check(found == [0], f"less than an element: {found}")
 
 
+def unchecked():
+    """Nothing is wrong where nobody looked, and nothing is right."""
+    bounded = ("allreduce", "--bounded", "hadamard", "--size", "4K", "--iterations", "3")
+    for status, out, errors in job(*bounded, "--json")[:1]:
+        told = json.loads(out)["sizes"] if status == 0 else []
+        check(len(told) == 1 and "bounded" in told[0] and "wrong" not in told[0], f"hadamard: {status} {out} {errors}")
+    for arguments, column in ((bounded, "-"), (("allreduce", "--size", "4K", "--no-check"), "-"), (("allreduce", "--size", "4K"), "0")):
+        status, out, errors = job(*arguments)[0]
+        check(status == 0 and out.splitlines()[-1].split()[6] == column, f"{arguments}: {status} {out} {errors}")
+
+
 def lost_ranks():
     for status, _, errors in job("allreduce", "--meet", "1s", ranks=(0, 2)):
         check(status == 1 and errors == "godwit coll: rank 1 of 3 did not come within 1 s\n", f"a rank is missing: {status} {errors}")
@@ -74,6 +85,7 @@ for name in OPERATIONS:
     rows(name, "--size", "64..20K", "--type", "int32")
     rows(name, "--size", "0..20K", "--in-place")
 sizes()
+unchecked()
 lost_ranks()
 status, out, errors = ends([start(free_port(), 0, "allreduse")])[0]
 check(status == 2 and not out and "operation \"allreduse\" is not barrier" in errors and len(errors.splitlines()) == 1, f"a typo: {status} {errors}")

@@ -33,6 +33,8 @@ struct bench {
 	/* one for each timed operation, ns */
 	double *times;
 	json_t *rows;
+	/* every rank looked at its result of this size */
+	bool checked;
 	uint64_t wrong_in_all;
 	/* of the bounded operations of one size */
 	struct coll_losses losses;
@@ -154,26 +156,30 @@ static int barrier(struct bench *bench)
 	return error ? fail(bench, error) : wait_for(bench, coll);
 }
 
-/* The largest of a number over all ranks. */
-static int agree(struct bench *bench, double *value)
+/* The largest of each of some numbers over all ranks. */
+static int agree(struct bench *bench, double *values, uint64_t count)
 {
-	struct gw_coll_attr attr = {
-		.send = value, .recv = value, .count = 1, .type = GW_FLOAT64, .reduction = GW_MAX
-	};
+	struct gw_coll_attr attr = { .send = values,
+				     .recv = values,
+				     .count = count,
+				     .type = GW_FLOAT64,
+				     .reduction = GW_MAX };
 	struct gw_coll *coll;
 	int error = gw_allreduce(bench->comm, &attr, &coll);
 
 	return error ? fail(bench, error) : wait_for(bench, coll);
 }
 
+/* Sets *wrong to the number of wrong elements at the rank that has most. */
 static int check(struct bench *bench, double *wrong)
 {
 	const struct coll_job *job = &bench->job;
 	const struct value_question q = question(bench);
 	struct gw_coll *coll;
+	bool look = true;
+	double found[2];
 	int error;
 
-	*wrong = 0;
 	coll_buffers_fill(&bench->buffers, &q);
 	error = post(bench, &coll);
 	if (!error)
@@ -181,9 +187,14 @@ static int check(struct bench *bench, double *wrong)
 	if (error)
 		return error;
 	/* What is missing makes other numbers, and coefficients are rounded: the report tells of both. */
-	if (!job->bounded || (bench->whole && job->limits.recovery != GW_RECOVER_HADAMARD))
-		*wrong = (double)coll_buffers_wrong(&bench->buffers, &q);
-	return agree(bench, wrong);
+	if (job->bounded)
+		look = bench->whole && job->limits.recovery != GW_RECOVER_HADAMARD;
+	found[0] = look ? (double)coll_buffers_wrong(&bench->buffers, &q) : 0;
+	found[1] = !look;
+	error = agree(bench, found, 2);
+	*wrong = found[0];
+	bench->checked = found[1] == 0;
+	return error;
 }
 
 /* How many bytes a link carries for one that the caller sees, as nccl-tests define it. */
@@ -216,6 +227,7 @@ static void show(struct bench *bench, uint64_t bytes, uint64_t iterations, doubl
 	const struct coll_job *job = &bench->job;
 	double algorithm = (double)bytes / mean,
 	       bus = algorithm * bus_factor(job->operation, bench->size);
+	bool known = bench->checked || wrong > 0;
 	char p99_text[32] = "-";
 	double p50, p99;
 	json_t *row;
@@ -231,9 +243,9 @@ static void show(struct bench *bench, uint64_t bytes, uint64_t iterations, doubl
 	if (!job->report.json) {
 		printf("%12llu %12llu %12.1f %12s %9.3f %9.3f %7s", (unsigned long long)bytes,
 		       (unsigned long long)bench->count, mean / 1e3, p99_text, algorithm, bus,
-		       job->no_check ? "-"
-		       : wrong > 0   ? "WRONG"
-				     : "0");
+		       !known	   ? "-"
+		       : wrong > 0 ? "WRONG"
+				   : "0");
 		if (job->bounded)
 			printf(" %10.4f %6llu %6llu", 100 * coll_losses_arrived(&bench->losses),
 			       (unsigned long long)bench->losses.late,
@@ -248,7 +260,7 @@ static void show(struct bench *bench, uint64_t bytes, uint64_t iterations, doubl
 			"bus_gbytes_per_s", bus);
 	if (iterations >= PERCENTILE_LEAST)
 		json_object_set_new(row, "p99_us", json_real(p99 / 1e3));
-	if (!job->no_check)
+	if (known)
 		json_object_set_new(row, "wrong", json_integer((json_int_t)wrong));
 	if (job->bounded)
 		json_object_set_new(row, "bounded", coll_losses_json(&bench->losses));
@@ -277,7 +289,7 @@ static int measure(struct bench *bench, uint64_t count)
 	if (!error)
 		error = run(bench, job->warmup ? job->warmup : !iterations, &mean);
 	if (!error)
-		error = agree(bench, &mean);
+		error = agree(bench, &mean, 1);
 	if (error)
 		return error;
 	if (!iterations) {
@@ -293,7 +305,7 @@ static int measure(struct bench *bench, uint64_t count)
 	if (!error)
 		error = run(bench, iterations, &mean);
 	if (!error)
-		error = agree(bench, &mean);
+		error = agree(bench, &mean, 1);
 	if (!error)
 		show(bench, count * bytes_per_count(bench), iterations, mean, wrong);
 	return error;
