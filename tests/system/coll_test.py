@@ -3,6 +3,7 @@
 """`godwit coll` as people use it: operations by any spelling, sizes from nothing on, results that are checked, a rank that does not
 come and one that is killed."""
 import json
+import os
 import signal
 import subprocess
 import time
@@ -69,6 +70,25 @@ def unchecked():
         check(status == 0 and out.splitlines()[-1].split()[6] == column, f"{arguments}: {status} {out} {errors}")
 
 
+def alone(*arguments, **environment):
+    """(status, stdout, stderr) of one process with these variables of a launcher."""
+    run = subprocess.run([GODWIT, "coll", *arguments], env={**os.environ, **environment}, capture_output=True, text=True, timeout=60, check=False)
+    return run.returncode, run.stdout, run.stderr
+
+
+def places():
+    """A rank that is given is taken, or refused."""
+    launched = {"RANK": "0", "WORLD_SIZE": "1"}
+    here = ("--root-host", "127.0.0.1")
+    for arguments in (("--rank", "5"), ("--rank", "0", "--ranks", "1"), ("--ranks", "1", *here), here, ("--rank", "0", *here)):
+        status, out, errors = alone("barrier", *arguments, **launched)
+        check(status == 2 and not out and "--rank, --ranks and --root-host belong together" in errors, f"{arguments}: {status} {errors}")
+    status, _, errors = alone("barrier", "--rank", "3", "--ranks", "3", *here)
+    check(status == 2 and "--rank 3: there are ranks 0 to 2" in errors, f"a fourth rank of three: {status} {errors}")
+    status, out, errors = alone("barrier", "--iterations", "3", **launched)
+    check(status == 0 and not errors, f"a launcher's rank: {status} {out} {errors}")
+
+
 def lost_ranks():
     for status, _, errors in job("allreduce", "--meet", "1s", ranks=(0, 2)):
         check(status == 1 and errors == "godwit coll: rank 1 of 3 did not come within 1 s\n", f"a rank is missing: {status} {errors}")
@@ -86,6 +106,7 @@ for name in OPERATIONS:
     rows(name, "--size", "0..20K", "--in-place")
 sizes()
 unchecked()
+places()
 lost_ranks()
 status, out, errors = ends([start(free_port(), 0, "allreduse")])[0]
 check(status == 2 and not out and "operation \"allreduse\" is not barrier" in errors and len(errors.splitlines()) == 1, f"a typo: {status} {errors}")

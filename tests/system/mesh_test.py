@@ -109,7 +109,8 @@ def small():
 
 
 def mistakes(directory):
-    for arguments in (("--ports", "9"), ("--passes", "0"), ("--time", "1ms"), ("more",), ("--what",), ("--ranks", "4")):
+    for arguments in (("--ports", "9"), ("--passes", "0"), ("--time", "1ms"), ("more",), ("--what",), ("--ranks", "4"), ("--rank", "1"),
+                      ("--rank", "4", "--ranks", "4", "--root-host", "127.0.0.1")):
         command = Command("mesh", *arguments).wait(20)
         check(command.status == 2 and "godwit mesh: " in command.stderr, f"{arguments}: {command}")
     results = ranks(2, "--passes", "1", "--ports", "1", "--time", "20ms", "--html", os.path.join(directory, "no", "such"))

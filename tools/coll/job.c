@@ -10,6 +10,7 @@
 #include "job.h"
 #include "lab/units.h"
 #include "tools/options.h"
+#include "tools/ranks.h"
 
 #define SIZE_MAX_BYTES (UINT64_C(1) << 40)
 
@@ -340,6 +341,7 @@ int coll_job_read(int argc, char **argv, struct coll_job *job)
 				  .factor = 4,
 				  .in_flight = 1,
 				  .warmup = 5,
+				  .comm = { .rank = RANKS_NOT_GIVEN },
 				  .report = { .command = "coll" } };
 	optind = 1;
 	opterr = 0;
@@ -365,7 +367,8 @@ int coll_job_read(int argc, char **argv, struct coll_job *job)
 	if (error)
 		return error;
 	job->operation = (enum coll_operation)which;
-	if (!job->comm.size != !job->comm.root)
-		return report_usage(report, "--rank, --ranks and --root-host belong together");
+	error = ranks_check(report, &job->comm);
+	if (error)
+		return error;
 	return job->bounded ? check_bounded(job) : 0;
 }

@@ -9,6 +9,7 @@
 #include "lab/units.h"
 #include "matrix.h"
 #include "tools/options.h"
+#include "tools/ranks.h"
 
 #define MS UINT64_C(1000000)
 #define S  UINT64_C(1000000000)
@@ -107,9 +108,11 @@ int mesh_job_read(int argc, char **argv, struct mesh_job *job)
 	struct report *report = &job->report;
 	int id;
 
-	*job = (struct mesh_job){
-		.ports = 4, .passes = 2, .time_ns = 60 * MS, .report = { .command = "mesh" }
-	};
+	*job = (struct mesh_job){ .ports = 4,
+				  .passes = 2,
+				  .time_ns = 60 * MS,
+				  .comm = { .rank = RANKS_NOT_GIVEN },
+				  .report = { .command = "mesh" } };
 	optind = 1;
 	opterr = 0;
 	for (int i = 1; i < argc; i++)
@@ -126,7 +129,5 @@ int mesh_job_read(int argc, char **argv, struct mesh_job *job)
 	}
 	if (optind < argc)
 		return report_usage(report, "\"%s\" is one argument too many", argv[optind]);
-	if (!job->comm.size != !job->comm.root)
-		return report_usage(report, "--rank, --ranks and --root-host belong together");
-	return 0;
+	return ranks_check(report, &job->comm);
 }
