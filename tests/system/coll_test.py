@@ -11,6 +11,7 @@ import time
 from harness import GODWIT, check, finish, free_port
 
 RANKS = 3
+LAUNCHERS = ("RANK", "WORLD_SIZE", "OMPI_", "PMI", "SLURM_", "GODWIT_RANK")
 # as nccl-tests, MPI and PyTorch spell them
 OPERATIONS = ("barrier", "broadcast", "all_gather", "reduce-scatter", "allreduce", "All_Reduce", "all-to-all")
 
@@ -71,8 +72,9 @@ def unchecked():
 
 
 def alone(*arguments, **environment):
-    """(status, stdout, stderr) of one process with these variables of a launcher."""
-    run = subprocess.run([GODWIT, "coll", *arguments], env={**os.environ, **environment}, capture_output=True, text=True, timeout=60, check=False)
+    """(status, stdout, stderr) of one process with these variables of a launcher, and no others."""
+    others = {name: value for name, value in os.environ.items() if not name.startswith(LAUNCHERS)}
+    run = subprocess.run([GODWIT, *arguments], env={**others, **environment}, capture_output=True, text=True, timeout=60, check=False)
     return run.returncode, run.stdout, run.stderr
 
 
@@ -81,12 +83,27 @@ def places():
     launched = {"RANK": "0", "WORLD_SIZE": "1"}
     here = ("--root-host", "127.0.0.1")
     for arguments in (("--rank", "5"), ("--rank", "0", "--ranks", "1"), ("--ranks", "1", *here), here, ("--rank", "0", *here)):
-        status, out, errors = alone("barrier", *arguments, **launched)
+        status, out, errors = alone("coll", "barrier", *arguments, **launched)
         check(status == 2 and not out and "--rank, --ranks and --root-host belong together" in errors, f"{arguments}: {status} {errors}")
-    status, _, errors = alone("barrier", "--rank", "3", "--ranks", "3", *here)
+    status, _, errors = alone("coll", "barrier", "--rank", "3", "--ranks", "3", *here)
     check(status == 2 and "--rank 3: there are ranks 0 to 2" in errors, f"a fourth rank of three: {status} {errors}")
-    status, out, errors = alone("barrier", "--iterations", "3", **launched)
+    status, out, errors = alone("coll", "barrier", "--iterations", "3", **launched)
     check(status == 0 and not errors, f"a launcher's rank: {status} {out} {errors}")
+
+
+def one_object():
+    """What fails at every rank is printed as JSON by rank 0, or by a process that does not know its rank."""
+    for environment, arguments, speaks in (
+            ({"RANK": "0", "WORLD_SIZE": "2"}, (), True), ({"RANK": "1", "WORLD_SIZE": "2"}, (), False),
+            ({"OMPI_COMM_WORLD_RANK": "1"}, (), False), ({"SLURM_PROCID": "1", "SLURM_STEP_ID": "0"}, (), False),
+            ({"SLURM_PROCID": "1"}, (), True), ({}, (), True), ({}, ("--rank", "1"), False), ({}, ("--rank=1",), False),
+            ({"RANK": "1", "WORLD_SIZE": "2"}, ("--rank", "0"), True)):
+        for command in (("coll", "barrier"), ("mesh",)):
+            status, out, errors = alone(*command, "--typo", "--json", *arguments, **environment)
+            told = [json.loads(line) for line in out.splitlines()]
+            check(len(told) == speaks and all("--typo" in each["error"] for each in told) and "--typo" in errors and status == 2
+                  and not any("bytes" in each for each in told),
+                  f"{command} {arguments} {environment}: {status} {out} {errors}")
 
 
 def lost_ranks():
@@ -107,6 +124,7 @@ for name in OPERATIONS:
 sizes()
 unchecked()
 places()
+one_object()
 lost_ranks()
 status, out, errors = ends([start(free_port(), 0, "allreduse")])[0]
 check(status == 2 and not out and "operation \"allreduse\" is not barrier" in errors and len(errors.splitlines()) == 1, f"a typo: {status} {errors}")

@@ -14,6 +14,7 @@
 #include "job.h"
 #include "tools/command.h"
 #include "tools/interrupt.h"
+#include "tools/ranks.h"
 
 #define NS_PER_S UINT64_C(1000000000)
 /* Time that a size is measured for, and bounds of the number of operations, unless --iterations is given. */
@@ -349,20 +350,28 @@ static void head(const struct bench *bench)
 	fflush(stdout);
 }
 
+static int open_comm(int argc, char **argv, struct bench *bench)
+{
+	int error = coll_job_read(argc, argv, &bench->job);
+
+	if (error)
+		return error;
+	interrupt_install();
+	/* One operation follows another, and each makes progress for those before. */
+	bench->job.comm.flags |= GW_COMM_SERVED;
+	error = gw_comm_open(&bench->job.comm, &bench->comm);
+	return error ? fail(bench, error) : 0;
+}
+
 static int coll_main(int argc, char **argv)
 {
 	static struct bench bench;
 	struct report *report = &bench.job.report;
-	int error = coll_job_read(argc, argv, &bench.job);
+	int error = open_comm(argc, argv, &bench);
 
-	if (error)
-		return report_finish(report);
-	interrupt_install();
-	/* One operation follows another, and each makes progress for those before. */
-	bench.job.comm.flags |= GW_COMM_SERVED;
-	error = gw_comm_open(&bench.job.comm, &bench.comm);
 	if (error) {
-		fail(&bench, error);
+		report->json = report->json && ranks_may_speak(argc, argv);
+		report->body = json_object();
 		return report_finish(report);
 	}
 	bench.rank = gw_comm_rank(bench.comm);

@@ -13,6 +13,7 @@
 #include "survey.h"
 #include "tools/command.h"
 #include "tools/interrupt.h"
+#include "tools/ranks.h"
 #include "verdict.h"
 
 #define SCHEMA "godwit-mesh/1"
@@ -93,6 +94,21 @@ static int finish(const struct report *report, int status)
 				: EXIT_COULD_NOT;
 }
 
+static int open_comm(int argc, char **argv, struct mesh_job *job, struct gw_comm **comm)
+{
+	int rc = mesh_job_read(argc, argv, job);
+
+	if (rc)
+		return rc;
+	interrupt_install();
+	/* A path that does not work is a finding, and no warning of the library's. */
+	gw_log_set(GW_LOG_ERROR, NULL, NULL);
+	rc = gw_comm_open(&job->comm, comm);
+	return rc ? report_fail(&job->report, rc, "%s",
+				gw_comm_error(NULL)[0] ? gw_comm_error(NULL) : strerror(-rc))
+		  : 0;
+}
+
 static int mesh_main(int argc, char **argv)
 {
 	struct mesh_job job;
@@ -100,18 +116,11 @@ static int mesh_main(int argc, char **argv)
 	struct gw_comm *comm;
 	struct matrix matrix = { 0 };
 	double start = now_s();
-	int rc = mesh_job_read(argc, argv, &job), status = EXIT_HEALTHY;
+	int rc = open_comm(argc, argv, &job, &comm), status = EXIT_HEALTHY;
 	bool speaks;
 
-	if (rc)
-		return finish(report, EXIT_MISUSED);
-	interrupt_install();
-	/* A path that does not work is a finding, and no warning of the library's. */
-	gw_log_set(GW_LOG_ERROR, NULL, NULL);
-	rc = gw_comm_open(&job.comm, &comm);
 	if (rc) {
-		report_fail(report, rc, "%s",
-			    gw_comm_error(NULL)[0] ? gw_comm_error(NULL) : strerror(-rc));
+		report->json = report->json && ranks_may_speak(argc, argv);
 		return finish(report, EXIT_COULD_NOT);
 	}
 	/* One rank speaks for all. */
