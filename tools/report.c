@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "command.h"
+#include "output.h"
 #include "session.h"
 
 static void make_one_line(char *text)
@@ -178,7 +179,7 @@ static void print_json(const struct report *report, FILE *out)
 int report_finish(struct report *report)
 {
 	FILE *out = report->stdout_is_data ? stderr : stdout;
-	int status = EXIT_DONE;
+	int error, status = EXIT_DONE;
 
 	if (report->error[0] != '\0') {
 		fprintf(stderr, "godwit %s: %s\n", report->command, report->error);
@@ -192,9 +193,10 @@ int report_finish(struct report *report)
 	else if (status == EXIT_DONE && !report->quiet && report->outcome[0] != '\0')
 		fprintf(out, "%s\n", report->outcome);
 	/* The transfer may have succeeded, but whoever reads the result would never know. */
-	if ((fflush(stdout) != 0 || ferror(stdout)) && status == EXIT_DONE) {
+	error = output_flush();
+	if (error && status == EXIT_DONE) {
 		fprintf(stderr, "godwit %s: cannot write the result to standard output: %s\n",
-			report->command, strerror(errno));
+			report->command, strerror(-error));
 		status = EXIT_FAILED;
 	}
 	json_decref(report->dropped);

@@ -266,6 +266,18 @@ def full_output(directory):
     receiver.wait(20)
     check(result.returncode == 1 and b"standard output" in result.stderr, f"/dev/full: {result}")
     os.unlink(target)
+    # The line that did not fit is not the last thing that these do.
+    port = str(free_port())
+    here = ("--rank", "0", "--ranks", "1", "--root-host", "127.0.0.1", "--port", str(free_port()))
+    with open("/dev/full", "w", encoding="ascii") as full:
+        server = subprocess.Popen([GODWIT, "perf", "--port", port], stdout=full, stderr=subprocess.PIPE)
+        wait_until(lambda: listening(int(port)) or server.poll() is not None)
+        for status, *command in ((1, "perf", "127.0.0.1", "--port", port, "--duration", "200ms"),
+                                 (1, "coll", "barrier", "--iterations", "3", *here), (3, "mesh", *here)):
+            result = subprocess.run([GODWIT, *command], stdout=full, stderr=subprocess.PIPE, timeout=20, check=False)
+            check(result.returncode == status and b"standard output: No space left on device" in result.stderr, f"{command}: {result}")
+        errors = server.communicate(timeout=20)[1]
+        check(server.returncode == 1 and b"standard output: No space left on device" in errors, f"perf: {server.returncode} {errors}")
 
 
 def read_terminal(fd):

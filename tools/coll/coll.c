@@ -14,6 +14,7 @@
 #include "job.h"
 #include "tools/command.h"
 #include "tools/interrupt.h"
+#include "tools/output.h"
 #include "tools/ranks.h"
 
 #define NS_PER_S UINT64_C(1000000000)
@@ -252,7 +253,7 @@ static void show(struct bench *bench, uint64_t bytes, uint64_t iterations, doubl
 			       (unsigned long long)bench->losses.late,
 			       (unsigned long long)bench->losses.cut);
 		printf("\n");
-		fflush(stdout);
+		output_flush();
 		return;
 	}
 	row = json_pack("{s:I s:I s:I s:f s:f s:f s:f}", "bytes", (json_int_t)bytes, "count",
@@ -347,7 +348,7 @@ static void head(const struct bench *bench)
 	       "busbw", "wrong", job->bounded ? "    arrived   late    cut" : "");
 	printf("#%11s %12s %12s %12s %9s %9s %7s%s\n", "(bytes)", "(elements)", "(us)", "(us)",
 	       "(GB/s)", "(GB/s)", "", job->bounded ? "        (%)  (ops)  (ops)" : "");
-	fflush(stdout);
+	output_flush();
 }
 
 static int open_comm(int argc, char **argv, struct bench *bench)

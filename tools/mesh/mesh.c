@@ -13,6 +13,7 @@
 #include "survey.h"
 #include "tools/command.h"
 #include "tools/interrupt.h"
+#include "tools/output.h"
 #include "tools/ranks.h"
 #include "verdict.h"
 
@@ -69,8 +70,10 @@ static int tell(struct mesh_job *job, const struct matrix *matrix, double second
 		print_json(matrix, &verdict, seconds);
 	else if (!rc)
 		heat_print(matrix, &verdict, seconds);
-	if (!rc && (fflush(stdout) || ferror(stdout)))
-		rc = report_fail(&job->report, -EIO, "cannot write to standard output");
+	if (!rc)
+		rc = output_flush();
+	if (rc)
+		report_fail(&job->report, rc, "cannot write to standard output: %s", strerror(-rc));
 	rc = rc ? EXIT_COULD_NOT : verdict.count ? EXIT_FINDINGS : EXIT_HEALTHY;
 	verdict_close(&verdict);
 	return rc;

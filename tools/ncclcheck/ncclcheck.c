@@ -14,6 +14,7 @@
 #include "ask.h"
 #include "run.h"
 #include "tools/command.h"
+#include "tools/output.h"
 #include "tools/report.h"
 #include "worker.h"
 
@@ -234,7 +235,7 @@ static void keep(struct ncclcheck *check, const struct check_case *c, int versio
 		return;
 	printf("%s  v%-2d  %-15s %s\n", words[outcome->verdict], version, c->name,
 	       outcome->text[0] ? outcome->text : c->what);
-	fflush(stdout);
+	output_flush();
 }
 
 static void try_version(struct ncclcheck *check, int version, int newest, int oldest)

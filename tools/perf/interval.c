@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "team.h"
+#include "tools/output.h"
 #include "tools/session.h"
 #include "tools/text.h"
 
@@ -55,7 +56,7 @@ void perf_intervals_begin(struct perf_intervals *intervals, struct perf_team *te
 		return;
 	printf("%s, at this end:\n%17s %11s %9s %11s %9s\n", text_bytes(team->plan.size, size),
 	       "seconds", "moved", "Gbit/s", "messages/s", "repeated");
-	fflush(stdout);
+	output_flush();
 }
 
 bool perf_intervals_due(const struct perf_intervals *intervals, uint64_t now)
@@ -100,7 +101,7 @@ void perf_intervals_report(struct perf_intervals *intervals, struct perf_team *t
 		printf("%8.2f-%-8.2f %11s %9.3f %11.0f %9" PRIu64 "\n", from, to,
 		       text_bytes(moved.bytes, size), (double)moved.bytes * 8 / (to - from) / GB,
 		       (double)moved.messages / (to - from), moved.repeated);
-		fflush(stdout);
+		output_flush();
 	}
 	intervals->bytes = at.bytes;
 	intervals->messages = at.messages;

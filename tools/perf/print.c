@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "scheme.h"
+#include "tools/output.h"
 #include "tools/session.h"
 #include "tools/text.h"
 
@@ -34,7 +35,7 @@ void perf_print_head(const struct perf_plan *plan, const char *peer, bool icrc)
 		printf("%11s %8s %5s %10s %9s %11s %9s %9s %15s %9s\n", "size", "", "depth",
 		       "messages", "Gbit/s", "messages/s", "repeated", "missing", "CPU s/GB, both",
 		       "RTT us");
-	fflush(stdout);
+	output_flush();
 }
 
 static double cpu_seconds(const struct perf_result *result)
@@ -121,5 +122,5 @@ void perf_print_row(const struct perf_plan *plan, bool client, const struct perf
 	}
 	print_drops("here", &what->here);
 	print_drops("there", &what->there);
-	fflush(stdout);
+	output_flush();
 }

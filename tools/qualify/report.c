@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "tools/output.h"
 #include "tools/report.h"
 #include "tools/text.h"
 
@@ -89,7 +90,7 @@ static void row(const struct qualify_findings *findings, const char *label,
 {
 	if (findings->print) {
 		printf("%-52s %-8s %s\n", label, outcomes[outcome], detail);
-		fflush(stdout);
+		output_flush();
 	}
 }
 
