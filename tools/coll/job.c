@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The command line of `godwit coll`. */
-#include <ctype.h>
 #include <errno.h>
 #include <getopt.h>
 #include <stdio.h>
@@ -11,42 +10,15 @@
 #include "lab/units.h"
 #include "tools/options.h"
 #include "tools/ranks.h"
+#include "words.h"
 
 #define SIZE_MAX_BYTES (UINT64_C(1) << 40)
-
-static const char *const operations[] = { "barrier",   "broadcast", "allgather", "reduce_scatter",
-					  "allreduce", "alltoall",  NULL };
-static const char *const types[] = { "float32", "float16", "bfloat16", "float64", "int8", "uint8",
-				     "int32",	"uint32",  "int64",    "uint64",  NULL };
-static const char *const reductions[] = { "sum", "mean", "min", "max", NULL };
-static const char *const algorithms[] = { "auto",   "ring",	 "doubling", "tree",
-					  "direct", "multicast", NULL };
 
 /* GW_RECOVER_PREVIOUS needs an earlier result, which nobody has here. */
 static const char *const recoveries[] = { "count", "zero", "keep", "hadamard", "coded", NULL };
 static const enum gw_recovery recovery_values[] = { GW_RECOVER_COUNT, GW_RECOVER_ZERO,
 						    GW_RECOVER_KEEP, GW_RECOVER_HADAMARD,
 						    GW_RECOVER_CODED };
-
-const char *coll_operation_name(enum coll_operation operation)
-{
-	return operations[operation];
-}
-
-const char *coll_type_name(enum gw_type type)
-{
-	return types[type];
-}
-
-const char *coll_reduction_name(enum gw_reduction reduction)
-{
-	return reductions[reduction];
-}
-
-const char *coll_algorithm_name(enum gw_algorithm algorithm)
-{
-	return algorithms[algorithm];
-}
 
 enum {
 	OWN_ALGORITHM = OPTION_OWN,
@@ -113,48 +85,6 @@ static const struct option long_options[] = {
 	{ NULL, 0, NULL, 0 },
 };
 
-/* "a, b or c" */
-static void list_words(const char *const *words, char *text, size_t size)
-{
-	size_t used = 0;
-
-	text[0] = '\0';
-	for (size_t i = 0; words[i] && used < size; i++)
-		used += (size_t)snprintf(text + used, size - used, "%s%s",
-					 !i		? ""
-					 : words[i + 1] ? ", "
-							: " or ",
-					 words[i]);
-}
-
-/* Whether two words are the same but for case, '-' and '_': people write allreduce, all_reduce and all-reduce. */
-static bool same_word(const char *a, const char *b)
-{
-	for (;; a++, b++) {
-		a += strspn(a, "-_");
-		b += strspn(b, "-_");
-		if (tolower((unsigned char)*a) != tolower((unsigned char)*b))
-			return false;
-		if (!*a)
-			return true;
-	}
-}
-
-static int word(struct report *report, const char *option, const char *value,
-		const char *const *words, int *out)
-{
-	char all[160];
-
-	for (int i = 0; words[i]; i++) {
-		if (same_word(value, words[i])) {
-			*out = i;
-			return 0;
-		}
-	}
-	list_words(words, all, sizeof(all));
-	return report_usage(report, "%s \"%s\" is not %s", option, value, all);
-}
-
 static int count(struct report *report, const char *option, uint64_t least, uint64_t most,
 		 uint64_t *out)
 {
@@ -203,7 +133,7 @@ static int read_bounded(struct coll_job *job, int id)
 	job->bounded = true;
 	switch (id) {
 	case OWN_BOUNDED:
-		error = word(report, "--bounded", optarg, recoveries, &which);
+		error = coll_word(report, "--bounded", optarg, recoveries, &which);
 		job->limits.recovery = error ? 0 : recovery_values[which];
 		return error;
 	case OWN_DEADLINE:
@@ -240,15 +170,15 @@ static int read_own(struct coll_job *job, int id)
 
 	switch (id) {
 	case OWN_ALGORITHM:
-		error = word(report, "--algorithm", optarg, algorithms, &which);
+		error = coll_word(report, "--algorithm", optarg, coll_algorithms, &which);
 		job->algorithm = error ? 0 : (enum gw_algorithm)which;
 		return error;
 	case OWN_TYPE:
-		error = word(report, "--type", optarg, types, &which);
+		error = coll_word(report, "--type", optarg, coll_types, &which);
 		job->type = error ? 0 : (enum gw_type)which;
 		return error;
 	case OWN_REDUCTION:
-		error = word(report, "--reduction", optarg, reductions, &which);
+		error = coll_word(report, "--reduction", optarg, coll_reductions, &which);
 		job->reduction = error ? 0 : (enum gw_reduction)which;
 		return error;
 	case OWN_BOUNDED:
@@ -358,12 +288,12 @@ int coll_job_read(int argc, char **argv, struct coll_job *job)
 	if (optind == argc) {
 		char all[160];
 
-		list_words(operations, all, sizeof(all));
+		coll_list_words(coll_operations, all, sizeof(all));
 		return report_usage(report, "which operation? %s", all);
 	}
 	if (argc - optind > 1)
 		return report_usage(report, "\"%s\" is one argument too many", argv[optind + 1]);
-	error = word(report, "operation", argv[optind], operations, &which);
+	error = coll_word(report, "operation", argv[optind], coll_operations, &which);
 	if (error)
 		return error;
 	job->operation = (enum coll_operation)which;
