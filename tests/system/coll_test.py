@@ -60,6 +60,22 @@ def sizes():
     check(found == [0], f"less than an element: {found}")
 
 
+def letters():
+    """Options of nccl-tests that mean something here do what they do there; others are told from those."""
+    found = rows("all_reduce", "-b", "64", "-e", "1K", "-f", "2", "-w", "1", "-c", "1", "-o", "avg", "-d", "half", "-g", "1", "-t", "1")
+    check([row["bytes"] for row in found] == [64, 128, 256, 512, 1024] and found[0]["count"] == 32, f"letters: {found}")
+    status, out, errors = alone("coll", "broadcast", "-b8", "-e", "8", "-n", "4", "-c", "0", "-d", "double", "-r", "0", "--json", RANK="0", WORLD_SIZE="1")
+    told = json.loads(out)
+    row = told["sizes"][0] if status == 0 else {}
+    check(told["type"] == "float64" and row["iterations"] == 4 and "wrong" not in row, f"letters: {out} {errors}")
+    for arguments, words in ((("-b", "64M"), "cannot begin at 67108864 bytes"), (("-c", "2"), '-c "2" is not'), (("-g", "2"), "one rank"),
+                             (("-i", "1M"), "-i of nccl-tests is not taken: each size is -f"), (("-G", "1"), "no counterpart"),
+                             (("-o", "prod"), "--reduction \"prod\" is not"), (("-qv", "1"), "-q is no option"), (("-b",), "-b needs a value"),
+                             (("--size",), "--size needs a value")):
+        status, out, errors = alone("coll", "allreduce", *arguments, RANK="0", WORLD_SIZE="1")
+        check(status == 2 and not out and words in errors and len(errors.splitlines()) == 1, f"{arguments}: {status} {out} {errors}")
+
+
 def unchecked():
     """Nothing is wrong where nobody looked, and nothing is right."""
     bounded = ("allreduce", "--bounded", "hadamard", "--size", "4K", "--iterations", "3")
@@ -122,6 +138,7 @@ for name in OPERATIONS:
     rows(name, "--size", "64..20K", "--type", "int32")
     rows(name, "--size", "0..20K", "--in-place")
 sizes()
+letters()
 unchecked()
 places()
 one_object()

@@ -418,6 +418,8 @@ const struct command command_coll = {
 		"  torchrun --nproc-per-node 4 --no-python godwit coll allreduce\n"
 		"  srun -n 4 godwit coll allreduce\n"
 		"\n"
+		"The letters -b, -e, -f, -n, -w, -c, -o, -d and -r of nccl-tests are understood.\n"
+		"\n"
 		"options:\n"
 		"  --size S[..T]     bytes, or from S to T (default 4K..16M)\n"
 		"  --factor N        each size is N times the one before (default 4)\n"

@@ -8,6 +8,7 @@
 
 #include "job.h"
 #include "lab/units.h"
+#include "letters.h"
 #include "tools/options.h"
 #include "tools/ranks.h"
 #include "words.h"
@@ -261,6 +262,50 @@ static int read_own(struct coll_job *job, int id)
 	}
 }
 
+/* A letter of nccl-tests: one of the options above, or one that needs no word here. */
+static int read_letter(struct coll_job *job, int id)
+{
+	struct report *report = &job->report;
+	uint64_t value = 0;
+	const char *name;
+	int index = 0, error;
+
+	switch (id) {
+	case 'b':
+	case 'e':
+		return options_quantity(report, id == 'b' ? "-b" : "-e", UNITS_SIZE,
+					"a size from 0 to 1T", 0, SIZE_MAX_BYTES,
+					id == 'b' ? &job->from : &job->to);
+	case 'c':
+		error = count(report, "-c", 0, 1, &value);
+		job->no_check = !value;
+		return error;
+	case 'g':
+	case 't':
+		return units_count(optarg, 1, 1, &value)
+			       ? report_usage(report, "-%c \"%s\": each process is one rank here",
+					      id, optarg)
+			       : 0;
+	}
+	name = coll_letter_option(id, report);
+	if (!name)
+		return -EINVAL;
+	while (strcmp(long_options[index].name, name) != 0)
+		index++;
+	return read_own(job, long_options[index].val);
+}
+
+/* Reports an option that is none, or that lacks its value. */
+static int bad_option(struct report *report, char **argv, int id)
+{
+	char letter[] = { '-', (char)optopt, '\0' };
+	/* getopt_long() goes on to the next argument only when all letters of one are read. */
+	bool is_letter = optopt > ' ' && optopt < 127;
+
+	return report_usage(report, "%s %s", is_letter ? letter : argv[optind - 1],
+			    id == ':' ? "needs a value" : "is no option of coll");
+}
+
 int coll_job_read(int argc, char **argv, struct coll_job *job)
 {
 	struct report *report = &job->report;
@@ -277,11 +322,10 @@ int coll_job_read(int argc, char **argv, struct coll_job *job)
 	opterr = 0;
 	for (int i = 1; i < argc; i++)
 		report->json |= !strcmp(argv[i], "--json");
-	while ((id = getopt_long(argc, argv, ":", long_options, NULL)) != -1) {
+	while ((id = getopt_long(argc, argv, COLL_LETTERS, long_options, NULL)) != -1) {
 		if (id == '?' || id == ':')
-			return report_usage(report, "%s %s", argv[optind - 1],
-					    id == ':' ? "needs a value" : "is no option of coll");
-		error = read_own(job, id);
+			return bad_option(report, argv, id);
+		error = id < OPTION_BIND ? read_letter(job, id) : read_own(job, id);
 		if (error)
 			return error;
 	}
@@ -297,6 +341,10 @@ int coll_job_read(int argc, char **argv, struct coll_job *job)
 	if (error)
 		return error;
 	job->operation = (enum coll_operation)which;
+	if (job->from > job->to)
+		return report_usage(report,
+				    "sizes cannot begin at %llu bytes (-b) and end at %llu (-e)",
+				    (unsigned long long)job->from, (unsigned long long)job->to);
 	error = ranks_check(report, &job->comm);
 	if (error)
 		return error;

@@ -62,13 +62,30 @@ static bool same_word(const char *a, const char *b)
 	}
 }
 
+/* What nccl-tests call some of them. */
+static const char *meant(const char *value)
+{
+	static const char *const others[][2] = {
+		{ "half", "float16" },
+		{ "float", "float32" },
+		{ "double", "float64" },
+		{ "avg", "mean" },
+	};
+
+	for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
+		if (same_word(value, others[i][0]))
+			return others[i][1];
+	}
+	return value;
+}
+
 int coll_word(struct report *report, const char *option, const char *value,
 	      const char *const *words, int *out)
 {
 	char all[160];
 
 	for (int i = 0; words[i]; i++) {
-		if (same_word(value, words[i])) {
+		if (same_word(meant(value), words[i])) {
 			*out = i;
 			return 0;
 		}
