@@ -55,7 +55,7 @@ void coll_buffers_fill(const struct coll_buffers *buffers, const struct value_qu
 
 	memset(coll_buffers_recv(buffers, q), 0xff, got * gw_type_size(q->type));
 	for (uint64_t i = 0; i < given; i++)
-		value_put(q->type, send, i, value_given(q->rank, i));
+		value_put(q->type, send, i, value_given_sparsely(q, q->rank, i));
 }
 
 uint64_t coll_buffers_wrong(const struct coll_buffers *buffers, const struct value_question *q)

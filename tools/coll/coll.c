@@ -82,13 +82,16 @@ static struct value_question question(const struct bench *bench)
 {
 	const struct coll_job *job = &bench->job;
 
-	return (struct value_question){ .operation = job->operation,
-					.reduction = job->reduction,
-					.type = job->type,
-					.rank = bench->rank,
-					.size = bench->size,
-					.root = job->root,
-					.count = bench->count };
+	struct value_question q = { .operation = job->operation,
+				    .reduction = job->reduction,
+				    .type = job->type,
+				    .rank = bench->rank,
+				    .size = bench->size,
+				    .root = job->root,
+				    .count = bench->count };
+
+	q.stride = value_stride(&q);
+	return q;
 }
 
 static int post(struct bench *bench, struct gw_coll **out)
