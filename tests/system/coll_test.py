@@ -4,6 +4,7 @@
 come and one that is killed."""
 import json
 import os
+import re
 import signal
 import subprocess
 import time
@@ -134,6 +135,26 @@ def lost_ranks():
             check(status == 1 and "rank 1 " in errors and len(errors.splitlines()) == 1, f"rank {rank} after a kill: {status} {errors}")
 
 
+def interrupted():
+    """A rank that is stopped says what it waited for, and ends by that signal; also before the ranks have met."""
+    port = free_port()
+    processes = [start(port, rank, "barrier", "--iterations", "1000000") for rank in range(RANKS)]
+    time.sleep(1)
+    processes[2].send_signal(signal.SIGSTOP)
+    time.sleep(0.5)
+    processes[1].send_signal(signal.SIGTERM)
+    status, _, errors = ends(processes[1:2], 30)[0]
+    check(status == 143 and re.match("godwit coll: interrupted by SIGTERM: [a-z]+ number [0-9]+ ", errors), f"a signal: {status} {errors}")
+    processes[2].send_signal(signal.SIGCONT)
+    for status, _, errors in ends([processes[0], processes[2]], 30):
+        check(status == 1 and "rank 1 aborted: it was interrupted" in errors, f"the others: {status} {errors}")
+    process = start(free_port(), 0, "barrier")
+    time.sleep(1)
+    process.send_signal(signal.SIGTERM)
+    status, _, errors = ends([process])[0]
+    check(status == 143 and errors == "godwit coll: interrupted by SIGTERM\n", f"a signal at the meeting: {status} {errors}")
+
+
 for name in OPERATIONS:
     rows(name, "--size", "64..20K", "--type", "int32")
     rows(name, "--size", "0..20K", "--in-place")
@@ -143,6 +164,7 @@ unchecked()
 places()
 one_object()
 lost_ranks()
+interrupted()
 status, out, errors = ends([start(free_port(), 0, "allreduse")])[0]
 check(status == 2 and not out and "operation \"allreduse\" is not barrier" in errors and len(errors.splitlines()) == 1, f"a typo: {status} {errors}")
 finish()

@@ -40,6 +40,8 @@ struct bench {
 	uint64_t wrong_in_all;
 	/* of the bounded operations of one size */
 	struct coll_losses losses;
+	/* what the operation waited for that a signal interrupted */
+	char waiting[256];
 	/* the last operation is complete */
 	bool whole;
 };
@@ -56,8 +58,10 @@ static int fail(struct bench *bench, int error)
 {
 	const char *why = bench->comm ? gw_comm_error(bench->comm) : gw_comm_error(NULL);
 
-	if (bench->comm && interrupt_signal())
-		return report_fail(&bench->job.report, -EINTR, "interrupted");
+	if (interrupt_signal())
+		return report_fail(&bench->job.report, -EINTR, "interrupted by SIG%s%s%s",
+				   sigabbrev_np(interrupt_signal()), bench->waiting[0] ? ": " : "",
+				   bench->waiting);
 	return report_fail(&bench->job.report, error, "%s", why[0] ? why : strerror(-error));
 }
 
@@ -67,8 +71,11 @@ static int wait_for(struct bench *bench, struct gw_coll *coll)
 
 	do {
 		error = gw_coll_wait(coll, UINT64_MAX);
-		if (interrupt_signal())
-			gw_comm_abort(bench->comm, "it was interrupted");
+		if (!interrupt_signal())
+			continue;
+		if (error == -EINTR)
+			gw_comm_explain(bench->comm, bench->waiting, sizeof(bench->waiting));
+		gw_comm_abort(bench->comm, "it was interrupted");
 	} while (error == -EINTR);
 	if (bench->job.bounded && (!error || error == -EIO)) {
 		bench->whole = coll_losses_add(&bench->losses, coll, error);
@@ -374,6 +381,7 @@ static int coll_main(int argc, char **argv)
 	int error = open_comm(argc, argv, &bench);
 
 	if (error) {
+		report->signal = interrupt_signal();
 		report->json = report->json && ranks_may_speak(argc, argv);
 		report->body = json_object();
 		return report_finish(report);
