@@ -123,6 +123,14 @@ def one_object():
                   f"{command} {arguments} {environment}: {status} {out} {errors}")
 
 
+def losses_of_all():
+    """A reduce_scatter is bounded at each rank by itself: what is told is of all of them."""
+    found = job("reduce_scatter", "--bounded", "count", "--deadline", "10s", "--size", "12K", "--iterations", "3", "--json")
+    told = json.loads(found[0][1])["sizes"] if found[0][0] == 0 else [{}]
+    # Each rank expects a block of 1024 floats from each of two others.
+    check(told[0].get("bounded", {}).get("expected_bytes") == 3 * RANKS * 2 * 4096, f"bounded reduce_scatter: {found}")
+
+
 def lost_ranks():
     for status, _, errors in job("allreduce", "--meet", "1s", ranks=(0, 2)):
         check(status == 1 and errors == "godwit coll: rank 1 of 3 did not come within 1 s\n", f"a rank is missing: {status} {errors}")
@@ -161,6 +169,7 @@ for name in OPERATIONS:
 sizes()
 letters()
 unchecked()
+losses_of_all()
 places()
 one_object()
 lost_ranks()

@@ -168,18 +168,46 @@ static int barrier(struct bench *bench)
 	return error ? fail(bench, error) : wait_for(bench, coll);
 }
 
-/* The largest of each of some numbers over all ranks. */
-static int agree(struct bench *bench, double *values, uint64_t count)
+/* Reduces some numbers over all ranks. */
+static int combine(struct bench *bench, void *values, uint64_t count, enum gw_type type,
+		   enum gw_reduction reduction)
 {
-	struct gw_coll_attr attr = { .send = values,
-				     .recv = values,
-				     .count = count,
-				     .type = GW_FLOAT64,
-				     .reduction = GW_MAX };
+	struct gw_coll_attr attr = {
+		.send = values, .recv = values, .count = count, .type = type, .reduction = reduction
+	};
 	struct gw_coll *coll;
 	int error = gw_allreduce(bench->comm, &attr, &coll);
 
 	return error ? fail(bench, error) : wait_for(bench, coll);
+}
+
+/* The largest of each of some numbers over all ranks. */
+static int agree(struct bench *bench, double *values, uint64_t count)
+{
+	return combine(bench, values, count, GW_FLOAT64, GW_MAX);
+}
+
+/* The report of a bounded reduce_scatter is of what arrived at its rank: that of all is printed. That of an allreduce is the same
+ * at all ranks. */
+static int combine_losses(struct bench *bench)
+{
+	struct coll_losses *losses = &bench->losses;
+	uint64_t bytes[] = { losses->expected, losses->arrived };
+	uint64_t most[] = { losses->late, losses->cut, losses->poor, losses->diverged };
+	int error;
+
+	if (!bench->job.bounded || bench->job.operation != COLL_REDUCE_SCATTER)
+		return 0;
+	error = combine(bench, bytes, 2, GW_UINT64, GW_SUM);
+	if (!error)
+		error = combine(bench, most, 4, GW_UINT64, GW_MAX);
+	losses->expected = bytes[0];
+	losses->arrived = bytes[1];
+	losses->late = most[0];
+	losses->cut = most[1];
+	losses->poor = most[2];
+	losses->diverged = most[3];
+	return error;
 }
 
 /* Sets *wrong to the number of wrong elements at the rank that has most. */
@@ -316,6 +344,8 @@ static int measure(struct bench *bench, uint64_t count)
 	bench->losses = (struct coll_losses){ 0 };
 	if (!error)
 		error = run(bench, iterations, &mean);
+	if (!error)
+		error = combine_losses(bench);
 	if (!error)
 		error = agree(bench, &mean, 1);
 	if (!error)
