@@ -123,6 +123,14 @@ def one_object():
                   f"{command} {arguments} {environment}: {status} {out} {errors}")
 
 
+def not_bounded():
+    """What cannot be bounded is told before the ranks meet, and why."""
+    for arguments, words in ((("count", "-d", "int32"), "floating-point types, and not for int32"),
+                             (("hadamard", "-d", "half"), "float32 and bfloat16"), (("hadamard", "-o", "max"), "sums and means")):
+        status, out, errors = alone("coll", "allreduce", "--bounded", *arguments, RANK="0", WORLD_SIZE="1")
+        check(status == 2 and not out and words in errors, f"{arguments}: {status} {out} {errors}")
+
+
 def losses_of_all():
     """A reduce_scatter is bounded at each rank by itself: what is told is of all of them."""
     found = job("reduce_scatter", "--bounded", "count", "--deadline", "10s", "--size", "12K", "--iterations", "3", "--json")
@@ -169,6 +177,7 @@ for name in OPERATIONS:
 sizes()
 letters()
 unchecked()
+not_bounded()
 losses_of_all()
 places()
 one_object()

@@ -158,6 +158,15 @@ static int check_bounded(struct coll_job *job)
 		return report_usage(&job->report, "--bounded is for allreduce and reduce_scatter");
 	if (job->algorithm)
 		return report_usage(&job->report, "--bounded and --algorithm do not go together");
+	if (job->type > GW_FLOAT64)
+		return report_usage(&job->report,
+				    "--bounded is for floating-point types, and not for %s",
+				    coll_type_name(job->type));
+	if (job->limits.recovery == GW_RECOVER_HADAMARD &&
+	    ((job->type != GW_FLOAT32 && job->type != GW_BFLOAT16) || job->reduction > GW_MEAN))
+		return report_usage(
+			&job->report,
+			"--bounded hadamard is for sums and means of float32 and bfloat16");
 	if (job->limits.flags && !job->limits.floor_ppm)
 		return report_usage(&job->report, "--repair needs a --floor");
 	return 0;
