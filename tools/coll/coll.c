@@ -3,6 +3,7 @@
  * `godwit coll`: times collective operations under any launcher, as nccl-tests does: one line a size, with algorithm and bus
  * bandwidth, and results that are checked.
  */
+#include <assert.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -145,6 +146,7 @@ static int run(struct bench *bench, uint64_t count, double *mean)
 	double start = now_ns(), last = start;
 	int error = 0;
 
+	assert(width > 0 && width <= sizeof(open) / sizeof(open[0]));
 	while (!error && ended < count) {
 		while (!error && posted < count && posted - ended < width) {
 			error = post(bench, &open[posted % width]);

@@ -33,7 +33,7 @@ struct coll_job {
 };
 
 /* Reads the command line. -EINVAL, and what is wrong is in the report. */
-int coll_job_read(int argc, char **argv, struct coll_job *out);
+int coll_job_read(int argc, char **argv, struct coll_job *job);
 
 const char *coll_operation_name(enum coll_operation operation);
 const char *coll_type_name(enum gw_type type);
