@@ -54,6 +54,14 @@ void coll_disagree(struct gw_coll *coll, const struct step *step, const struct g
 		comm_fail(coll->comm, true, -EPROTO,
 			  "rank %u called %s where rank %u called %s (number %u): %s", step->peer,
 			  called(result->label), rank, called(coll->label), coll->number, question);
+	else if (result->status)
+		comm_fail(coll->comm, true, -EPROTO,
+			  "rank %u %s the %llu bytes that rank %u %s in %s number %u: %s",
+			  step->peer,
+			  step->kind == STEP_RECV ? "sent more than" : "expected less than",
+			  (unsigned long long)step->bytes, rank,
+			  step->kind == STEP_RECV ? "expected" : "sent",
+			  operation_name(coll->task.operation), coll->number, question);
 	else if (result->length != step->bytes)
 		comm_fail(coll->comm, true, -EPROTO,
 			  "rank %u sent %llu bytes where rank %u expected %llu in %s number %u: %s",

@@ -67,6 +67,18 @@ static void tell_children(struct multicast *run, struct note *note, bool answere
 	}
 }
 
+static const char *why_missing(int status)
+{
+	switch (status) {
+	case -ETIMEDOUT:
+		return "it does not receive packets of the group";
+	case -EPERM:
+		return "its packets are sealed, and those of a group would be clear (GW_COMM_CLEAR, --clear)";
+	default:
+		return strerror(-status);
+	}
+}
+
 static void decided(struct multicast *run, const struct note *note)
 {
 	struct multicast_group *group = group_of(run);
@@ -87,8 +99,7 @@ static void decided(struct multicast *run, const struct note *note)
 		log_warn(
 			"multicast is not used in this communicator, another algorithm takes over: %s: %s",
 			comm_rank_name(comm, note->rank, name, sizeof(name)),
-			note->status == -ETIMEDOUT ? "it does not receive packets of the group"
-						   : strerror(-note->status));
+			why_missing(note->status));
 	if (note->status && group->group) {
 		gw_group_leave(group->group);
 		group->group = NULL;

@@ -112,8 +112,8 @@ static int open_context(struct office *office, const struct gw_comm_attr *attr)
 	snprintf(fabric, sizeof(fabric), "roce:%s@0", address[0] ? address : "127.0.0.1");
 	error = gw_context_open(&ctx, &office->ctx);
 	if (error)
-		snprintf(open_error, sizeof(open_error), "rank %u cannot open %s: %s", attr->rank,
-			 ctx.fabric, gw_context_error(NULL));
+		snprintf(open_error, sizeof(open_error), "rank %u cannot open its fabric: %s",
+			 attr->rank, gw_context_error(NULL));
 	return error;
 }
 

@@ -251,7 +251,7 @@ static void unopened(struct job *job)
 	}
 	CHECK(gw_comm_open(&attr, &job->comm) == 0);
 	job_sum_until_it_fails(job->comm);
-	CHECK(strstr(gw_comm_error(job->comm), "rank 1 cannot open roce:192.0.2.1@0"));
+	CHECK(strstr(gw_comm_error(job->comm), "rank 1 cannot open its fabric: roce:192.0.2.1@0"));
 	CHECK(job_clock_ns() - start < 4 * SECOND);
 }
 
