@@ -10,9 +10,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "bounded.h"
-#include "buffers.h"
-#include "job.h"
+#include "bench.h"
 #include "tools/command.h"
 #include "tools/interrupt.h"
 #include "tools/output.h"
@@ -23,29 +21,6 @@
 #define MEASURE_NS	 1e9
 #define ITERATIONS_LEAST 5
 #define ITERATIONS_MOST	 1000
-/* Percentiles need so many operations. */
-#define PERCENTILE_LEAST 20
-
-struct bench {
-	struct coll_job job;
-	struct gw_comm *comm;
-	uint32_t rank, size;
-	struct coll_buffers buffers;
-	/* elements, as struct gw_coll_attr has them */
-	uint64_t count;
-	/* one for each timed operation, ns */
-	double *times;
-	json_t *rows;
-	/* every rank looked at its result of this size */
-	bool checked;
-	uint64_t wrong_in_all;
-	/* of the bounded operations of one size */
-	struct coll_losses losses;
-	/* what the operation waited for that a signal interrupted */
-	char waiting[256];
-	/* the last operation is complete */
-	bool whole;
-};
 
 static double now_ns(void)
 {
@@ -239,76 +214,6 @@ static int check(struct bench *bench, double *wrong)
 	return error;
 }
 
-/* How many bytes a link carries for one that the caller sees, as nccl-tests define it. */
-static double bus_factor(enum coll_operation operation, uint32_t size)
-{
-	double others = (double)(size - 1) / size;
-
-	switch (operation) {
-	case COLL_ALLREDUCE:
-		return 2 * others;
-	case COLL_ALLGATHER:
-	case COLL_REDUCE_SCATTER:
-	case COLL_ALLTOALL:
-		return others;
-	default:
-		return 1;
-	}
-}
-
-static int by_time(const void *a, const void *b)
-{
-	double x = *(const double *)a, y = *(const double *)b;
-
-	return x < y ? -1 : x > y;
-}
-
-static void show(struct bench *bench, uint64_t bytes, uint64_t iterations, double mean,
-		 double wrong)
-{
-	const struct coll_job *job = &bench->job;
-	double algorithm = (double)bytes / mean,
-	       bus = algorithm * bus_factor(job->operation, bench->size);
-	bool known = bench->checked || wrong > 0;
-	char p99_text[32] = "-";
-	double p50, p99;
-	json_t *row;
-
-	if (bench->rank)
-		return;
-	qsort(bench->times, iterations, sizeof(*bench->times), by_time);
-	p50 = bench->times[iterations / 2];
-	p99 = bench->times[(iterations * 99) / 100];
-	if (iterations >= PERCENTILE_LEAST)
-		snprintf(p99_text, sizeof(p99_text), "%.1f", p99 / 1e3);
-	bench->wrong_in_all += (uint64_t)wrong;
-	if (!job->report.json) {
-		printf("%12llu %12llu %12.1f %12s %9.3f %9.3f %7s", (unsigned long long)bytes,
-		       (unsigned long long)bench->count, mean / 1e3, p99_text, algorithm, bus,
-		       !known	   ? "-"
-		       : wrong > 0 ? "WRONG"
-				   : "0");
-		if (job->bounded)
-			printf(" %10.4f %6llu %6llu", 100 * coll_losses_arrived(&bench->losses),
-			       (unsigned long long)bench->losses.late,
-			       (unsigned long long)bench->losses.cut);
-		printf("\n");
-		output_flush();
-		return;
-	}
-	row = json_pack("{s:I s:I s:I s:f s:f s:f s:f}", "bytes", (json_int_t)bytes, "count",
-			(json_int_t)bench->count, "iterations", (json_int_t)iterations, "time_us",
-			mean / 1e3, "p50_us", p50 / 1e3, "algorithm_gbytes_per_s", algorithm,
-			"bus_gbytes_per_s", bus);
-	if (iterations >= PERCENTILE_LEAST)
-		json_object_set_new(row, "p99_us", json_real(p99 / 1e3));
-	if (known)
-		json_object_set_new(row, "wrong", json_integer((json_int_t)wrong));
-	if (job->bounded)
-		json_object_set_new(row, "bounded", coll_losses_json(&bench->losses));
-	json_array_append_new(bench->rows, row);
-}
-
 /* Bytes of the larger buffer for each element of the count; 0 for a barrier. */
 static uint64_t bytes_per_count(const struct bench *bench)
 {
@@ -351,7 +256,7 @@ static int measure(struct bench *bench, uint64_t count)
 	if (!error)
 		error = agree(bench, &mean, 1);
 	if (!error)
-		show(bench, count * bytes_per_count(bench), iterations, mean, wrong);
+		bench_show(bench, count * bytes_per_count(bench), iterations, mean, wrong);
 	return error;
 }
 
@@ -372,25 +277,6 @@ static int all_sizes(struct bench *bench)
 	     bytes = bytes < unit ? unit : bytes * job->factor)
 		error = measure(bench, bytes / unit);
 	return error;
-}
-
-static void head(const struct bench *bench)
-{
-	const struct coll_job *job = &bench->job;
-	bool reduces = job->operation == COLL_ALLREDUCE || job->operation == COLL_REDUCE_SCATTER;
-
-	if (bench->rank || job->report.json)
-		return;
-	printf("# %s, %u ranks, %s%s%s, algorithm %s, %llu in flight; godwit %s\n",
-	       coll_operation_name(job->operation), bench->size, coll_type_name(job->type),
-	       reduces ? ", " : "", reduces ? coll_reduction_name(job->reduction) : "",
-	       job->bounded ? "bounded" : coll_algorithm_name(job->algorithm),
-	       (unsigned long long)job->in_flight, gw_version());
-	printf("#%11s %12s %12s %12s %9s %9s %7s%s\n", "size", "count", "time", "p99", "algbw",
-	       "busbw", "wrong", job->bounded ? "    arrived   late    cut" : "");
-	printf("#%11s %12s %12s %12s %9s %9s %7s%s\n", "(bytes)", "(elements)", "(us)", "(us)",
-	       "(GB/s)", "(GB/s)", "", job->bounded ? "        (%)  (ops)  (ops)" : "");
-	output_flush();
 }
 
 static int open_comm(int argc, char **argv, struct bench *bench)
@@ -425,7 +311,7 @@ static int coll_main(int argc, char **argv)
 		error = report_usage(report, "--root %u: there are ranks 0 to %u", bench.job.root,
 				     bench.size - 1);
 	if (!error) {
-		head(&bench);
+		bench_head(&bench);
 		error = all_sizes(&bench);
 	}
 	report->signal = interrupt_signal();
