@@ -116,8 +116,33 @@ def operations(store_file=""):
         if r in (0, n - 1):
             dist.all_reduce(x := tensor((1,), r), group=group)
             assert x == n - 1
+        # Rank 0 has PyTorch's store, which the rank outside of the group may still ask whether all have made it.
+        dist.barrier()
     dist.destroy_process_group()
     print(f"operations {n}")
+
+
+def kinds():
+    """Tensors that do not fit each other are refused before anything is posted, and no memory beside them is written."""
+    dist.init_process_group("godwit")
+    n = dist.get_world_size()
+    pool = torch.zeros(64 * n, dtype=torch.float16)
+    raises(lambda: gather_into(pool[:2 * n], torch.ones(2)), "allgather from a tensor of torch.float32 into one of torch.float16")
+    raises(lambda: scatter_tensor(pool[:2], torch.ones(2 * n)), "reduce_scatter from a tensor of torch.float32 into one of torch.float16")
+    # PyTorch refuses these in some releases itself, in its own words.
+    group = dist.group.WORLD
+    raises(lambda: group.alltoall_base(pool[:n], torch.ones(n), [], []), "alltoall from a tensor of torch.float32 into one of torch.float16")
+    for action in (lambda: group.alltoall_base(pool[:n], torch.ones(n), [1] * n, [1] * n), lambda: group.allgather([[pool[:2]] * n], [torch.ones(2)]),
+                   lambda: group.reduce_scatter([pool[:2]], [[torch.ones(2)] * n])):
+        raises(action, "not of torch.float16 and torch.float32")
+    raises(lambda: gather_into(torch.zeros(2 * n), torch.ones(3)), "3 elements into")
+    raises(lambda: dist.all_reduce(torch.eye(3).to_sparse()), "sparse")
+    raises(lambda: dist.all_reduce(torch.ones(1), dist.ReduceOp.PRODUCT), "reduction PRODUCT is not supported")
+    assert not pool.any(), pool
+    dist.all_reduce(x := torch.ones(2))
+    assert (x == n).all()
+    dist.destroy_process_group()
+    print("kinds")
 
 
 def others():

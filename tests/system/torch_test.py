@@ -29,6 +29,11 @@ def test_operations(python):
             check(ranks.good() and all(text.startswith("operations") for text in ranks.stdout), f"{count} ranks: {ranks}")
 
 
+def test_kinds(python):
+    ranks = Ranks(2, python, RANKS, "kinds").wait()
+    check(ranks.good() and ranks.stdout == ["kinds\n"] * 2, f"{ranks}")
+
+
 def test_others(python):
     ranks = Ranks(2, python, RANKS, "others").wait()
     check(ranks.good() and ranks.stdout == ["others\n"] * 2, f"{ranks}")
@@ -89,6 +94,7 @@ def main():
     if not python:
         skip("torch", "no Python here can import torch (Debian: python3-torch)")
     test_operations(python)
+    test_kinds(python)
     test_others(python)
     test_transform(python)
     test_death(python)

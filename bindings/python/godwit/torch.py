@@ -29,18 +29,13 @@ from .communicator import Communicator, Operation, bounded_attr
 from .library import TRANSFORMED, BoundedAttr
 from .meeting import free_port, own_address, store_host
 from .memory import Memory
+from .torch_check import bytes_of, check_kinds, check_pair, check_parts, one, reduction_of, type_of
 from .torch_work import Side, Stager, Work
 
 BACKEND = "godwit"
 _ROOT_KEY = "godwit/root"
 # Numbers of a tensor that its own device transforms: fifty kernels are started for that, which takes as long as the CPU needs for these.
 _TRANSFORM_LEAST = 16 * hadamard.BLOCK
-
-_TYPES: "Dict[torch.dtype, str]" = {
-    torch.float32: "float32", torch.float16: "float16", torch.bfloat16: "bfloat16", torch.float64: "float64",
-    torch.int8: "int8", torch.uint8: "uint8", torch.int32: "int32", torch.int64: "int64",
-}
-_REDUCTIONS = [(dist.ReduceOp.SUM, "sum"), (dist.ReduceOp.AVG, "mean"), (dist.ReduceOp.MIN, "min"), (dist.ReduceOp.MAX, "max")]
 
 _configuration: "Dict[str, Any]" = {}
 
@@ -50,30 +45,8 @@ def configure(**attributes: Any) -> None:
     _configuration.update(attributes)
 
 
-def _reduction(op: Any) -> str:
-    for known, name in _REDUCTIONS:
-        if op == known:
-            return name
-    raise RuntimeError(f"godwit: reduction {op} is not supported; SUM, AVG, MIN and MAX are")
-
-
-def _type(tensor: torch.Tensor, reduction: str) -> str:
-    if tensor.dtype == torch.bool and reduction in ("min", "max"):
-        return "uint8"
-    name = _TYPES.get(tensor.dtype)
-    if name is None:
-        raise RuntimeError(f"godwit: tensors of {tensor.dtype} cannot be reduced; those of {', '.join(_TYPES.values())} can")
-    return name
-
-
 def _memory(tensor: torch.Tensor) -> Memory:
-    return Memory(tensor.data_ptr(), tensor.numel() * tensor.element_size(), None, tensor)
-
-
-def _one(tensors: "List[Any]", what: str) -> Any:
-    if len(tensors) != 1:
-        raise RuntimeError(f"godwit: {what} takes one tensor for each process, not {len(tensors)}")
-    return tensors[0]
+    return Memory(tensor.data_ptr(), bytes_of(tensor), None, tensor)
 
 
 # ---- meeting ----
@@ -164,7 +137,8 @@ class ProcessGroup(dist.ProcessGroup):
         """Posts an operation from `source` to `target`, which may be the same. `source` holds `parts` times `count` elements.
         `finish` is called at the end with the memory that was received, on the CPU; without it that is copied to `target`
         where it is not the target's own. `told` gets the report of a bounded operation before that."""
-        reduction = _reduction(op) if op is not None else "sum"
+        check_pair(name, source, target, self._size)
+        reduction = reduction_of(op) if op is not None else "sum"
         anything = target if target is not None else source
         side = None if anything is None or anything.device.type == "cpu" else self._side(anything.device)
         ready: Optional[Callable[[], None]] = None
@@ -183,9 +157,9 @@ class ProcessGroup(dist.ProcessGroup):
         if given is None:
             kind, count = "uint8", 0
         elif op is not None:
-            kind, count = _type(given, reduction), given.numel() // parts
+            kind, count = type_of(given, reduction), given.numel() // parts
         else:
-            kind, count = "uint8", given.numel() * given.element_size() // parts
+            kind, count = "uint8", bytes_of(given) // parts
         promise: Any = torch.futures.Future(devices=[side.device]) if side is not None else torch.futures.Future()
         work = Work(promise, self._unclaimed)
 
@@ -225,7 +199,7 @@ class ProcessGroup(dist.ProcessGroup):
     # ---- operations ----
 
     def allreduce(self, tensors: Any, opts: Any = None) -> Any:
-        tensor = _one(tensors, "allreduce")
+        tensor = one(tensors, "allreduce")
         other = self._other(tensor)
         opts = opts or c10d.AllreduceOptions()
         if other is not None:
@@ -260,6 +234,7 @@ class ProcessGroup(dist.ProcessGroup):
         opts = opts or c10d.AllreduceCoalescedOptions()
         if other is not None:
             return other.allreduce_coalesced(tensors, opts)
+        check_kinds("allreduce", tensors)
         flat = torch.cat([tensor.reshape(-1) for tensor in tensors])
 
         def finish(taken: torch.Tensor) -> None:
@@ -272,7 +247,7 @@ class ProcessGroup(dist.ProcessGroup):
 
     def reduce(self, tensors: Any, opts: Any) -> Any:
         """An allreduce of which only the root keeps the result."""
-        tensor = _one(tensors, "reduce")
+        tensor = one(tensors, "reduce")
         other = self._other(tensor)
         if other is not None:
             return other.reduce(tensors, opts)
@@ -280,19 +255,18 @@ class ProcessGroup(dist.ProcessGroup):
         return self._run("allreduce", mine, mine, 1, tensors, op=opts.reduceOp)
 
     def broadcast(self, tensors: Any, opts: Any) -> Any:
-        tensor = _one(tensors, "broadcast")
+        tensor = one(tensors, "broadcast")
         other = self._other(tensor)
         if other is not None:
             return other.broadcast(tensors, opts)
         return self._run("broadcast", tensor, tensor, 1, tensors, root=opts.rootRank)
 
     def allgather(self, outputs: Any, inputs: Any, opts: Any = None) -> Any:
-        source, targets = _one(inputs, "allgather"), _one(outputs, "allgather")
+        source, targets = one(inputs, "allgather"), one(outputs, "allgather")
         other = self._other(source)
         if other is not None:
             return other.allgather(outputs, inputs, opts or c10d.AllgatherOptions())
-        if len(targets) != self._size or any(target.numel() != source.numel() for target in targets):
-            raise RuntimeError(f"godwit: allgather takes {self._size} tensors of {source.numel()} elements to receive into")
+        check_parts("allgather", targets, source, self._size, "receive into")
         whole = torch.empty((self._size, source.numel()), dtype=source.dtype, device=source.device)
 
         def finish(taken: torch.Tensor) -> None:
@@ -303,7 +277,7 @@ class ProcessGroup(dist.ProcessGroup):
 
     def gather(self, outputs: Any, inputs: Any, opts: Any) -> Any:
         """An allgather of which only the root keeps the result."""
-        source = _one(inputs, "gather")
+        source = one(inputs, "gather")
         other = self._other(source)
         if other is not None:
             return other.gather(outputs, inputs, opts)
@@ -314,15 +288,14 @@ class ProcessGroup(dist.ProcessGroup):
 
     def scatter(self, outputs: Any, inputs: Any, opts: Any) -> Any:
         """A broadcast of all parts, of which each rank keeps its own."""
-        target = _one(outputs, "scatter")
+        target = one(outputs, "scatter")
         other = self._other(target)
         if other is not None:
             return other.scatter(outputs, inputs, opts)
         whole = torch.empty((self._size, target.numel()), dtype=target.dtype, device=target.device)
         if opts.rootRank == self._rank:
-            sources = _one(inputs, "scatter")
-            if len(sources) != self._size or any(source.numel() != target.numel() for source in sources):
-                raise RuntimeError(f"godwit: scatter takes {self._size} tensors of {target.numel()} elements to send")
+            sources = one(inputs, "scatter")
+            check_parts("scatter", sources, target, self._size, "send")
             for row, source in zip(whole, sources):
                 row.copy_(source.reshape(-1))
 
@@ -335,18 +308,15 @@ class ProcessGroup(dist.ProcessGroup):
         other = self._other(source)
         if other is not None:
             return other._allgather_base(output, source, opts or c10d.AllgatherOptions())
-        if output.numel() != self._size * source.numel():
-            raise RuntimeError(f"godwit: allgather of {source.numel()} elements takes a tensor of {self._size * source.numel()}")
         return self._run("allgather", source, output, 1, output)
 
     def reduce_scatter(self, outputs: Any, inputs: Any, opts: Any = None) -> Any:
-        target, sources = _one(outputs, "reduce_scatter"), _one(inputs, "reduce_scatter")
+        target, sources = one(outputs, "reduce_scatter"), one(inputs, "reduce_scatter")
         opts = opts or c10d.ReduceScatterOptions()
         other = self._other(target)
         if other is not None:
             return other.reduce_scatter(outputs, inputs, opts)
-        if len(sources) != self._size or any(source.numel() != target.numel() for source in sources):
-            raise RuntimeError(f"godwit: reduce_scatter takes {self._size} tensors of {target.numel()} elements to send")
+        check_parts("reduce_scatter", sources, target, self._size, "send")
         whole = torch.cat([source.reshape(-1) for source in sources])
         return self._run("reduce_scatter", whole, target, self._size, outputs, op=opts.reduceOp)
 
@@ -355,9 +325,6 @@ class ProcessGroup(dist.ProcessGroup):
         other = self._other(source)
         if other is not None:
             return other._reduce_scatter_base(output, source, opts)
-        if source.numel() != self._size * output.numel():
-            raise RuntimeError(f"godwit: reduce_scatter into {output.numel()} elements takes a tensor of "
-                               f"{self._size * output.numel()}")
         return self._run("reduce_scatter", source, output, self._size, output, op=opts.reduceOp)
 
     def alltoall_base(self, output: torch.Tensor, source: torch.Tensor, output_sizes: "List[int]", input_sizes: "List[int]",
@@ -384,6 +351,7 @@ class ProcessGroup(dist.ProcessGroup):
         """Parts of different sizes, padded to the largest of any rank. To learn that size, this waits for a small allreduce."""
         if len(inputs) != self._size or len(outputs) != self._size:
             raise RuntimeError(f"godwit: all_to_all takes {self._size} tensors to send and as many to receive into")
+        check_kinds("all_to_all", [*inputs, *outputs])
         largest = torch.tensor([max(tensor.numel() for tensor in [*inputs, *outputs])])
         self._run("allreduce", largest, largest, 1, None, op=dist.ReduceOp.MAX).wait()
         width = int(largest)
