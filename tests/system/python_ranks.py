@@ -310,6 +310,28 @@ def die(how):
     print("told:", error)
 
 
+def several():
+    """Several communicators, and one split off each, that the program forgets: they are closed at its end without waiting in vain."""
+    size, rank, port = int(os.environ["WORLD_SIZE"]), int(os.environ["RANK"]), int(os.environ["MASTER_PORT"])
+    comms = [godwit.Communicator(rank, size, "127.0.0.1", port) for _ in range(6)]
+    parts = [comm.split(0) for comm in comms]
+    for comm in comms + parts:
+        comm.allreduce(array.array("f", [1]))
+    # Each rank forgets them in another order.
+    random.Random(rank).shuffle(comms)
+    print("several", time.time())
+
+
+def split_off():
+    """A communicator closes those split off it."""
+    with godwit.Communicator() as comm:
+        part = comm.split(0)
+        assert part.split(comm.rank % 2) and comm.split(None) is None
+        part.barrier()
+    raises(godwit.Error, part.barrier, "closed")
+    print("split_off")
+
+
 def forget(service):
     """Ends without closing, one rank much earlier than the other."""
     comm = godwit.Communicator(service=service == "1")

@@ -6,6 +6,7 @@ import re
 import shutil
 import subprocess
 import sys
+import time
 
 from harness import Directory, check, finish, seed_from_environment
 from pythons import LIBRARY, PACKAGE, Ranks, environment, interpreter_with
@@ -82,6 +83,11 @@ def test_manners():
         with Directory() as directory:
             expect("patience", 2, "patience", service, os.path.join(directory, "go on"), silent=(1,))
         expect("forgotten", 2, "forget", service)
+    # A close that waits in vain takes 10 s.
+    ranks = expect("several", 3, "several")
+    took = time.time() - min(float(text.split()[1]) for text in ranks.stdout if text)
+    check(took < 8, f"several communicators took {took:.1f} s to close")
+    expect("split_off", 2, "split_off")
 
 
 def test_death():

@@ -145,6 +145,17 @@ def kinds():
     print("kinds")
 
 
+def groups():
+    """Groups that live until the end of the program, which the collector of garbage finds in another order on each rank."""
+    dist.init_process_group("godwit")
+    made = [dist.new_group() for _ in range(6)]
+    for group in made:
+        dist.all_reduce(torch.ones(1), group=group)
+    made = made if dist.get_rank() else made[::-1]
+    dist.destroy_process_group()
+    print("groups", time.time(), flush=True)
+
+
 def others():
     """A group with another backend for the tensors of the CPU, asked for in the way of PyTorch 2: the other one does the work."""
     dist.init_process_group("godwit")

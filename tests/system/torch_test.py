@@ -4,6 +4,7 @@
 import json
 import os
 import re
+import time
 
 from harness import Command, Directory, check, finish, skip
 from labs import probe
@@ -32,6 +33,13 @@ def test_operations(python):
 def test_kinds(python):
     ranks = Ranks(2, python, RANKS, "kinds").wait()
     check(ranks.good() and ranks.stdout == ["kinds\n"] * 2, f"{ranks}")
+
+
+def test_groups(python):
+    ranks = Ranks(2, python, RANKS, "groups").wait()
+    began = [float(text.split()[1]) for text in ranks.stdout if text.startswith("groups")]
+    # A close that waits in vain takes 10 s.
+    check(ranks.good() and len(began) == 2 and time.time() - began[0] < 8, f"{ranks}")
 
 
 def test_others(python):
@@ -95,6 +103,7 @@ def main():
         skip("torch", "no Python here can import torch (Debian: python3-torch)")
     test_operations(python)
     test_kinds(python)
+    test_groups(python)
     test_others(python)
     test_transform(python)
     test_death(python)

@@ -10,7 +10,8 @@
 godwit.torch is a backend for torch.distributed.
 """
 from .bounded import BoundedReport
-from .communicator import Communicator, Operation
+from .communicator import Communicator
 from .library import Error, library_version
+from .operation import Operation
 
 __all__ = ["BoundedReport", "Communicator", "Error", "Operation", "library_version"]

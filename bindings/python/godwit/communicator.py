@@ -1,122 +1,21 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Communicators and operations."""
-import atexit
+"""Communicators."""
 import ctypes
-import errno as errors
-import itertools
-import sys
-import threading
-import traceback
-import weakref
 from ctypes import byref, c_void_p
 from typing import Any, Callable, Dict, List, Optional, Union
 
-from . import memory
-from .bounded import BoundedReport, report_of
+from . import lifetime, memory, operation
 from .library import (ALGORITHMS, CLEAR, FIXED_ORDER, NO_COLOR, RECOVERIES, REDUCTIONS, REPAIR, SERVED, TYPES, BoundedAttr, CollAttr,
-                      CommAttr, Done, Error, closed_error, error_of, lib)
-from .service import CallerDrives, ServiceThread
+                      CommAttr, Error, closed_error, error_of, lib)
+from .operation import Operation
+from .service import CallerDrives, ServiceThread, in_service
 
 _EXPLAIN_BYTES = 1024
 _ABORT_BYTES = 200
 
-# Operations that the library has, by the number it was given. They, and so their buffers, live until it says that they ended.
-_open: "Dict[int, Operation]" = {}
-_numbers = itertools.count(1)
-# Communicators that are to be closed when the program ends.
-_communicators: "weakref.WeakSet[Communicator]" = weakref.WeakSet()
-
-
-@Done
-def _done(handle: int, number: int, result: Any) -> None:
-    operation = _open.pop(number)
-    status = result.contents.status
-    if operation._bounded and status in (0, -errors.EIO):
-        operation.report = report_of(handle, operation._comm.size)
-    lib.gw_coll_close(handle)
-    operation._end(error_of(operation._comm._handle, status) if status else None)
-
-
 def bounded_attr(recovery: str, deadline: float, floor: float, repair: bool) -> BoundedAttr:
     return BoundedAttr(recovery=_choice(RECOVERIES, "recovery", recovery), flags=REPAIR if repair else 0,
                        deadline_ns=int(deadline * 1e9), floor_ppm=int(floor * 1e6))
-
-
-class Operation:
-    """An operation that was posted. Its buffers must not be used until it has ended."""
-
-    def __init__(self, comm: "Communicator", name: str, result: Any, memories: "List[memory.Memory]") -> None:
-        self._comm = comm
-        self._name = name
-        self._value = result
-        self._memories = memories
-        self._bounded = False
-        self.report: Optional[BoundedReport] = None
-        """Of a bounded operation that has ended: what arrived, and what did not."""
-        self._error: Optional[BaseException] = None
-        self._event = threading.Event()
-        self._callbacks: "List[Callable[[Operation], None]]" = []
-        self._lock = threading.Lock()
-
-    def __repr__(self) -> str:
-        state = "open" if not self._event.is_set() else "ended" if self._error is None else f"failed: {self._error}"
-        return f"<godwit {self._name}, {state}>"
-
-    def _end(self, error: Optional[BaseException]) -> None:
-        self._error = error
-        for piece in self._memories:
-            piece.release()
-        self._memories = []
-        with self._lock:
-            self._event.set()
-            callbacks, self._callbacks = self._callbacks, []
-        self._comm._driver.ended()
-        for callback in callbacks:
-            self._tell(callback)
-
-    def _tell(self, callback: "Callable[[Operation], None]") -> None:
-        try:
-            callback(self)
-        except Exception:
-            print(f"godwit: a callback of {self._name} failed:", file=sys.stderr)
-            traceback.print_exc()
-
-    def add_done_callback(self, callback: "Callable[[Operation], None]") -> None:
-        """Has callback(operation) called at the end, or now if that has come. It runs on the communicator's thread: what it
-        does delays other operations, and it must not wait for one."""
-        with self._lock:
-            if not self._event.is_set():
-                self._callbacks.append(callback)
-                return
-        self._tell(callback)
-
-    def test(self) -> bool:
-        """Whether it has ended, well or not. Without a service thread this also makes progress."""
-        if not self._event.is_set():
-            self._comm._driver.poll()
-        return self._event.is_set()
-
-    def wait(self, timeout: Optional[float] = None) -> Any:
-        """Waits for the end, for so many seconds at most, and returns the result: the buffer with what this rank got.
-        TimeoutError: it is still open. Error: it failed."""
-        if not self._comm._driver.wait(self._event, timeout):
-            why = self._comm.explain()
-            raise TimeoutError(f"{self._name} has not ended in {timeout} s. {why}")
-        return self.result
-
-    @property
-    def error(self) -> Optional[BaseException]:
-        """Why it failed; None while it is open, and if it has not failed."""
-        return self._error
-
-    @property
-    def result(self) -> Any:
-        """The result of an operation that has ended; what it failed with is raised."""
-        if not self._event.is_set():
-            raise Error(errors.EBUSY, f"{self._name} has not ended")
-        if self._error is not None:
-            raise self._error
-        return self._value
 
 
 def _bytes(text: Optional[str]) -> Optional[bytes]:
@@ -164,12 +63,14 @@ class Communicator:
             raise error_of(None, status)
         assert handle.value
         self._begin(handle.value, ServiceThread(handle.value) if service else CallerDrives(handle.value), None)
-        _communicators.add(self)
+        self._number = lifetime.opened(self)
 
     def _begin(self, handle: int, driver: "Union[ServiceThread, CallerDrives]", parent: "Optional[Communicator]") -> None:
         self._handle = handle
         self._driver = driver
         self._parent = parent
+        #: those that were split off this one
+        self._children: "List[Communicator]" = []
         self._rank = int(lib.gw_comm_rank(handle))
         self._size = int(lib.gw_comm_size(handle))
 
@@ -188,19 +89,44 @@ class Communicator:
     # ---- the end ----
 
     def close(self) -> None:
-        """Waits, for the peer timeout at most, until every rank closes. Those split off are closed first."""
+        """Waits, for the peer timeout at most, until every rank closes. Those split off this one are closed first."""
+        if in_service():
+            raise RuntimeError("godwit: a callback must not close a communicator: it runs on a thread that ends operations")
+        self.begin_to_close()()
+
+    def begin_to_close(self) -> "Callable[[], None]":
+        """Returns what waits for the end of close(). With a service thread, closing goes on without that."""
+        try:
+            closed = self._driver.start(self._close)
+        except Error:
+            # It is closed.
+            return self._driver.join
+
+        def end() -> None:
+            closed()
+            if self._parent is None:
+                # Python does not end well while a thread does.
+                self._driver.join()
+
+        return end
+
+    def _close(self) -> None:
+        """What the thread that drives it does."""
         if self._handle is None:
             return
-
-        def close() -> None:
-            status = lib.gw_comm_close(self._handle)
-            if status:
-                raise Error(-status, "a communicator that was split off this one is still open")
-            self._handle = None
-            if self._parent is None:
-                self._driver.stop()
-
-        self._driver.call(close)
+        for child in list(self._children):
+            child._close()
+        if self._parent is None:
+            # Before that, since who puts something into the queue wakes the communicator.
+            self._driver.stop()
+        status = lib.gw_comm_close(self._handle)
+        if status:
+            raise error_of(self._handle, status)
+        self._handle = None
+        if self._parent is None:
+            lifetime.closed(self._number)
+        else:
+            self._parent._children.remove(self)
 
     def abort(self, why: str) -> None:
         """Ends every operation of every rank with an error that says why. The communicator can then only be closed."""
@@ -235,7 +161,7 @@ class Communicator:
 
     def split(self, color: Optional[int], key: int = 0) -> "Optional[Communicator]":
         """Makes a communicator of the ranks that give the same color, in the order of their keys; every rank calls this. None
-        for a rank whose color is None. Blocks. Close the new one first."""
+        for a rank whose color is None. Blocks. The new one is closed with this one at the latest."""
         out = c_void_p()
 
         def split() -> None:
@@ -250,6 +176,7 @@ class Communicator:
             return None
         child = Communicator.__new__(Communicator)
         child._begin(out.value, self._driver, self)
+        self._children.append(child)
         return child
 
     # ---- operations ----
@@ -262,29 +189,28 @@ class Communicator:
         more = () if bounded is None else (byref(bounded),)
         attr = CollAttr(send=send.address if send else None, recv=recv.address if recv else None, count=count,
                         type=TYPES[type_name][0], reduction=_choice(REDUCTIONS, "reduction", reduction), root=root,
-                        algorithm=_choice(ALGORITHMS, "algorithm", algorithm), done=_done)
-        operation = Operation(self, name, result, [piece for piece in (send, recv) if piece])
-        operation._bounded = bounded is not None
+                        algorithm=_choice(ALGORITHMS, "algorithm", algorithm), done=operation.done)
+        posted = Operation(self, name, result, [piece for piece in (send, recv) if piece])
+        posted._bounded = bounded is not None
 
         def post() -> None:
             if self._handle is None:
-                operation._end(closed_error())
+                posted._end(closed_error())
                 return
-            number = attr.arg = next(_numbers)
-            _open[number] = operation
+            attr.arg = number = operation.add(posted)
             handle = c_void_p()
             status = call(self._handle, byref(attr), *more, byref(handle))
             if status:
-                _open.pop(number, None)
+                operation.drop(number)
                 failed = bool(lib.gw_comm_error(self._handle))
-                operation._end(error_of(self._handle, status) if failed else
-                               Error(-status, f"{name} was refused: {error_of(self._handle, status)}"))
+                posted._end(error_of(self._handle, status) if failed else
+                            Error(-status, f"{name} was refused: {error_of(self._handle, status)}"))
 
         try:
             self._driver.submit(post)
         except Error as error:
-            operation._end(error)
-        return operation
+            posted._end(error)
+        return posted
 
     def _start(self, name: str, send: Any, recv: Any, parts: "tuple[int, int]", dtype: Optional[str], wait: bool,
                reduction: Optional[str] = None, root: int = 0, algorithm: str = "auto",
@@ -304,18 +230,18 @@ class Communicator:
             if rest or target.length != count * unit * parts[1]:
                 raise ValueError(f"{name}: {source.length} bytes to send and {target.length} to receive do not fit {self._size} "
                                  f"ranks with elements of {unit} bytes")
-            operation = self.post(name, source, target, count, source.type, recv, reduction or "sum", root, algorithm,
+            posted = self.post(name, source, target, count, source.type, recv, reduction or "sum", root, algorithm,
                                   bounded)
         except BaseException:
             source.release()
             target.release()
             raise
-        return operation.wait() if wait else operation
+        return posted.wait() if wait else posted
 
     def barrier(self, *, wait: bool = True) -> Any:
         """Ends when every rank has called it."""
-        operation = self.post("barrier", None, None, 0, "uint8")
-        return operation.wait() if wait else operation
+        posted = self.post("barrier", None, None, 0, "uint8")
+        return posted.wait() if wait else posted
 
     def broadcast(self, buffer: Any, root: int = 0, *, algorithm: str = "auto", wait: bool = True) -> Any:
         """The root's buffer is copied into that of every rank."""
@@ -378,31 +304,17 @@ class Communicator:
             if earlier.length != memoryview(recv).nbytes:
                 raise ValueError(f"{name}: an earlier result of {earlier.length} bytes for {memoryview(recv).nbytes}")
             attr.previous = None if previous is None else earlier.address
-            operation = self._start(name, send, recv, parts, dtype, False, reduction, root, bounded=attr)
+            posted = self._start(name, send, recv, parts, dtype, False, reduction, root, bounded=attr)
         except BaseException:
             earlier.release()
             raise
-        operation.add_done_callback(lambda _: earlier.release())
+        posted.add_done_callback(lambda _: earlier.release())
         if not wait:
-            return operation
-        operation.wait()
-        return operation.report
+            return posted
+        posted.wait()
+        return posted.report
 
     def alltoall(self, send: Any, recv: Any = None, *, algorithm: str = "auto", wait: bool = True) -> Any:
         """The r-th part of what this rank sends goes to rank r. Without `recv` a new buffer is made."""
         recv = _new_like(send, 1, 1) if recv is None else recv
         return self._start("alltoall", send, recv, (self._size, self._size), None, wait, None, 0, algorithm)
-
-
-@atexit.register
-def _close_all() -> None:
-    """The other ranks may still need this one, so it waits for them; unless it ends for an exception, of which they are told."""
-    failure = getattr(sys, "last_value", None)
-    for comm in list(_communicators):
-        try:
-            if failure is not None and comm._handle is not None:
-                comm.abort(f"{type(failure).__name__}: {failure}")
-            comm.close()
-        except Exception:
-            # A communicator split off this one is open: the others see this process end.
-            pass

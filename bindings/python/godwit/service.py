@@ -13,6 +13,14 @@ from typing import Any, Callable, Deque, Optional
 
 from .library import FOREVER, closed_error, lib
 
+_here = threading.local()
+
+
+def in_service() -> bool:
+    """Whether this thread drives a communicator, and therefore must not wait."""
+    return getattr(_here, "drives", False)
+
+
 # Longest sleep in C of a thread that may be the main thread, in ns: a signal that another thread receives is seen after it.
 _NAP_NS = 100_000_000
 
@@ -26,6 +34,10 @@ class CallerDrives:
     def submit(self, action: Callable[[], None]) -> None:
         """Runs an action that does not block."""
         action()
+
+    def start(self, action: Callable[[], Any]) -> Callable[[], Any]:
+        """Returns what runs an action and returns what that returns."""
+        return action
 
     def call(self, action: Callable[[], Any]) -> Any:
         """Runs an action and returns what it returns."""
@@ -52,6 +64,9 @@ class CallerDrives:
     def stop(self) -> None:
         pass
 
+    def join(self) -> None:
+        pass
+
 
 class ServiceThread:
     """A thread that owns a communicator."""
@@ -60,11 +75,13 @@ class ServiceThread:
         self._comm = comm
         self._queue: Deque[Callable[[], None]] = deque()
         self._stopping = False
-        self._lock = threading.Lock()
+        # Held again where the collector of garbage closes something meanwhile.
+        self._lock = threading.RLock()
         self._thread = threading.Thread(target=self._run, name="godwit", daemon=True)
         self._thread.start()
 
     def _run(self) -> None:
+        _here.drives = True
         while not self._stopping:
             while self._queue:
                 self._queue.popleft()()
@@ -80,10 +97,8 @@ class ServiceThread:
             self._queue.append(action)
             lib.gw_comm_wake(self._comm)
 
-    def call(self, action: Callable[[], Any]) -> Any:
-        """Has the thread run an action, waits for it, and returns what it returns."""
-        if threading.current_thread() is self._thread:
-            return action()
+    def start(self, action: Callable[[], Any]) -> Callable[[], Any]:
+        """Has the thread run an action. Returns what waits for that, and returns what it returns."""
         over = threading.Event()
         outcome: "list[Any]" = [None, None]
 
@@ -94,11 +109,18 @@ class ServiceThread:
                 outcome[1] = error
             over.set()
 
+        def end() -> Any:
+            over.wait()
+            if outcome[1] is not None:
+                raise outcome[1]
+            return outcome[0]
+
         self.submit(run)
-        over.wait()
-        if outcome[1] is not None:
-            raise outcome[1]
-        return outcome[0]
+        return end
+
+    def call(self, action: Callable[[], Any]) -> Any:
+        """Has the thread run an action, waits for it, and returns what it returns."""
+        return action() if threading.current_thread() is self._thread else self.start(action)()
 
     def ended(self) -> None:
         pass
@@ -115,3 +137,8 @@ class ServiceThread:
         """Called on the thread: it ends after this action."""
         with self._lock:
             self._stopping = True
+
+    def join(self) -> None:
+        """Waits for the end of the thread, after stop()."""
+        if threading.current_thread() is not self._thread:
+            self._thread.join()

@@ -25,10 +25,11 @@ import torch.distributed as dist
 from torch._C import _distributed_c10d as c10d
 
 from . import hadamard
-from .communicator import Communicator, Operation, bounded_attr
+from .communicator import Communicator, bounded_attr
 from .library import TRANSFORMED, BoundedAttr
 from .meeting import free_port, own_address, store_host
 from .memory import Memory
+from .operation import Operation
 from .torch_check import bytes_of, check_kinds, check_pair, check_parts, one, reduction_of, type_of
 from .torch_work import Side, Stager, Work
 
@@ -86,7 +87,12 @@ class ProcessGroup(dist.ProcessGroup):
     def __del__(self) -> None:
         comm = getattr(self, "_comm", None)
         if comm is not None and not sys.is_finalizing():
-            comm.close()
+            end = comm.begin_to_close()
+            # PyTorch before 2 ends a group by forgetting it, and the process may end without more ado then. Where the program forgets
+            # groups, or the collector of garbage finds them, the order differs from rank to rank: no close may wait for another.
+            frame = sys._getframe().f_back
+            if frame is not None and frame.f_code.co_name == "destroy_process_group":
+                end()
 
     def getBackendName(self) -> str:
         return BACKEND

@@ -1,0 +1,46 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The communicators that this process has open: they are closed when the program ends.
+
+They are kept here until then, also if the program has forgotten them: others may still need data of this rank.
+"""
+import atexit
+import itertools
+import sys
+from typing import Any, Dict
+
+_numbers = itertools.count(1)
+# By the order in which they were opened, which is the same on all ranks that share any.
+_open: "Dict[int, Any]" = {}
+
+
+def opened(comm: Any) -> int:
+    """Keeps a communicator, and returns its number for closed()."""
+    number = next(_numbers)
+    _open[number] = comm
+    return number
+
+
+def closed(number: int) -> None:
+    _open.pop(number, None)
+
+
+@atexit.register
+def _close_all() -> None:
+    """The other ranks may still need this one, so it waits for them; unless it ends for an exception, of which they are told.
+    All threads begin to close before the first one is waited for: whatever the other ranks close first, it is being closed here."""
+    failure = getattr(sys, "last_value", None)
+    ends = []
+    for comm in [comm for _, comm in sorted(_open.items())]:
+        try:
+            if failure is not None:
+                comm.abort(f"{type(failure).__name__}: {failure}")
+        except Exception:
+            # It has failed, or another thread is closing it.
+            pass
+        ends.append(comm.begin_to_close())
+    for end in ends:
+        try:
+            end()
+        except Exception:
+            # The others see this process end.
+            pass
