@@ -310,6 +310,35 @@ def die(how):
     print("told:", error)
 
 
+def fork(service):
+    """A child of a rank can neither use its communicator nor does it close it; the parent goes on."""
+    comm = godwit.Communicator(service=service == "1")
+    data = bytearray(1000)
+    pending = comm.broadcast(data, comm.size - 1, wait=False) if comm.rank < comm.size - 1 else None
+    time.sleep(0.2)
+    child = os.fork()
+    if not child:
+        for action in (comm.barrier, comm.explain, lambda: comm.split(0), lambda: comm.abort("?"), pending.wait if pending else comm.barrier):
+            raises(godwit.Error, action, "belongs to the process that forked")
+        data.clear()
+        comm.close()
+        with godwit.Communicator(0, 1) as own:
+            own.barrier()
+        print("child", flush=True)
+        sys.exit()
+    deadline = time.monotonic() + 8
+    while (ended := os.waitpid(child, os.WNOHANG)) == (0, 0):
+        if time.monotonic() > deadline:
+            os.kill(child, signal.SIGKILL)
+            raise AssertionError("the child did not end")
+        time.sleep(0.01)
+    assert ended == (child, 0), ended
+    if not pending:
+        comm.broadcast(data, comm.rank)
+    comm.barrier()
+    print("fork")
+
+
 def several():
     """Several communicators, and one split off each, that the program forgets: they are closed at its end without waiting in vain."""
     size, rank, port = int(os.environ["WORLD_SIZE"]), int(os.environ["RANK"]), int(os.environ["MASTER_PORT"])

@@ -83,6 +83,7 @@ def test_manners():
         with Directory() as directory:
             expect("patience", 2, "patience", service, os.path.join(directory, "go on"), silent=(1,))
         expect("forgotten", 2, "forget", service)
+        expect("child\nfork", 2, "fork", service)
     # A close that waits in vain takes 10 s.
     ranks = expect("several", 3, "several")
     took = time.time() - min(float(text.split()[1]) for text in ranks.stdout if text)

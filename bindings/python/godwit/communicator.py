@@ -8,7 +8,7 @@ from . import lifetime, memory, operation
 from .library import (ALGORITHMS, CLEAR, FIXED_ORDER, NO_COLOR, RECOVERIES, REDUCTIONS, REPAIR, SERVED, TYPES, BoundedAttr, CollAttr,
                       CommAttr, Error, closed_error, error_of, lib)
 from .operation import Operation
-from .service import CallerDrives, ServiceThread, in_service
+from .service import CallerDrives, ElsewhereDrives, ServiceThread, in_service
 
 _EXPLAIN_BYTES = 1024
 _ABORT_BYTES = 200
@@ -16,6 +16,7 @@ _ABORT_BYTES = 200
 def bounded_attr(recovery: str, deadline: float, floor: float, repair: bool) -> BoundedAttr:
     return BoundedAttr(recovery=_choice(RECOVERIES, "recovery", recovery), flags=REPAIR if repair else 0,
                        deadline_ns=int(deadline * 1e9), floor_ppm=int(floor * 1e6))
+Driver = Union[ServiceThread, CallerDrives, ElsewhereDrives]
 
 
 def _bytes(text: Optional[str]) -> Optional[bytes]:
@@ -65,9 +66,9 @@ class Communicator:
         self._begin(handle.value, ServiceThread(handle.value) if service else CallerDrives(handle.value), None)
         self._number = lifetime.opened(self)
 
-    def _begin(self, handle: int, driver: "Union[ServiceThread, CallerDrives]", parent: "Optional[Communicator]") -> None:
+    def _begin(self, handle: int, driver: Driver, parent: "Optional[Communicator]") -> None:
         self._handle = handle
-        self._driver = driver
+        self._driver: Driver = driver
         self._parent = parent
         #: those that were split off this one
         self._children: "List[Communicator]" = []
@@ -127,6 +128,17 @@ class Communicator:
             lifetime.closed(self._number)
         else:
             self._parent._children.remove(self)
+
+    def leave(self) -> None:
+        """In a process that was forked: this one is the parent's, and is not closed here."""
+        self._handle = None
+        self._driver = ElsewhereDrives()
+        for child in self._children:
+            child.leave()
+
+    def check(self) -> None:
+        """Raises an error in a process that was forked."""
+        self._driver.check()
 
     def abort(self, why: str) -> None:
         """Ends every operation of every rank with an error that says why. The communicator can then only be closed."""

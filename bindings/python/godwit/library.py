@@ -153,3 +153,7 @@ def error_of(comm: Optional[int], status: int) -> Error:
 
 def closed_error() -> Error:
     return Error(errors.EBADF, "the communicator is closed")
+
+
+def forked_error() -> Error:
+    return Error(errors.EBADF, "this communicator belongs to the process that forked: a child opens one of its own")

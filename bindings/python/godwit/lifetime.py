@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The communicators that this process has open: they are closed when the program ends.
+"""The communicators that this process has open: they are closed when the program ends, and left alone in a child.
 
 They are kept here until then, also if the program has forgotten them: others may still need data of this rank.
 """
 import atexit
 import itertools
+import os
 import sys
 from typing import Any, Dict
 
@@ -22,6 +23,16 @@ def opened(comm: Any) -> int:
 
 def closed(number: int) -> None:
     _open.pop(number, None)
+
+
+def _forked() -> None:
+    """In a child of this process, which has none of its threads: the communicators are its parent's."""
+    for comm in _open.values():
+        comm.leave()
+    _open.clear()
+
+
+os.register_at_fork(after_in_child=_forked)
 
 
 @atexit.register

@@ -2,6 +2,7 @@
 """Operations that were posted, and what is done at their end."""
 import errno as errors
 import itertools
+import os
 import sys
 import threading
 import traceback
@@ -9,7 +10,7 @@ from typing import Any, Callable, Dict, List, Optional
 
 from . import memory
 from .bounded import BoundedReport, report_of
-from .library import Done, Error, error_of, lib
+from .library import Done, Error, error_of, forked_error, lib
 
 # Operations that the library has, by the number it was given. They, and so their buffers, live until it says that they ended.
 _open: "Dict[int, Operation]" = {}
@@ -26,6 +27,21 @@ def add(operation: "Operation") -> int:
 def drop(number: int) -> None:
     """The library has refused it."""
     _open.pop(number, None)
+
+
+def _forked() -> None:
+    """In a child of this process: what the library has there is a copy, which nobody drives, so buffers are let go of."""
+    for operation in _open.values():
+        operation._error = forked_error()
+        for piece in operation._memories:
+            piece.release()
+        # The old ones may have been locked by a thread that is not here.
+        operation._lock, operation._event = threading.Lock(), threading.Event()
+        operation._event.set()
+    _open.clear()
+
+
+os.register_at_fork(after_in_child=_forked)
 
 
 @Done

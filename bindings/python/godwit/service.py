@@ -6,12 +6,14 @@ only to run what others have put into its queue and to end operations. So operat
 complete without it.
 
 CallerDrives: there is no thread. Calls run where they are made, and operations go on while somebody waits for one.
+
+ElsewhereDrives: this process was forked from the one that has the communicator. Every use is an error.
 """
 import threading
 from collections import deque
 from typing import Any, Callable, Deque, Optional
 
-from .library import FOREVER, closed_error, lib
+from .library import FOREVER, closed_error, forked_error, lib
 
 _here = threading.local()
 
@@ -30,6 +32,9 @@ class CallerDrives:
 
     def __init__(self, comm: int) -> None:
         self._comm = comm
+
+    def check(self) -> None:
+        """Raises an error where the communicator is another process's."""
 
     def submit(self, action: Callable[[], None]) -> None:
         """Runs an action that does not block."""
@@ -68,6 +73,37 @@ class CallerDrives:
         pass
 
 
+class ElsewhereDrives:
+    """The communicator belongs to the process that this one was forked from."""
+
+    def check(self) -> None:
+        raise forked_error()
+
+    def submit(self, action: Callable[[], None]) -> None:
+        raise forked_error()
+
+    def start(self, action: Callable[[], Any]) -> Callable[[], Any]:
+        raise forked_error()
+
+    def call(self, action: Callable[[], Any]) -> Any:
+        raise forked_error()
+
+    def ended(self) -> None:
+        pass
+
+    def wait(self, event: threading.Event, timeout: Optional[float]) -> bool:
+        raise forked_error()
+
+    def poll(self) -> None:
+        raise forked_error()
+
+    def stop(self) -> None:
+        pass
+
+    def join(self) -> None:
+        pass
+
+
 class ServiceThread:
     """A thread that owns a communicator."""
 
@@ -87,6 +123,9 @@ class ServiceThread:
                 self._queue.popleft()()
             if not self._stopping:
                 lib.gw_comm_serve(self._comm, FOREVER)
+
+    def check(self) -> None:
+        pass
 
     def submit(self, action: Callable[[], None]) -> None:
         """Has the thread run an action that does not raise."""

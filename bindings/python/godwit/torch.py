@@ -143,6 +143,7 @@ class ProcessGroup(dist.ProcessGroup):
         """Posts an operation from `source` to `target`, which may be the same. `source` holds `parts` times `count` elements.
         `finish` is called at the end with the memory that was received, on the CPU; without it that is copied to `target`
         where it is not the target's own. `told` gets the report of a bounded operation before that."""
+        self._comm.check()
         check_pair(name, source, target, self._size)
         reduction = reduction_of(op) if op is not None else "sum"
         anything = target if target is not None else source
