@@ -95,7 +95,25 @@ def numpy_arrays():
         assert gathered.dtype == "c16" and list(gathered) == list(range(comm.size))
         half = numpy.array([0x3f80], "u2")  # 1.0 as a bfloat16
         assert comm.allreduce(half, dtype="bfloat16")[0] == {1: 0x3f80, 2: 0x4000, 3: 0x4040}[comm.size]
-        raises(TypeError, lambda: comm.allreduce(numpy.array([1], "c16")), "elements of type None")
+        # Moved are any elements, but not parts of one, and not into those of another type or byte order.
+        records = comm.allgather(numpy.array([(comm.rank, 1.5)], "i4,f8"))
+        assert records["f0"].tolist() == list(range(comm.size)) and (records["f1"] == 1.5).all()
+        assert comm.broadcast(numpy.array([comm.rank + 1], ">i4"))[0] == 1
+        ones, zeros = numpy.ones(comm.size, "f4"), numpy.zeros(comm.size * comm.size, "f4")
+        raises(ValueError, lambda: comm.alltoall(numpy.ones(comm.size * 2 + 1, "f4")), "elements of 4 bytes")
+        for other in ("f8", "i4", ">f4"):
+            raises(TypeError, lambda k=other: comm.allgather(ones[:1], ones.astype(k)), f"float32 to send and {numpy.dtype(other)} to receive")
+        assert comm.allgather(ones, bytearray(zeros.nbytes)) == bytes(numpy.ones_like(zeros))
+        raises(TypeError, lambda: comm.broadcast(numpy.array([{}], object)), "type object are references")
+        raises(TypeError, lambda: comm.broadcast(numpy.zeros(2, "i4,O")), "are references")
+        raises(TypeError, lambda: comm.allreduce(numpy.ones(2, ">f4")), "elements of type >f4")
+        raises(TypeError, lambda: comm.allreduce(numpy.ones(4), dtype="float32"), "they have 8 bytes each, and float32 has 4")
+        assert comm.allreduce(bytearray(numpy.ones(2)), dtype="float64") == bytes(numpy.full(2, float(comm.size)))
+        raises(TypeError, lambda: comm.allreduce(numpy.array([1], "c16")), "elements of type complex128")
+        growing = bytearray(8)
+        raises((BufferError, ValueError), lambda: comm.allreduce(numpy.zeros((4, 4), "f4")[:, 1], growing), "contiguous")
+        raises(TypeError, lambda: comm.allgather(numpy.array([{}], object), growing), "references")
+        growing.clear()
         raises((BufferError, ValueError), lambda: comm.allreduce(numpy.zeros((4, 4), "f4")[:, 1]), "contiguous")
         print("arrays")
 

@@ -228,25 +228,22 @@ class Communicator:
                reduction: Optional[str] = None, root: int = 0, algorithm: str = "auto",
                bounded: Optional[BoundedAttr] = None) -> Any:
         """Posts an operation on buffers. parts: how many times `count` elements `send` and `recv` hold."""
-        target = memory.of_buffer(recv, True, dtype)
-        source = target if send is recv else memory.of_buffer(send, False, dtype)
-        if reduction is None:
-            # Elements are moved as they are.
-            source.type = target.type = "uint8"
+        held: "List[memory.Memory]" = []
         try:
-            if source.type is None or source.type != target.type:
-                raise TypeError(f"{name}: elements of type {source.type} and {target.type}; both must be the same one of "
-                                f"{', '.join(TYPES)}")
-            unit = TYPES[source.type][1]
+            target = memory.of_buffer(recv, True, dtype)
+            held.append(target)
+            source = target if send is recv else memory.of_buffer(send, False, dtype)
+            held.append(source)
+            kind, unit = (memory.moved if reduction is None else memory.elements)(name, source, target)
             count, rest = divmod(source.length, parts[0] * unit)
             if rest or target.length != count * unit * parts[1]:
                 raise ValueError(f"{name}: {source.length} bytes to send and {target.length} to receive do not fit {self._size} "
                                  f"ranks with elements of {unit} bytes")
-            posted = self.post(name, source, target, count, source.type, recv, reduction or "sum", root, algorithm,
-                                  bounded)
+            posted = self.post(name, source, target, count * unit // TYPES[kind][1], kind, recv, reduction or "sum", root,
+                               algorithm, bounded)
         except BaseException:
-            source.release()
-            target.release()
+            for piece in held:
+                piece.release()
             raise
         return posted.wait() if wait else posted
 
