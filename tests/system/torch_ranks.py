@@ -145,6 +145,29 @@ def kinds():
     print("kinds")
 
 
+def modes():
+    """Tensors that are not contiguous get their result in the mode of the caller: parameters under no_grad(), and inference."""
+    dist.init_process_group("godwit")
+    r, n = dist.get_rank(), dist.get_world_size()
+    model = nn.Conv2d(3, 4, 3).to(memory_format=torch.channels_last)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.fill_(r)
+            dist.broadcast(parameter, n - 1)
+            assert (parameter == n - 1).all() and parameter.requires_grad and parameter.is_leaf
+        parts = [nn.Parameter(torch.zeros(2)) for _ in range(n)]
+        dist.all_gather(parts, torch.full((2,), float(r)))
+        assert [int(part[1]) for part in parts] == list(range(n))
+    with torch.inference_mode():
+        dist.all_reduce(x := torch.ones(2, 3).t())
+        assert (x == n).all() and x.is_inference()
+    x = torch.full((2,), 1 + 1j * (r + 1)).conj()
+    dist.broadcast(x, 0)
+    assert (x == 1 - 1j).all(), x
+    dist.destroy_process_group()
+    print("modes")
+
+
 def groups():
     """Groups that live until the end of the program, which the collector of garbage finds in another order on each rank."""
     dist.init_process_group("godwit")

@@ -30,9 +30,10 @@ def test_operations(python):
             check(ranks.good() and all(text.startswith("operations") for text in ranks.stdout), f"{count} ranks: {ranks}")
 
 
-def test_kinds(python):
-    ranks = Ranks(2, python, RANKS, "kinds").wait()
-    check(ranks.good() and ranks.stdout == ["kinds\n"] * 2, f"{ranks}")
+def test_roles(python):
+    for role in ("kinds", "modes"):
+        ranks = Ranks(2, python, RANKS, role).wait()
+        check(ranks.good() and ranks.stdout == [f"{role}\n"] * 2, f"{role}: {ranks}")
 
 
 def test_groups(python):
@@ -102,7 +103,7 @@ def main():
     if not python:
         skip("torch", "no Python here can import torch (Debian: python3-torch)")
     test_operations(python)
-    test_kinds(python)
+    test_roles(python)
     test_groups(python)
     test_others(python)
     test_transform(python)

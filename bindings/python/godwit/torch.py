@@ -30,7 +30,7 @@ from .library import TRANSFORMED, BoundedAttr
 from .meeting import free_port, own_address, store_host
 from .memory import Memory
 from .operation import Operation
-from .torch_check import bytes_of, check_kinds, check_pair, check_parts, one, reduction_of, type_of
+from .torch_check import bytes_of, check_kinds, check_pair, check_parts, is_plain, one, plain, reduction_of, type_of
 from .torch_work import Side, Stager, Work
 
 BACKEND = "godwit"
@@ -151,7 +151,7 @@ class ProcessGroup(dist.ProcessGroup):
         ready: Optional[Callable[[], None]] = None
         given, taken = source, target
         if source is not None:
-            given = source.contiguous()
+            given = plain(source)
             if side is not None:
                 given, ready = side.fetch(given)
         if target is not None:
@@ -159,7 +159,7 @@ class ProcessGroup(dist.ProcessGroup):
                 taken = given
             elif side is not None:
                 taken = torch.empty(target.shape, dtype=target.dtype, pin_memory=True)
-            elif not target.is_contiguous():
+            elif not is_plain(target):
                 taken = torch.empty(target.shape, dtype=target.dtype)
         if given is None:
             kind, count = "uint8", 0
@@ -170,11 +170,15 @@ class ProcessGroup(dist.ProcessGroup):
         promise: Any = torch.futures.Future(devices=[side.device]) if side is not None else torch.futures.Future()
         work = Work(promise, self._unclaimed)
 
+        mode = torch.inference_mode if torch.is_inference_mode_enabled() else torch.no_grad
+
         def complete() -> None:
-            if taken is not None and finish is not None:
-                finish(taken)
-            elif taken is not None and taken is not target:
-                target.copy_(taken, non_blocking=True)
+            # The caller's mode is not that of this thread, and what an operation writes is not part of a graph.
+            with mode():
+                if taken is not None and finish is not None:
+                    finish(taken)
+                elif taken is not None and taken is not target:
+                    target.copy_(taken, non_blocking=True)
             promise.set_result(result)
 
         def ended(operation: Operation) -> None:

@@ -36,6 +36,19 @@ def bytes_of(tensor: torch.Tensor) -> int:
     return tensor.numel() * tensor.element_size()
 
 
+def is_plain(tensor: torch.Tensor) -> bool:
+    """Whether its memory has its numbers one after the other, as they are."""
+    return tensor.is_contiguous() and not tensor.is_conj() and not tensor.is_neg()
+
+
+def plain(tensor: torch.Tensor) -> torch.Tensor:
+    """The tensor itself or a copy."""
+    if is_plain(tensor):
+        return tensor
+    with torch.no_grad():
+        return tensor.resolve_conj().resolve_neg().contiguous()
+
+
 def one(tensors: "List[Any]", what: str) -> Any:
     if len(tensors) != 1:
         raise RuntimeError(f"godwit: {what} takes one tensor for each process, not {len(tensors)}")
