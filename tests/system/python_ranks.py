@@ -284,6 +284,7 @@ def patience(service, go_on):
             return
         handle = comm.barrier(wait=False)
         raises(TimeoutError, lambda: handle.wait(0.2), "rank 1")
+        raises(ValueError, lambda: handle.wait(-1), "not negative")
         assert not handle.test() and "barrier" in comm.explain(), comm.explain()
         threading.Timer(0.3, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
         start = time.monotonic()
@@ -296,6 +297,59 @@ def patience(service, go_on):
             pass
         handle.wait(30)
         print("patience")
+
+
+def many(service):
+    """The end of other operations does not end a wait before its time."""
+    with godwit.Communicator(service=service == "1") as comm:
+        if comm.rank:
+            time.sleep(0.3)
+        pending = [comm.allreduce(array.array("f", [1] * 1000), wait=False) for _ in range(200)]
+        if comm.rank:
+            time.sleep(0.3)
+        pending[-1].wait(5)
+        for handle in pending:
+            handle.wait(60)
+        print("many")
+
+
+def split_waits(go_on):
+    """While a rank waits for the others in split(), timeouts are kept, and it can be interrupted."""
+    with godwit.Communicator() as comm:
+        comm.barrier()
+        if comm.rank:
+            while not os.path.exists(go_on):
+                time.sleep(0.01)
+            raises(godwit.Error, comm.barrier, "rank 0 aborted: KeyboardInterrupt")
+            return
+        handle = comm.barrier(wait=False)
+        failed = []
+
+        def split():
+            try:
+                comm.split(0)
+            except godwit.Error as error:
+                failed.append(error)
+
+        thread = threading.Thread(target=split)
+        thread.start()
+        time.sleep(0.1)
+        start = time.monotonic()
+        raises(TimeoutError, lambda: handle.wait(0.3), "rank 1")
+        assert time.monotonic() - start < 3
+        threading.Timer(0.2, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
+        start = time.monotonic()
+        try:
+            with comm:
+                comm.split(0)
+            raise AssertionError("the interrupt did not come")
+        except KeyboardInterrupt:
+            took = time.monotonic() - start
+        with open(go_on, "x", encoding="ascii"):
+            pass
+        thread.join()
+        assert failed and took < 8, (failed, took)
+        print("split_waits")
 
 
 def die(how):

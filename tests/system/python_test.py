@@ -82,8 +82,11 @@ def test_manners():
     for service in (1, 0):
         with Directory() as directory:
             expect("patience", 2, "patience", service, os.path.join(directory, "go on"), silent=(1,))
+        expect("many", 2, "many", service)
         expect("forgotten", 2, "forget", service)
         expect("child\nfork", 2, "fork", service)
+    with Directory() as directory:
+        expect("split_waits", 2, "split_waits", os.path.join(directory, "go on"), silent=(1,))
     # A close that waits in vain takes 10 s.
     ranks = expect("several", 3, "several")
     took = time.time() - min(float(text.split()[1]) for text in ranks.stdout if text)

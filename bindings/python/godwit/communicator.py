@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Communicators."""
 import ctypes
+import threading
 from ctypes import byref, c_void_p
 from typing import Any, Callable, Dict, List, Optional, Union
 
@@ -12,11 +13,15 @@ from .service import CallerDrives, ElsewhereDrives, ServiceThread, in_service
 
 _EXPLAIN_BYTES = 1024
 _ABORT_BYTES = 200
+# How long somebody whose time is over waits for an explanation.
+_EXPLAIN_S = 0.5
+
+Driver = Union[ServiceThread, CallerDrives, ElsewhereDrives]
+
 
 def bounded_attr(recovery: str, deadline: float, floor: float, repair: bool) -> BoundedAttr:
     return BoundedAttr(recovery=_choice(RECOVERIES, "recovery", recovery), flags=REPAIR if repair else 0,
                        deadline_ns=int(deadline * 1e9), floor_ppm=int(floor * 1e6))
-Driver = Union[ServiceThread, CallerDrives, ElsewhereDrives]
 
 
 def _bytes(text: Optional[str]) -> Optional[bytes]:
@@ -142,15 +147,28 @@ class Communicator:
 
     def abort(self, why: str) -> None:
         """Ends every operation of every rank with an error that says why. The communicator can then only be closed."""
-        text = why.encode()[:_ABORT_BYTES].decode(errors="ignore").encode()
-
         def abort() -> None:
             if self._handle is None:
                 raise closed_error()
-            lib.gw_comm_abort(self._handle, text)
-            lib.gw_comm_progress(self._handle)
+            self._abort(why)
 
         self._driver.call(abort)
+
+    def give_up(self, why: str) -> None:
+        """As abort(), with what explain() says, but without waiting until that is done."""
+        def give_up() -> None:
+            if self._handle is not None:
+                self._abort(f"{why}. {self._explain()}")
+
+        try:
+            self._driver.submit(give_up)
+        except Error:
+            # It is closed.
+            pass
+
+    def _abort(self, why: str) -> None:
+        lib.gw_comm_abort(self._handle, why.encode()[:_ABORT_BYTES].decode(errors="ignore").encode())
+        lib.gw_comm_progress(self._handle)
 
     def __enter__(self) -> "Communicator":
         return self
@@ -162,14 +180,27 @@ class Communicator:
 
     def explain(self) -> str:
         """A sentence or two about the oldest open operation: which it is, and which rank it waits for."""
-        def explain() -> str:
-            if self._handle is None:
-                raise closed_error()
-            text = ctypes.create_string_buffer(_EXPLAIN_BYTES)
-            lib.gw_comm_explain(self._handle, text, _EXPLAIN_BYTES)
-            return text.value.decode(errors="replace")
+        return str(self._driver.call(self._explain))
 
-        return str(self._driver.call(explain))
+    def explain_soon(self) -> str:
+        """The same for somebody who has waited long enough."""
+        try:
+            return str(self._driver.start(self._explain)(_EXPLAIN_S))
+        except TimeoutError:
+            return "Its thread is busy: with split() or close(), or in a callback."
+
+    def _explain(self) -> str:
+        if self._handle is None:
+            raise closed_error()
+        text = ctypes.create_string_buffer(_EXPLAIN_BYTES)
+        lib.gw_comm_explain(self._handle, text, _EXPLAIN_BYTES)
+        return text.value.decode(errors="replace")
+
+    def wait_for(self, event: threading.Event, timeout: Optional[float]) -> bool:
+        """Waits, for other bindings, until the end of an operation has set an event. Returns whether it was set in time."""
+        if timeout is not None and not timeout >= 0:
+            raise ValueError(f"a timeout of {timeout} s: a number that is not negative, or None, is expected")
+        return self._driver.wait(event, timeout)
 
     def split(self, color: Optional[int], key: int = 0) -> "Optional[Communicator]":
         """Makes a communicator of the ranks that give the same color, in the order of their keys; every rank calls this. None
@@ -183,6 +214,9 @@ class Communicator:
             if status:
                 raise error_of(self._handle, status)
 
+        # The library's call occupies the thread until all ranks have come. In a barrier this one can be interrupted, and the thread does
+        # what others ask for.
+        self.barrier()
         self._driver.call(split)
         if not out.value:
             return None

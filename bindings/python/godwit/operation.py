@@ -111,9 +111,8 @@ class Operation:
     def wait(self, timeout: Optional[float] = None) -> Any:
         """Waits for the end, for so many seconds at most, and returns the result: the buffer with what this rank got.
         TimeoutError: it is still open. Error: it failed."""
-        if not self._comm._driver.wait(self._event, timeout):
-            why = self._comm.explain()
-            raise TimeoutError(f"{self._name} has not ended in {timeout} s. {why}")
+        if not self._comm.wait_for(self._event, timeout):
+            raise TimeoutError(f"{self._name} has not ended in {timeout} s. {self._comm.explain_soon()}")
         return self.result
 
     @property

@@ -10,6 +10,7 @@ CallerDrives: there is no thread. Calls run where they are made, and operations 
 ElsewhereDrives: this process was forked from the one that has the communicator. Every use is an error.
 """
 import threading
+import time
 from collections import deque
 from typing import Any, Callable, Deque, Optional
 
@@ -40,9 +41,9 @@ class CallerDrives:
         """Runs an action that does not block."""
         action()
 
-    def start(self, action: Callable[[], Any]) -> Callable[[], Any]:
+    def start(self, action: Callable[[], Any]) -> Callable[..., Any]:
         """Returns what runs an action and returns what that returns."""
-        return action
+        return lambda limit=None: action()
 
     def call(self, action: Callable[[], Any]) -> Any:
         """Runs an action and returns what it returns."""
@@ -54,12 +55,13 @@ class CallerDrives:
 
     def wait(self, event: threading.Event, timeout: Optional[float]) -> bool:
         """Makes progress until the event is set. Returns whether it was."""
-        left = FOREVER if timeout is None else int(timeout * 1e9)
-        while not event.is_set() and left > 0:
-            nap = min(left, _NAP_NS)
-            lib.gw_comm_serve(self._comm, nap)
-            if timeout is not None and not event.is_set():
-                left -= nap
+        # A serve ends early when any operation does.
+        end = None if timeout is None else time.monotonic_ns() + int(timeout * 1e9)
+        while not event.is_set():
+            left = _NAP_NS if end is None else end - time.monotonic_ns()
+            if left <= 0:
+                break
+            lib.gw_comm_serve(self._comm, min(left, _NAP_NS))
         return event.is_set()
 
     def poll(self) -> None:
@@ -82,7 +84,7 @@ class ElsewhereDrives:
     def submit(self, action: Callable[[], None]) -> None:
         raise forked_error()
 
-    def start(self, action: Callable[[], Any]) -> Callable[[], Any]:
+    def start(self, action: Callable[[], Any]) -> Callable[..., Any]:
         raise forked_error()
 
     def call(self, action: Callable[[], Any]) -> Any:
@@ -136,8 +138,8 @@ class ServiceThread:
             self._queue.append(action)
             lib.gw_comm_wake(self._comm)
 
-    def start(self, action: Callable[[], Any]) -> Callable[[], Any]:
-        """Has the thread run an action. Returns what waits for that, and returns what it returns."""
+    def start(self, action: Callable[[], Any]) -> Callable[..., Any]:
+        """Has the thread run an action. Returns what waits for that, for so many seconds, and returns what it returns."""
         over = threading.Event()
         outcome: "list[Any]" = [None, None]
 
@@ -148,8 +150,9 @@ class ServiceThread:
                 outcome[1] = error
             over.set()
 
-        def end() -> Any:
-            over.wait()
+        def end(limit: Optional[float] = None) -> Any:
+            if not over.wait(limit):
+                raise TimeoutError()
             if outcome[1] is not None:
                 raise outcome[1]
             return outcome[0]
@@ -167,7 +170,7 @@ class ServiceThread:
     def wait(self, event: threading.Event, timeout: Optional[float]) -> bool:
         if threading.current_thread() is self._thread:
             raise RuntimeError("godwit: a callback must not wait for an operation: it runs on the thread that ends operations")
-        return event.wait(timeout)
+        return event.wait(None if timeout is None else min(timeout, threading.TIMEOUT_MAX))
 
     def poll(self) -> None:
         pass
