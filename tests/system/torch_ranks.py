@@ -4,6 +4,7 @@ import json
 import os
 import signal
 import sys
+import threading
 import time
 import warnings
 from datetime import timedelta
@@ -11,6 +12,7 @@ from datetime import timedelta
 import torch
 import torch.distributed as dist
 from torch import nn
+from torch.distributed.algorithms.ddp_comm_hooks import powerSGD_hook
 
 import godwit.hadamard
 import godwit.hooks
@@ -166,6 +168,65 @@ def modes():
     assert (x == 1 - 1j).all(), x
     dist.destroy_process_group()
     print("modes")
+
+
+def callbacks():
+    """Callbacks of futures may post operations and wait for them, to any depth."""
+    dist.init_process_group("godwit")
+    n = dist.get_world_size()
+
+    def deeper(depth):
+        def callback(future):
+            x = future.value()[0]
+            return dist.all_reduce(x, async_op=True).get_future().then(deeper(depth - 1)).wait() if depth else x
+        return callback
+
+    future = dist.all_reduce(torch.ones(1000), async_op=True).get_future().then(deeper(5))
+    assert future.wait()[0] == n ** 6, future.wait()
+    dist.all_reduce(x := torch.ones(1), async_op=True).get_future().then(lambda f: dist.all_reduce(f.value()[0])).wait()
+    assert x == n ** 2
+    # Futures of many operations are completed, also if they have ended before somebody asks.
+    works = [dist.all_reduce(torch.full((10,), 1.0), async_op=True) for _ in range(200)]
+    futures = [work.get_future().then(lambda f: float(f.value()[0][0])) for work in works]
+    assert [future.wait() for future in futures] == [n] * 200
+    threads = sum(thread.name == "godwit-complete" for thread in threading.enumerate())
+    assert threads <= 20, threads
+    works[0].wait()
+    assert works[0].get_future().done() and works[0].is_success() and works[0].result()[0][0] == n
+    model = nn.parallel.DistributedDataParallel(nn.Linear(100, 100))
+    state = powerSGD_hook.PowerSGDState(None, start_powerSGD_iter=2, min_compression_rate=1)
+    model.register_comm_hook(state, powerSGD_hook.powerSGD_hook)
+    for i in range(5):
+        model.zero_grad()
+        model(torch.ones(4, 100) * (i + dist.get_rank())).pow(2).mean().backward()
+    grads = [torch.zeros(100, 100) for _ in range(n)]
+    dist.all_gather(grads, model.module.weight.grad)
+    assert all(torch.equal(grad, grads[0]) for grad in grads) and grads[0].any()
+    dist.destroy_process_group()
+    print("callbacks")
+
+
+def timeouts():
+    """The timeout of a wait, and that of the process group, which futures know as well."""
+    dist.init_process_group("godwit", timeout=timedelta(seconds=2))
+    r, start = dist.get_rank(), time.monotonic()
+    if r == 1:
+        time.sleep(1)
+    work = dist.all_reduce(torch.ones(2), async_op=True)
+    if r == 0:
+        raises(lambda: work.wait(timedelta(seconds=0.2)), "allreduce has not ended in 0.2 s. allreduce number 0")
+        assert time.monotonic() - start < 0.9
+    work.wait()
+    dist.barrier()
+    if r == 1:
+        time.sleep(3)
+        raises(lambda: dist.all_reduce(torch.ones(2)), "rank 0 aborted: allreduce has not ended in 2 s, the timeout of the process group")
+    else:
+        start = time.monotonic()
+        future = dist.all_reduce(torch.ones(2), async_op=True).get_future()
+        raises(future.wait, "the timeout of the process group. allreduce number")
+        assert 1.5 < time.monotonic() - start < 3
+    print("timeouts", flush=True)
 
 
 def groups():

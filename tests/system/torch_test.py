@@ -31,7 +31,7 @@ def test_operations(python):
 
 
 def test_roles(python):
-    for role in ("kinds", "modes"):
+    for role in ("kinds", "modes", "callbacks", "timeouts"):
         ranks = Ranks(2, python, RANKS, role).wait()
         check(ranks.good() and ranks.stdout == [f"{role}\n"] * 2, f"{role}: {ranks}")
 

@@ -8,13 +8,14 @@
 The ranks meet through the store that PyTorch gives every backend; no environment is needed. configure() sets attributes of the
 communicators made after it.
 
-Operations are posted by the calling thread and ended by the communicator's thread, which completes PyTorch's futures: DDP
-overlaps them with the backward pass. CPU tensors that are contiguous are used where they are; CUDA tensors go through
+Operations are posted by the calling thread and ended by the communicator's thread: DDP overlaps them with the backward pass.
+Other threads complete PyTorch's futures, so that callbacks may wait for operations. CPU tensors that are contiguous are used where they are; CUDA tensors go through
 pinned memory. A process group written in Python takes over all devices of its group, so for "cpu:godwit,cuda:nccl" this one
 creates the other backends itself and hands them their tensors.
 
-Limits: no point-to-point calls, no gather and scatter; sums, means, minima and maxima only. PyTorch's timeout bounds
-the meeting of the ranks; after that a rank is lost when it has been silent for the peer timeout of the communicator.
+Limits: no point-to-point calls; sums, means, minima and maxima only. gather is an allgather of which the root keeps the result,
+scatter a broadcast of which each rank keeps its part. PyTorch's timeout bounds the meeting of the ranks and each operation; a
+rank that ends, or is silent for the peer timeout of the communicator, is lost earlier.
 """
 import sys
 from datetime import timedelta
@@ -26,12 +27,11 @@ from torch._C import _distributed_c10d as c10d
 
 from . import hadamard
 from .communicator import Communicator, bounded_attr
-from .library import TRANSFORMED, BoundedAttr
+from .library import TRANSFORMED
 from .meeting import free_port, own_address, store_host
-from .memory import Memory
-from .operation import Operation
-from .torch_check import bytes_of, check_kinds, check_pair, check_parts, is_plain, one, plain, reduction_of, type_of
-from .torch_work import Side, Stager, Work
+from .torch_check import check_kinds, check_parts, one
+from .torch_run import Runner
+from .torch_work import Together, Work
 
 BACKEND = "godwit"
 _ROOT_KEY = "godwit/root"
@@ -44,10 +44,6 @@ _configuration: "Dict[str, Any]" = {}
 def configure(**attributes: Any) -> None:
     """Keyword arguments of godwit.Communicator for process groups made from now on, as fixed_order=True."""
     _configuration.update(attributes)
-
-
-def _memory(tensor: torch.Tensor) -> Memory:
-    return Memory(tensor.data_ptr(), bytes_of(tensor), None, tensor)
 
 
 # ---- meeting ----
@@ -69,7 +65,7 @@ def _open(store: Any, rank: int, size: int, timeout: timedelta) -> Communicator:
 
 
 class ProcessGroup(dist.ProcessGroup):
-    """What torch.distributed calls. Each method returns a Work, whose future the communicator's thread completes."""
+    """What torch.distributed calls. Each method returns a Work."""
 
     def __init__(self, store: Any, rank: int, size: int, timeout: timedelta, others: "Optional[Dict[str, Any]]" = None) -> None:
         super().__init__(rank, size)
@@ -77,12 +73,10 @@ class ProcessGroup(dist.ProcessGroup):
         self._size = size
         #: backends of devices that are not this one's
         self._others = others or {}
-        self._stager = Stager()
-        self._unclaimed: "Dict[int, Work]" = {}
-        self._sides: "Dict[torch.device, Side]" = {}
         #: tensors that were transformed on their own device
         self._transforms = 0
         self._comm = _open(store, rank, size, timeout)
+        self._runner = Runner(self._comm, timeout)
 
     def __del__(self) -> None:
         comm = getattr(self, "_comm", None)
@@ -130,82 +124,9 @@ class ProcessGroup(dist.ProcessGroup):
     def _other(self, tensor: torch.Tensor) -> Any:
         return self._others.get(tensor.device.type)
 
-    def _side(self, device: torch.device) -> Side:
-        if device.type != "cuda":
-            raise RuntimeError(f"godwit: tensors on {device.type} are not supported; those of the CPU and of CUDA are")
-        if device not in self._sides:
-            self._sides[device] = Side(device)
-        return self._sides[device]
-
-    def _run(self, name: str, source: Optional[torch.Tensor], target: Optional[torch.Tensor], parts: int, result: Any,
-             finish: "Optional[Callable[[torch.Tensor], None]]" = None, op: Any = None, root: int = 0,
-             bounded: Optional[BoundedAttr] = None, told: "Optional[Callable[[Any], None]]" = None) -> Any:
-        """Posts an operation from `source` to `target`, which may be the same. `source` holds `parts` times `count` elements.
-        `finish` is called at the end with the memory that was received, on the CPU; without it that is copied to `target`
-        where it is not the target's own. `told` gets the report of a bounded operation before that."""
-        self._comm.check()
-        check_pair(name, source, target, self._size)
-        reduction = reduction_of(op) if op is not None else "sum"
-        anything = target if target is not None else source
-        side = None if anything is None or anything.device.type == "cpu" else self._side(anything.device)
-        ready: Optional[Callable[[], None]] = None
-        given, taken = source, target
-        if source is not None:
-            given = plain(source)
-            if side is not None:
-                given, ready = side.fetch(given)
-        if target is not None:
-            if source is target:
-                taken = given
-            elif side is not None:
-                taken = torch.empty(target.shape, dtype=target.dtype, pin_memory=True)
-            elif not is_plain(target):
-                taken = torch.empty(target.shape, dtype=target.dtype)
-        if given is None:
-            kind, count = "uint8", 0
-        elif op is not None:
-            kind, count = type_of(given, reduction), given.numel() // parts
-        else:
-            kind, count = "uint8", bytes_of(given) // parts
-        promise: Any = torch.futures.Future(devices=[side.device]) if side is not None else torch.futures.Future()
-        work = Work(promise, self._unclaimed)
-
-        mode = torch.inference_mode if torch.is_inference_mode_enabled() else torch.no_grad
-
-        def complete() -> None:
-            # The caller's mode is not that of this thread, and what an operation writes is not part of a graph.
-            with mode():
-                if taken is not None and finish is not None:
-                    finish(taken)
-                elif taken is not None and taken is not target:
-                    target.copy_(taken, non_blocking=True)
-            promise.set_result(result)
-
-        def ended(operation: Operation) -> None:
-            if told is not None:
-                told(operation.report)
-            if operation.error is not None:
-                work._error = RuntimeError(f"godwit: {operation.error}")
-                promise.set_result(work._error)
-                return
-            try:
-                if side is None:
-                    complete()
-                else:
-                    # The future records the stream on which the copy back is under way.
-                    with torch.cuda.stream(side.stream):
-                        complete()
-            except Exception as error:
-                work._error = error
-                promise.set_result(error)
-
-        def post() -> None:
-            operation = self._comm.post(name, None if given is None else _memory(given), None if taken is None else _memory(taken),
-                                        count, kind, None, reduction, root, bounded=bounded)
-            operation.add_done_callback(ended)
-
-        self._stager.post(ready, post)
-        return work
+    def _run(self, *arguments: Any, **more: Any) -> Work:
+        """See Runner.run()."""
+        return self._runner.run(self, *arguments, **more)
 
     # ---- operations ----
 
@@ -388,8 +309,7 @@ class ProcessGroup(dist.ProcessGroup):
         return self._last([self._reduce_scatter_base(output, source, opts) for output, source in zip(outputs, inputs)], outputs)
 
     def _last(self, works: "List[Any]", result: Any) -> Any:
-        together = torch.futures.collect_all([work.get_future() for work in works])
-        return Work(together.then(lambda _: result), self._unclaimed)
+        return Together(works, result, self._runner.unclaimed)
 
     # ---- what there is not ----
 
