@@ -140,6 +140,15 @@ def kinds():
     raises(lambda: gather_into(torch.zeros(2 * n), torch.ones(3)), "3 elements into")
     raises(lambda: dist.all_reduce(torch.eye(3).to_sparse()), "sparse")
     raises(lambda: dist.all_reduce(torch.ones(1), dist.ReduceOp.PRODUCT), "reduction PRODUCT is not supported")
+    # All ranks are told of sizes that do not fit each other, also ranks that are not concerned.
+    r, last = dist.get_rank(), n - 1
+    for more in (1, -1):
+        given, taken = [2] * n, [2] * n
+        if r == last:
+            given[0] += more
+        raises(lambda: dist.all_to_all_single(torch.empty(sum(taken)), torch.empty(sum(given)), taken, given),
+               f"rank {last} sends {2 + more} elements where rank 0 expects 2")
+    raises(lambda: dist.all_to_all([torch.empty(1 + (r == 0))] * n, [torch.empty(1)] * n), "rank 0 sends 1 elements where rank 0 expects 2")
     assert not pool.any(), pool
     dist.all_reduce(x := torch.ones(2))
     assert (x == n).all()

@@ -29,7 +29,7 @@ from . import hadamard
 from .communicator import Communicator, bounded_attr
 from .library import TRANSFORMED
 from .meeting import free_port, own_address, store_host
-from .torch_check import check_kinds, check_parts, one
+from .torch_check import check_kinds, check_lengths, check_parts, one
 from .torch_run import Runner
 from .torch_work import Together, Work
 
@@ -280,13 +280,15 @@ class ProcessGroup(dist.ProcessGroup):
         return self._alltoall_uneven(outputs, inputs, outputs)
 
     def _alltoall_uneven(self, outputs: Any, inputs: Any, result: Any) -> Any:
-        """Parts of different sizes, padded to the largest of any rank. To learn that size, this waits for a small allreduce."""
+        """Parts of different sizes, padded to the largest of any rank. To learn the sizes, this waits for a small allgather."""
         if len(inputs) != self._size or len(outputs) != self._size:
             raise RuntimeError(f"godwit: all_to_all takes {self._size} tensors to send and as many to receive into")
         check_kinds("all_to_all", [*inputs, *outputs])
-        largest = torch.tensor([max(tensor.numel() for tensor in [*inputs, *outputs])])
-        self._run("allreduce", largest, largest, 1, None, op=dist.ReduceOp.MAX).wait()
-        width = int(largest)
+        mine = torch.tensor([tensor.numel() for tensor in [*inputs, *outputs]])
+        lengths = torch.empty((self._size, len(mine)), dtype=mine.dtype)
+        self._run("allgather", mine, lengths, 1, None).wait()
+        check_lengths(lengths)
+        width = int(lengths.max())
         source = torch.zeros((self._size, width), dtype=inputs[0].dtype, device=inputs[0].device)
         for row, tensor in zip(source, inputs):
             row[:tensor.numel()].copy_(tensor.reshape(-1))

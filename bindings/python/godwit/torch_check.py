@@ -84,3 +84,13 @@ def check_kinds(what: str, tensors: "List[torch.Tensor]") -> None:
     for kinds in ({str(tensor.dtype) for tensor in tensors}, {str(tensor.device) for tensor in tensors}):
         if len(kinds) > 1:
             raise RuntimeError(f"godwit: {what} takes tensors of one type on one device, not of {' and '.join(sorted(kinds))}")
+
+
+def check_lengths(lengths: torch.Tensor) -> None:
+    """Of an all_to_all: a row for each rank, with the elements that it sends to each rank, and then those that it expects of each. Every
+    rank has all rows, and raises the same."""
+    size = len(lengths)
+    sent, expected = lengths[:, :size], lengths[:, size:].t()
+    for sender, receiver in (sent != expected).nonzero()[:1].tolist():
+        raise RuntimeError(f"godwit: all_to_all: rank {sender} sends {sent[sender, receiver]} elements where rank {receiver} expects "
+                           f"{expected[sender, receiver]}")
