@@ -55,6 +55,10 @@ def test_death(python):
         check(ranks.statuses == [0, -9, 0] and all(ranks.stdout[rank].startswith("told:") for rank in (0, 2)), f"{how}: {ranks}")
 
 
+def test_loopback(python):
+    check(in_lab(python, 2, "loopback") == [[2.0], [2.0]], "two hosts, of which one has a name for its loopback")
+
+
 def test_losses(python):
     """Two contributions have one sum, so the losses of two ranks are Gloo's, bit by bit. On four ranks Gloo adds in an order
     of its own, which differs from place to place; there the fixed order gives the same bits in every run."""
@@ -110,6 +114,7 @@ def main():
     test_transform(python)
     test_death(python)
     probe()
+    test_loopback(python)
     test_losses(python)
     test_sharded(python)
     test_hooks(python)

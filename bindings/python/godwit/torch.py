@@ -28,7 +28,7 @@ from torch._C import _distributed_c10d as c10d
 from . import hadamard
 from .communicator import Communicator, bounded_attr
 from .library import TRANSFORMED
-from .meeting import free_port, own_address, store_host
+from .meeting import free_port, root_address, tell_host
 from .torch_check import check_kinds, check_lengths, check_parts, one
 from .torch_run import Runner
 from .torch_work import Together, Work
@@ -52,10 +52,11 @@ def configure(**attributes: Any) -> None:
 def _open(store: Any, rank: int, size: int, timeout: timedelta) -> Communicator:
     attributes = dict(_configuration)
     if rank == 0:
-        root = attributes.pop("root", None) or own_address(store_host(store))
+        root = attributes.pop("root", None) or root_address(store, size)
         port = attributes.pop("port", 0) or free_port(root)
         store.set(_ROOT_KEY, f"{port} {root}")
     else:
+        tell_host(store, rank)
         text = store.get(_ROOT_KEY).decode()
         port, root = int(text.split(" ", 1)[0]), text.split(" ", 1)[1]
         attributes.pop("root", None)
