@@ -143,7 +143,12 @@ def bounded():
         bounded_moves(comm)
         raises(ValueError, lambda: comm.bounded_allreduce(data, recovery="hope"), "hadamard")
         raises(ValueError, lambda: comm.bounded_allreduce(data, recovery="previous", previous=array.array("f", [0])), "earlier")
-        raises(godwit.Error, lambda: comm.bounded_allreduce(array.array("i", [1])), "refused")
+        raises(godwit.Error, lambda: comm.bounded_allreduce(array.array("i", [1])), "refused: elements of type int32: bounded reductions take float32")
+        raises(godwit.Error, lambda: comm.bounded_allreduce(data, recovery="previous"), "without `previous`")
+        raises(godwit.Error, lambda: comm.bounded_allreduce(data, repair=True), "repair=True without a floor")
+        raises(godwit.Error, lambda: comm.bounded_allreduce(data, reduction="max", recovery="hadamard"), "has sum and mean")
+        raises(ValueError, lambda: comm.bounded_allreduce(data, deadline=-1), "deadline=-1")
+        raises(ValueError, lambda: comm.bounded_allreduce(data, floor=2), "floor=2")
         print("bounded")
 
 
@@ -196,8 +201,18 @@ def mistakes():
         raises(ValueError, lambda: comm.allreduce(data, reduction="product"), "sum, mean, min, max")
         raises(ValueError, lambda: comm.allreduce(data, algorithm="magic"), "ring")
         raises(ValueError, lambda: comm.allreduce(data, dtype="float128"), "bfloat16")
-        error = raises(godwit.Error, lambda: comm.broadcast(data, root=9), "broadcast was refused")
-        assert error.errno and error.rank is None
+        for root in (9, -1, 2**32):
+            error = raises(godwit.Error, lambda r=root: comm.broadcast(data, root=r), f"broadcast was refused: root {root} is not one of the 2 ranks")
+            assert error.errno and error.rank is None
+        raises(godwit.Error, lambda: comm.allreduce(data, algorithm="tree"), "algorithm='tree': this operation has ring, doubling, direct")
+        both = memoryview(array.array("f", [0] * 100))
+        raises(godwit.Error, lambda: comm.allreduce(both[1:], both[:-1]), "overlap")
+        raises(TypeError, lambda: comm.allreduce(array.array("h", [1])), "elements of type format 'h'")
+        raises(ValueError, lambda: comm.split(-1), "color=-1")
+        raises(ValueError, lambda: comm.split(0, -5), "key=-5")
+        for word, more in (("port=99999", {"port": 99999}), ("rank=1 without a size", {"rank": 1}), ("rank=5 and size=2", {"rank": 5, "size": 2}),
+                           ("meet_timeout=-1", {"meet_timeout": -1}), ("threads=100000", {"threads": 100000}), ("rank=-1", {"rank": -1, "size": 2})):
+            raises(ValueError, lambda m=more: godwit.Communicator(**m), word)
         if comm.rank == 1:
             # Rank 0 waits for this one.
             time.sleep(0.5)

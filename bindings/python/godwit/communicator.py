@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Communicators."""
 import ctypes
+import errno as errors
 import threading
 from ctypes import byref, c_void_p
 from typing import Any, Callable, Dict, List, Optional, Union
@@ -9,6 +10,7 @@ from . import lifetime, memory, operation
 from .library import (ALGORITHMS, CLEAR, FIXED_ORDER, NO_COLOR, RECOVERIES, REDUCTIONS, REPAIR, SERVED, TYPES, BoundedAttr, CollAttr,
                       CommAttr, Error, closed_error, error_of, lib)
 from .operation import Operation
+from .refusals import check_numbers, check_place, check_share, check_times, why_refused
 from .service import CallerDrives, ElsewhereDrives, ServiceThread, in_service
 
 _EXPLAIN_BYTES = 1024
@@ -20,6 +22,8 @@ Driver = Union[ServiceThread, CallerDrives, ElsewhereDrives]
 
 
 def bounded_attr(recovery: str, deadline: float, floor: float, repair: bool) -> BoundedAttr:
+    check_times(deadline=deadline)
+    check_share("floor", floor)
     return BoundedAttr(recovery=_choice(RECOVERIES, "recovery", recovery), flags=REPAIR if repair else 0,
                        deadline_ns=int(deadline * 1e9), floor_ppm=int(floor * 1e6))
 
@@ -58,6 +62,10 @@ class Communicator:
                  congestion: Optional[str] = None, rate_bps: int = 0, meet_timeout: float = 0, peer_timeout: float = 0, tracks: int = 0,
                  segment_bytes: int = 0, threads: int = 0, ahead: int = 0, service: bool = True) -> None:
         self._handle: Optional[int] = None
+        self._fixed_order = fixed_order
+        check_place(rank, size)
+        check_numbers(port=port, tracks=tracks, segment_bytes=segment_bytes, threads=threads, ahead=ahead, rate_bps=rate_bps)
+        check_times(meet_timeout=meet_timeout, peer_timeout=peer_timeout)
         attr = CommAttr(rank=rank, size=size, root=_bytes(root), port=port,
                         flags=(FIXED_ORDER if fixed_order else 0) | (CLEAR if clear else 0) | (SERVED if service else 0),
                         fabric=_bytes(fabric), secret_file=_bytes(secret_file), congestion=_bytes(congestion),
@@ -175,7 +183,7 @@ class Communicator:
 
     def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
         if error is not None and self._handle is not None:
-            self.abort(f"{kind.__name__}: {error}")
+            self.abort(lifetime.reason(error))
         self.close()
 
     def explain(self) -> str:
@@ -205,6 +213,7 @@ class Communicator:
     def split(self, color: Optional[int], key: int = 0) -> "Optional[Communicator]":
         """Makes a communicator of the ranks that give the same color, in the order of their keys; every rank calls this. None
         for a rank whose color is None. Blocks. The new one is closed with this one at the latest."""
+        check_numbers(color=0 if color is None else color, key=key)
         out = c_void_p()
 
         def split() -> None:
@@ -221,6 +230,7 @@ class Communicator:
         if not out.value:
             return None
         child = Communicator.__new__(Communicator)
+        child._fixed_order = self._fixed_order
         child._begin(out.value, self._driver, self)
         self._children.append(child)
         return child
@@ -234,10 +244,13 @@ class Communicator:
         call = getattr(lib, "gw_" + name)
         more = () if bounded is None else (byref(bounded),)
         attr = CollAttr(send=send.address if send else None, recv=recv.address if recv else None, count=count,
-                        type=TYPES[type_name][0], reduction=_choice(REDUCTIONS, "reduction", reduction), root=root,
+                        type=TYPES[type_name][0], reduction=_choice(REDUCTIONS, "reduction", reduction), root=root if 0 <= root < self._size else 0,
                         algorithm=_choice(ALGORITHMS, "algorithm", algorithm), done=operation.done)
         posted = Operation(self, name, result, [piece for piece in (send, recv) if piece])
         posted._bounded = bounded is not None
+        if not 0 <= root < self._size:
+            posted._end(Error(errors.EINVAL, f"{name} was refused: root {root} is not one of the {self._size} ranks"))
+            return posted
 
         def post() -> None:
             if self._handle is None:
@@ -248,9 +261,12 @@ class Communicator:
             status = call(self._handle, byref(attr), *more, byref(handle))
             if status:
                 operation.drop(number)
+                why = ""
+                if status == -errors.EINVAL:
+                    why = why_refused(name, self._fixed_order, send, recv, type_name, reduction, algorithm, bounded)
                 failed = bool(lib.gw_comm_error(self._handle))
                 posted._end(error_of(self._handle, status) if failed else
-                            Error(-status, f"{name} was refused: {error_of(self._handle, status)}"))
+                            Error(-status, f"{name} was refused: {why or error_of(self._handle, status)}"))
 
         try:
             self._driver.submit(post)

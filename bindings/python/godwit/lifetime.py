@@ -25,6 +25,12 @@ def closed(number: int) -> None:
     _open.pop(number, None)
 
 
+def reason(error: BaseException) -> str:
+    """What other ranks are told of an exception that ends this one."""
+    text = str(error)
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__
+
+
 def _forked() -> None:
     """In a child of this process, which has none of its threads: the communicators are its parent's."""
     for comm in _open.values():
@@ -44,7 +50,7 @@ def _close_all() -> None:
     for comm in [comm for _, comm in sorted(_open.items())]:
         try:
             if failure is not None:
-                comm.abort(f"{type(failure).__name__}: {failure}")
+                comm.abort(reason(failure))
         except Exception:
             # It has failed, or another thread is closing it.
             pass

@@ -29,6 +29,7 @@ from . import hadamard
 from .communicator import Communicator, bounded_attr
 from .library import TRANSFORMED
 from .meeting import free_port, root_address, tell_host
+from .refusals import TIME_MAX
 from .torch_check import check_kinds, check_lengths, check_parts, one
 from .torch_run import Runner
 from .torch_work import Together, Work
@@ -61,7 +62,7 @@ def _open(store: Any, rank: int, size: int, timeout: timedelta) -> Communicator:
         port, root = int(text.split(" ", 1)[0]), text.split(" ", 1)[1]
         attributes.pop("root", None)
         attributes.pop("port", None)
-    attributes.setdefault("meet_timeout", timeout.total_seconds())
+    attributes.setdefault("meet_timeout", min(timeout.total_seconds(), TIME_MAX))
     return Communicator(rank, size, root, port, **attributes)
 
 
