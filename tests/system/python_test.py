@@ -13,6 +13,7 @@ from pythons import LIBRARY, PACKAGE, Ranks, environment, interpreter_with
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 RANKS = os.path.join(HERE, "python_ranks.py")
+LIVES = os.path.join(HERE, "python_lives_ranks.py")
 ROOT = os.path.join(HERE, "../..")
 
 
@@ -53,9 +54,9 @@ def test_install():
               f"installed: {told.stdout} {told.stderr[-800:]}")
 
 
-def expect(word, count, *arguments, interpreter=sys.executable, silent=(), timeout=90):
+def expect(word, count, *arguments, interpreter=sys.executable, silent=(), timeout=90, script=RANKS):
     """Runs ranks that all end well and print `word`, but for those in `silent`."""
-    ranks = Ranks(count, interpreter, RANKS, *arguments).wait(timeout)
+    ranks = Ranks(count, interpreter, script, *arguments).wait(timeout)
     check(ranks.good() and all(text.startswith(word) or rank in silent for rank, text in enumerate(ranks.stdout)),
           f"{arguments} on {count} ranks: {ranks}")
     return ranks
@@ -81,22 +82,22 @@ def test_manners():
     expect("threads", 1, "threads")
     for service in (1, 0):
         with Directory() as directory:
-            expect("patience", 2, "patience", service, os.path.join(directory, "go on"), silent=(1,))
-        expect("many", 2, "many", service)
-        expect("forgotten", 2, "forget", service)
-        expect("child\nfork", 2, "fork", service)
+            expect("patience", 2, "patience", service, os.path.join(directory, "go on"), silent=(1,), script=LIVES)
+        expect("many", 2, "many", service, script=LIVES)
+        expect("forgotten", 2, "forget", service, script=LIVES)
+        expect("child\nfork", 2, "fork", service, script=LIVES)
     with Directory() as directory:
-        expect("split_waits", 2, "split_waits", os.path.join(directory, "go on"), silent=(1,))
+        expect("split_waits", 2, "split_waits", os.path.join(directory, "go on"), silent=(1,), script=LIVES)
     # A close that waits in vain takes 10 s.
-    ranks = expect("several", 3, "several")
+    ranks = expect("several", 3, "several", script=LIVES)
     took = time.time() - min(float(text.split()[1]) for text in ranks.stdout if text)
     check(took < 8, f"several communicators took {took:.1f} s to close")
-    expect("split_off", 2, "split_off")
+    expect("split_off", 2, "split_off", script=LIVES)
 
 
 def test_death():
     for how in ("kill", "abort", "exception", "block"):
-        ranks = Ranks(3, sys.executable, RANKS, "die", how).wait()
+        ranks = Ranks(3, sys.executable, LIVES, "die", how).wait()
         expected = {"kill": -9, "abort": 0, "exception": 1, "block": 1}[how]
         check(ranks.statuses == [0, 0, expected] and all(text.startswith("told:") for text in ranks.stdout[:2]), f"{how}: {ranks}")
 
