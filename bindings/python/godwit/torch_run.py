@@ -103,5 +103,9 @@ class Runner:
                                         count, kind, None, reduction, root, bounded=bounded)
             operation.add_done_callback(ended)
 
-        self._stager.post(ready, post)
+        try:
+            self._stager.post(ready, post)
+        except BaseException:
+            self._deadlines.end(number)
+            raise
         return work
