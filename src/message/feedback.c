@@ -12,7 +12,7 @@
  * with back-off. Nothing in flight is forgotten, since only an echo or a result says what became of it. After three probe
  * timeouts without an arrival the gate is told of a timeout, and an echo of anything sent before undoes that.
  *
- * Reports are paid for by data: one per cent of the bytes that landed.
+ * When a receiver reports is in report.c, what is known of the round trip in round_trip.c.
  */
 #include <errno.h>
 
@@ -36,25 +36,12 @@ struct sent_record {
 	uint64_t bytes : 16;
 };
 
-#define NO_LANE		    15u
-#define AT_MASK		    ((UINT64_C(1) << 48) - 1)
-#define BYTES_MOST	    UINT16_MAX
-#define LOG_MIN		    256u
-#define LOG_MAX		    16384u
-#define LOG_SHARE	    16u
-#define REPORT_COST	    140 /* bytes on the wire, near enough */
-#define REPORT_BUDGET_MAX   (4 * REPORT_COST)
-#define REPORT_DELAY_MIN_NS UINT64_C(100000)
-#define REPORT_DELAY_MAX_NS UINT64_C(5000000)
-#define PATIENCE_UNKNOWN_NS UINT64_C(50000000)
-/* Round-trip time and its deviation that are assumed before the first sample: as QUIC does, a third of a second. */
-#define RTT_UNKNOWN_NS	   UINT64_C(333000000)
-#define RTT_VAR_UNKNOWN_NS UINT64_C(167000000)
-/* Round trips, as the hint says, that the first ones may take: there may be queues now. */
-#define HINT_TRIPS     3u
-#define HINT_MARGIN_NS UINT64_C(5000000)
-/* Least allowance for deviation in the probe timeout. */
-#define PTO_VAR_MIN_NS UINT64_C(1000000)
+#define NO_LANE	   15u
+#define AT_MASK	   ((UINT64_C(1) << 48) - 1)
+#define BYTES_MOST UINT16_MAX
+#define LOG_MIN	   256u
+#define LOG_MAX	   16384u
+#define LOG_SHARE  16u
 /* Longest back-off of the probe timeout, unless the timeout itself is longer. */
 #define PTO_LIMIT_NS UINT64_C(1000000000)
 #define PTO_SHIFT    6u
@@ -70,8 +57,6 @@ struct sent_record {
 /* Probe timeouts in a row before the gate is told, and before all lanes are tried. */
 #define PTOS_LOST  3u
 #define PTOS_LANES 4u
-/* rtt_min_ns covers one to two of these. */
-#define RTT_MIN_SPAN_NS UINT64_C(15000000000)
 
 /* Entries for what is in flight, so that few records are overwritten before their echo, and for no more: the log of a queue pair
  * with small messages then stays in the cache. What the window allows is enough in any case. */
@@ -128,64 +113,10 @@ int feedback_start(struct gw_qp *qp)
 	return f->log ? 0 : -ENOBUFS;
 }
 
-/* How long to wait for the peer before a round trip was measured. */
-static uint64_t first_wait_ns(const struct gw_qp *qp)
-{
-	uint64_t wait_ns;
-
-	if (!qp || !qp->rtt_hint_ns)
-		return PATIENCE_UNKNOWN_NS;
-	wait_ns = HINT_TRIPS * qp->rtt_hint_ns + HINT_MARGIN_NS;
-	return wait_ns < RTT_UNKNOWN_NS ? wait_ns : RTT_UNKNOWN_NS;
-}
-
-uint64_t gw_qp_patience_ns(const struct gw_qp *qp)
-{
-	const struct feedback *f;
-	uint64_t patience;
-
-	if (!qp || !qp->feedback.rtt_ns)
-		return first_wait_ns(qp);
-	f = &qp->feedback;
-	patience = f->rtt_ns + f->hold_ns +
-		   (4 * f->rtt_var_ns > f->rtt_ns / PATIENCE_SHARE ? 4 * f->rtt_var_ns
-								   : f->rtt_ns / PATIENCE_SHARE);
-	return patience < PATIENCE_MIN_NS ? PATIENCE_MIN_NS : patience;
-}
-
-uint64_t gw_qp_answer_ns(const struct gw_qp *qp)
-{
-	const struct feedback *f;
-	uint64_t answer;
-
-	if (!qp || !qp->feedback.rtt_ns)
-		return first_wait_ns(qp);
-	f = &qp->feedback;
-	answer = f->rtt_ns + f->hold_ns +
-		 (2 * f->rtt_var_ns > f->rtt_ns / ANSWER_SHARE ? 2 * f->rtt_var_ns
-							       : f->rtt_ns / ANSWER_SHARE);
-	return answer < ANSWER_MIN_NS ? ANSWER_MIN_NS : answer;
-}
-
-/* Whether the data that has left since this packet pays for two reports, or for a request and its report. */
-static bool pays_since(const struct gw_qp *qp, uint32_t sequence)
+bool feedback_pays_since(const struct gw_qp *qp, uint32_t sequence)
 {
 	return (uint64_t)(qp->feedback.sequence - sequence) * qp->tx.payload >=
 	       2 * REPORT_COST * 100;
-}
-
-uint64_t feedback_pto_ns(const struct gw_qp *qp)
-{
-	const struct feedback *f = &qp->feedback;
-	uint64_t var_ns = 4 * (f->rtt_ns ? f->rtt_var_ns : RTT_VAR_UNKNOWN_NS);
-	uint64_t rtt_ns = f->rtt_ns ? f->rtt_ns : RTT_UNKNOWN_NS;
-
-	if (!f->rtt_ns && qp->rtt_hint_ns) {
-		rtt_ns = first_wait_ns(qp);
-		var_ns = 0;
-	}
-	return rtt_ns + f->hold_ns + (var_ns > PTO_VAR_MIN_NS ? var_ns : PTO_VAR_MIN_NS) +
-	       (pays_since(qp, f->echoed) ? REPORT_DELAY_MAX_NS : REPORT_DELAY_POOR_NS);
 }
 
 /* Starts the clock of the next probe timeout, unless it runs. */
@@ -215,7 +146,7 @@ static uint64_t ask_wait_ns(const struct gw_qp *qp)
 	uint64_t wait_ns = answer_ns / at_once;
 
 	if (f->answered_ns >= f->asked_ns ||
-	    (!f->probes_unanswered && pays_since(qp, f->asked_sequence)) ||
+	    (!f->probes_unanswered && feedback_pays_since(qp, f->asked_sequence)) ||
 	    wait_ns < REPORT_DELAY_MIN_NS)
 		wait_ns = REPORT_DELAY_MIN_NS;
 	return wait_ns << (shift < PTO_SHIFT ? shift : PTO_SHIFT);
@@ -399,48 +330,6 @@ void feedback_sent(struct gw_qp *qp, uint32_t msn, uint32_t packet, uint32_t pac
 	}
 }
 
-static void see_rtt_min(struct gw_qp *qp, uint64_t sample_ns)
-{
-	struct feedback *f = &qp->feedback;
-
-	if (qp->ctx->now - f->rtt_min_since_ns > RTT_MIN_SPAN_NS) {
-		f->rtt_min_ns = f->rtt_min_now_ns;
-		f->rtt_min_now_ns = sample_ns;
-		f->rtt_min_since_ns = qp->ctx->now;
-	}
-	if (sample_ns < f->rtt_min_now_ns)
-		f->rtt_min_now_ns = sample_ns;
-	if (sample_ns < f->rtt_min_ns)
-		f->rtt_min_ns = sample_ns;
-}
-
-void feedback_rtt(struct gw_qp *qp, uint64_t sample_ns)
-{
-	struct feedback *f = &qp->feedback;
-	uint64_t error;
-
-	if (!sample_ns)
-		sample_ns = 1;
-	if (!f->rtt_ns) {
-		f->rtt_ns = f->rtt_min_ns = f->rtt_min_now_ns = sample_ns;
-		f->rtt_min_since_ns = qp->ctx->now;
-		f->rtt_var_ns = sample_ns / 2;
-		return;
-	}
-	error = sample_ns > f->rtt_ns ? sample_ns - f->rtt_ns : f->rtt_ns - sample_ns;
-	/* Decay first, then add: the other way round it settles at 7/8 of the truth. */
-	f->rtt_var_ns = f->rtt_var_ns - f->rtt_var_ns / 4 + error / 4;
-	f->rtt_ns = f->rtt_ns - f->rtt_ns / 8 + sample_ns / 8;
-	see_rtt_min(qp, sample_ns);
-}
-
-void feedback_held(struct gw_qp *qp, uint64_t hold_ns)
-{
-	struct feedback *f = &qp->feedback;
-
-	f->hold_ns = f->hold_ns - f->hold_ns / 8 + hold_ns / 8;
-}
-
 /* Takes the totals of a report. False: it is older than another that came before it. */
 static bool take_totals(struct gw_qp *qp, const struct control_report *report)
 {
@@ -534,62 +423,4 @@ void feedback_reported(struct gw_qp *qp, const struct control_message *message)
 	gate_report(qp, rtt_ns, return_queue_ns, r->bytes);
 	f->beyond = 0;
 	reopen(qp);
-}
-
-static uint64_t report_delay(const struct feedback *f)
-{
-	uint64_t delay = f->rtt_ns / 4;
-
-	if (f->budget < REPORT_COST * 100)
-		return REPORT_DELAY_POOR_NS;
-	if (delay < REPORT_DELAY_MIN_NS)
-		return REPORT_DELAY_MIN_NS;
-	return delay > REPORT_DELAY_MAX_NS ? REPORT_DELAY_MAX_NS : delay;
-}
-
-/* Packets after which a report is due. */
-static uint32_t report_every(const struct feedback *f)
-{
-	return f->rtt_ns && f->rtt_ns < NEAR_NS ? REPORT_EVERY_NEAR : REPORT_EVERY;
-}
-
-void feedback_landed(struct gw_qp *qp, uint32_t msn, uint32_t packet, uint32_t packets,
-		     uint64_t bytes, bool ce)
-{
-	struct feedback *f = &qp->feedback;
-
-	f->landed += packets;
-	qp->ctx->counters[COUNT_LANDED_BYTES] += bytes;
-	if (ce)
-		f->ce += packets;
-	credit_used(qp);
-	f->echo_msn = msn;
-	f->echo_packet = packet;
-	f->echo_time = qp->ctx->arrived;
-	f->echo_valid = true;
-	f->unreported += packets;
-	/* In hundredths of a byte, so that small packets count too. */
-	if (bytes < (uint64_t)(REPORT_BUDGET_MAX * 100 - f->budget))
-		f->budget += (int32_t)bytes;
-	else
-		f->budget = REPORT_BUDGET_MAX * 100;
-	if (f->unreported >= f->advertised / 4 ||
-	    (f->unreported >= report_every(f) && f->budget >= REPORT_COST * 100)) {
-		qp_owe(qp, OWE_REPORT);
-	} else if (qp->ctx->now + report_delay(f) < f->report_at) {
-		f->report_at = qp->ctx->now + report_delay(f);
-		qp_arm(qp);
-	}
-}
-
-/* A report is about to leave: settles the account. */
-void feedback_reporting(struct gw_qp *qp)
-{
-	struct feedback *f = &qp->feedback;
-
-	f->unreported = 0;
-	f->report_at = NEVER;
-	f->budget -= REPORT_COST * 100;
-	if (f->budget < 0)
-		f->budget = 0;
 }

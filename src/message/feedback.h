@@ -18,7 +18,11 @@ struct sent_record; /* feedback.c */
 #define PROBE_BLOCK_SIZE 256u
 #define PROBE_BLOCK(id)	 ((id) & ~(PROBE_BLOCK_SIZE - 1))
 
-/* The longest time that a receiver waits before it reports what landed. */
+/* Bytes of a report on the wire, near enough. */
+#define REPORT_COST 140
+/* How long a receiver waits before it reports what landed: by the round trip, and where data has not paid for a report. */
+#define REPORT_DELAY_MIN_NS  UINT64_C(100000)
+#define REPORT_DELAY_MAX_NS  UINT64_C(5000000)
 #define REPORT_DELAY_POOR_NS UINT64_C(50000000)
 
 /* What came back about what was sent, and what is to be reported about what came. */
@@ -157,6 +161,8 @@ void feedback_ended(struct gw_qp *qp, const struct gw_send *send);
 void feedback_timeout(struct gw_qp *qp);
 /* A probe that left at `asked_ns` was answered, after the report that came with the answer. */
 void feedback_answered(struct gw_qp *qp, uint64_t asked_ns);
+/* Whether the data that has left since this packet pays for two reports, or for a request and its report. */
+bool feedback_pays_since(const struct gw_qp *qp, uint32_t sequence);
 /* Returns the probe timeout: how long an echo takes at most, as far as is known. */
 uint64_t feedback_pto_ns(const struct gw_qp *qp);
 /* The packets in flight do not count any more: they are larger than the path carries. */
