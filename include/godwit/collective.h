@@ -70,7 +70,7 @@ struct gw_comm_attr {
 	uint64_t meet_ns;
 	/* Silence after which a rank is taken for dead, in ns; default 10 s. */
 	uint64_t peer_timeout_ns;
-	/* Operations that make progress side by side, up to 16; later ones wait for their turn; default 4. */
+	/* Operations that make progress side by side, up to 16; later ones wait for their turn; the same on all ranks; default 4. */
 	uint32_t tracks;
 	/* Bytes into which large messages are cut, so that reducing and sending overlap; the same on all ranks; default: by
 	 * size and ranks. */
@@ -87,7 +87,7 @@ struct gw_comm_attr {
  * -ETIMEDOUT     not all ranks came; gw_comm_error(NULL) names those that are missing
  * -EADDRINUSE    rank 0's port is taken
  * -EEXIST        two processes have the same rank
- * -EPROTO        ranks disagree about the size of the communicator
+ * -EPROTO        ranks disagree about the size of the communicator, or were opened with other tracks, threads, segments or order
  * -ENOTSUP       there is a secret, and the fabric cannot seal packets (GW_COMM_CLEAR)
  * and as gw_rendezvous_connect() and gw_context_open(). gw_comm_error(NULL) has the reason in a sentence.
  */
@@ -101,8 +101,8 @@ GW_API uint32_t gw_comm_size(const struct gw_comm *comm);
 
 /*
  * Creates a communicator of those ranks of `comm` that give the same color, in the order of their keys, equal keys in that of
- * their ranks. Every rank of `comm` calls this; one that gives GW_COMM_NONE gets a null pointer. Blocks. The new one shares
- * the network of the old one, which is closed after it.
+ * their ranks. Every rank of `comm` calls this; one that gives GW_COMM_NONE gets a null pointer. Blocks, and
+ * returns -EBUSY inside a callback. The new one shares the network of the old one, which is closed after it.
  */
 #define GW_COMM_NONE UINT32_MAX
 GW_API int gw_comm_split(struct gw_comm *comm, uint32_t color, uint32_t key, struct gw_comm **out);

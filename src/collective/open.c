@@ -31,21 +31,36 @@ const char *gw_comm_error(const struct gw_comm *comm)
 	return comm ? comm->error : open_error;
 }
 
+static bool is_within(const char *what, uint64_t value, uint64_t most)
+{
+	if (value > most)
+		snprintf(open_error, sizeof(open_error), "%s %llu: at most %llu", what,
+			 (unsigned long long)value, (unsigned long long)most);
+	return value <= most;
+}
+
+/* Leaves a sentence in open_error unless it is. */
 static bool attr_sane(const struct gw_comm_attr *attr)
 {
-	return attr->size <= GW_COMM_RANKS_MAX && (!attr->size || attr->rank < attr->size) &&
-	       !(attr->flags & ~(GW_COMM_FIXED_ORDER | GW_COMM_CLEAR | GW_COMM_SERVED)) &&
-	       attr->tracks <= TRACKS_MAX && attr->threads <= GW_COMM_THREADS_MAX &&
-	       attr->ahead <= AHEAD_MAX && array_is_zero(attr->reserved);
+	const uint32_t flags = GW_COMM_FIXED_ORDER | GW_COMM_CLEAR | GW_COMM_SERVED;
+
+	if (attr->flags & ~flags || !array_is_zero(attr->reserved)) {
+		snprintf(open_error, sizeof(open_error),
+			 "a flag of the communicator that this release does not know");
+		return false;
+	}
+	return is_within("number of ranks", attr->size, GW_COMM_RANKS_MAX) &&
+	       is_within("rank", attr->rank, attr->size ? attr->size - 1 : UINT32_MAX) &&
+	       is_within("tracks", attr->tracks, TRACKS_MAX) &&
+	       is_within("threads", attr->threads, GW_COMM_THREADS_MAX) &&
+	       is_within("ahead", attr->ahead, AHEAD_MAX);
 }
 
 /* Fills in from the environment what the caller did not say. */
 static int complete(struct gw_comm_attr *attr, struct launcher *launcher)
 {
-	if (!attr_sane(attr)) {
-		snprintf(open_error, sizeof(open_error), "a bad attribute of the communicator");
+	if (!attr_sane(attr))
 		return -EINVAL;
-	}
 	if (!attr->size) {
 		int error = launcher_read(attr->meet_ns ? attr->meet_ns : MEET_DEFAULT_NS,
 					  open_error, launcher);

@@ -389,7 +389,11 @@ static void bad_calls(struct job *job)
 	CHECK(gw_allreduce(job->comm, &attr, &coll) == -EINVAL);
 	CHECK(gw_comm_split(job->comm, 0, 0, NULL) == -EINVAL);
 	CHECK(gw_comm_open(&(struct gw_comm_attr){ .size = 2, .rank = 2 }, &other) == -EINVAL);
+	CHECK(!strcmp(gw_comm_error(NULL), "rank 2: at most 1"));
 	CHECK(gw_comm_open(&(struct gw_comm_attr){ .size = 5000 }, &other) == -EINVAL);
+	CHECK(!strcmp(gw_comm_error(NULL), "number of ranks 5000: at most 4096"));
+	CHECK(gw_comm_open(&(struct gw_comm_attr){ .size = 2, .flags = 8 }, &other) == -EINVAL);
+	CHECK(strstr(gw_comm_error(NULL), "a flag of the communicator"));
 	CHECK(gw_comm_status(job->comm) == 0);
 }
 
