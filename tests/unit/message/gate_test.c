@@ -287,6 +287,68 @@ static void questions_in_vain_become_rare(void **state)
 	duo_close(&duo);
 }
 
+static void count_end(void *arg, const struct gw_transfer_result *result, uint64_t now)
+{
+	unsigned *ended = arg;
+
+	(void)now;
+	assert_int_equal(result->status, 0);
+	++*ended;
+}
+
+/* A question waits for its answer while the peer is heard all the time, by data of its own: on a slow link questions would fill it. */
+static void questions_wait_for_answers(void **state)
+{
+	struct duo_attr attr = { .link = { .delay_ns = 20 * MS, .rate_bps = 2000000 } };
+	struct gw_transfer_attr back = { .length = LENGTH, .done = count_end };
+	struct duo_transfer transfer;
+	struct gw_send *send;
+	struct gw_recv *recv;
+	unsigned ended = 0;
+	uint32_t asked;
+	struct duo duo;
+
+	(void)state;
+	duo_open(&duo, &attr);
+	duo_start(&duo, LENGTH, &transfer);
+	duo_finish(&transfer, 5 * S);
+	gate.room = 2;
+	assert_int_equal(gw_qp_set_gate(duo.qp[0], &waiting, NULL), 0);
+	duo_start(&duo, LENGTH, &transfer);
+	duo_until(&duo, S, !gate.room);
+	back.arg = &ended;
+	back.addr = duo.memory[0];
+	back.mr = duo.mr[0];
+	assert_int_equal(gw_transfer_recv(duo.qp[0], &gw_selective_repeat, &back, &recv), 0);
+	back.addr = duo.memory[1];
+	back.mr = duo.mr[1];
+	assert_int_equal(gw_transfer_send(duo.qp[1], &gw_selective_repeat, &back, &send), 0);
+	world_touch(&duo.world, 0);
+	world_touch(&duo.world, 1);
+	duo_until(&duo, 5 * S, duo.qp[0]->feedback.landed > 4);
+	/* What is in flight stays so. */
+	duo_link(&duo, 0)->down = true;
+	gate.room = 2;
+	gw_qp_reopen(duo.qp[0]);
+	duo_until(&duo, S, !gate.room);
+	asked = duo.qp[0]->feedback.probe_id;
+	/* A gate that several queue pairs share is asked again whenever one of them hears something. */
+	for (int i = 0; i < 100; i++) {
+		duo_run(&duo, MS);
+		gw_qp_reopen(duo.qp[0]);
+	}
+	assert_in_range(duo.qp[0]->feedback.probe_id - asked, 0, 2);
+	duo_link(&duo, 0)->down = false;
+	gate.room = UINT32_MAX;
+	gw_qp_reopen(duo.qp[0]);
+	duo_until(&duo, 5 * S, ended == 2 && transfer.sent && transfer.received);
+	gw_send_close(send);
+	gw_recv_close(recv);
+	gw_send_close(transfer.send);
+	gw_recv_close(transfer.recv);
+	duo_close(&duo);
+}
+
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
@@ -296,6 +358,7 @@ int main(void)
 		cmocka_unit_test(a_repair_is_put_once),
 		cmocka_unit_test(small_windows_are_reported),
 		cmocka_unit_test(questions_in_vain_become_rare),
+		cmocka_unit_test(questions_wait_for_answers),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
