@@ -56,8 +56,6 @@ int gw_rendezvous_leave_children(struct gw_rendezvous *r)
 
 void children_forget(struct gw_rendezvous *r)
 {
-	if (list_empty(&r->children))
-		return;
 	pthread_mutex_lock(&mutex);
 	list_del(&r->children);
 	pthread_mutex_unlock(&mutex);

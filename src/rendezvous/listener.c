@@ -72,7 +72,9 @@ static void turn_away(struct gw_rendezvous_listener *listener, struct place *pla
 {
 	struct gw_rendezvous *r = place->r;
 
-	ignore(listener, r, r->why);
+	/* Who hangs up without a word has looked whether somebody listens (connect.c). */
+	if (r->received || !r->eof)
+		ignore(listener, r, r->why);
 	/* A handshake that failed left an alert to send. */
 	if (r->reply[0] || (r->tls && !r->greeted))
 		say_farewell(listener, place);
