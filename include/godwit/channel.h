@@ -139,7 +139,7 @@ struct gw_op_result {
 	uint64_t moved;
 };
 
-/* Called once, when the operation has ended and its memory is the caller's. May close the handle. */
+/* Called once, when the operation has ended and its memory is the caller's. May close the handle, unless gw_op_wait() waits for it. */
 typedef void gw_op_fn(struct gw_op *op, void *arg, const struct gw_op_result *result);
 
 /* Called for each part of a large receive when it is over, before `done`: bytes `offset` to `offset` + `length` of the buffer. `recv`

@@ -179,7 +179,7 @@ struct gw_coll_result {
 	uint32_t reserved;
 };
 
-/* Called once, at the end, inside a call that makes progress. May post operations, and close this one. */
+/* Called once, at the end, inside a call that makes progress. May post operations, and close this one unless gw_coll_wait() waits for it. */
 typedef void gw_coll_fn(struct gw_coll *coll, void *arg, const struct gw_coll_result *result);
 
 struct gw_coll_attr {

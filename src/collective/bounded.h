@@ -404,6 +404,8 @@ void plan_remember(struct bounded *run);
 /* Notes what stage 1 took. */
 void plan_measure(struct bounded *run, uint64_t arrived);
 bool plan_present(const struct plan *plan, uint32_t rank);
+/* Whether a plan that was received names ranks of the communicator. */
+bool plan_is_sound(const struct bounded *run);
 /* Bytes that an owner, or of an operation that reduces nothing a rank, expects if so many ranks take part. */
 uint64_t plan_expected(const struct bounded *run, uint32_t ranks);
 

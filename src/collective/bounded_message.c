@@ -38,17 +38,6 @@ static void part_over(void *arg, const struct gw_recv *recv, uint64_t offset, ui
 	holes_part(&message->run->peers[message->peer].holes, recv, offset, length);
 }
 
-/* What ranks that do not call the same look like. */
-static void disagree(const struct message *message, uint64_t length)
-{
-	comm_fail(message->run->comm, true, -EPROTO,
-		  "rank %u sent %llu bytes where rank %u expected %llu in bounded %s number %u: "
-		  "do all ranks call the same operations?",
-		  message->peer, (unsigned long long)length, message->run->comm->rank,
-		  (unsigned long long)message->length,
-		  operation_name(message->run->coll->task.operation), message->run->coll->number);
-}
-
 static void share_over(struct message *message, bool failed)
 {
 	struct bounded *run = message->run;
@@ -75,9 +64,8 @@ static void moved(struct gw_op *op, void *arg, const struct gw_op_result *result
 
 	gw_op_close(op);
 	message->op = NULL;
-	if (result->status == -EMSGSIZE ||
-	    (!result->status && !message->sending && result->length != message->length))
-		disagree(message, result->length);
+	if (!coll_fits(run->coll, !message->sending, message->length, result))
+		coll_disagree(run->coll, message->peer, !message->sending, message->length, result);
 	/* Of other failures the channel's `gone` tells. */
 	if (comm->status || (result->status && !given_up))
 		return;
@@ -87,6 +75,9 @@ static void moved(struct gw_op *op, void *arg, const struct gw_op_result *result
 		run->waits--;
 	if (!message->sending && message->kind == MESSAGE_HAIL)
 		plan_hailed(run, message->peer);
+	else if (!message->sending && message->kind == MESSAGE_PLAN && !plan_is_sound(run))
+		comm_fail(comm, true, -EPROTO, "rank %u sent rank %u a plan of no ranks",
+			  message->peer, comm->rank);
 	else if (!message->sending && message->kind == MESSAGE_PLAN)
 		bounded_follow(run);
 	else if (!message->sending && message->kind == MESSAGE_SHARE)
@@ -105,7 +96,8 @@ static int post(struct message *message)
 				   .length = message->length,
 				   .mr = message->mr,
 				   .done = moved,
-				   .arg = message };
+				   .arg = message,
+				   .label = run->coll->label };
 	struct gw_channel *channel;
 	int error = link_channel(run->comm, coll_track(run->coll), message->peer, &channel);
 

@@ -50,6 +50,16 @@ bool plan_present(const struct plan *plan, uint32_t rank)
 	return plan->present[rank / 64] >> rank % 64 & 1;
 }
 
+bool plan_is_sound(const struct bounded *run)
+{
+	const struct plan *plan = &run->plan;
+	uint32_t present = 0;
+
+	for (uint32_t r = 0; r < run->comm->size; r++)
+		present += plan_present(plan, r);
+	return present && plan->coordinator < run->comm->size;
+}
+
 static struct gw_pace *pace_of(const struct bounded *run)
 {
 	uint64_t bytes = run->coll->task.elements * run->coll->task.unit;

@@ -53,10 +53,8 @@ static void moved(struct gw_op *op, void *arg, const struct gw_op_result *result
 	const struct step *step = step_at(coll, index);
 
 	gw_op_close(op);
-	if (result->status == -EMSGSIZE ||
-	    (!result->status && step->kind == STEP_RECV &&
-	     (result->length != step->bytes || result->label != coll->label)))
-		coll_disagree(coll, step, result);
+	if (!coll_fits(coll, step->kind == STEP_RECV, step->bytes, result))
+		coll_disagree(coll, step->peer, step->kind == STEP_RECV, step->bytes, result);
 	/* Of other failures the channel's `gone` tells. */
 	if (result->status || comm->status)
 		return;
@@ -234,7 +232,6 @@ static void run_steps(struct gw_coll *coll)
 	int error = take_memory(coll);
 
 	coll->start_ns = gw_now_ns(coll->comm->office->ctx);
-	coll->label = coll_label(coll);
 	limit(coll);
 	advance(coll, error ? error : engine_start(&coll->engine));
 }
@@ -251,6 +248,7 @@ void coll_start(struct gw_comm *comm, uint32_t track)
 	    (!coll->bounded && !list_empty(&comm->tracks[track].kept)))
 		return;
 	coll->started = true;
+	coll->label = coll_label(coll);
 	if (coll->multicast)
 		multicast_start(coll);
 	else if (coll->bounded)
@@ -285,6 +283,7 @@ void coll_fall_back(struct gw_coll *coll)
 	multicast_free(coll);
 	coll_choose(coll);
 	error = coll_build(coll);
+	coll->label = coll_label(coll);
 	if (error)
 		advance(coll, error);
 	else

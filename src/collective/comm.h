@@ -146,6 +146,8 @@ struct gw_comm {
 	bool parting;
 	/* for each rank whether it has closed the communicator */
 	bool *left;
+	/* letters that tell of ranks that have opened it */
+	uint32_t opened;
 	/* null until an operation asks for multicast */
 	struct multicast_group *multicast;
 	/* null until there is a bounded operation */
@@ -232,6 +234,9 @@ void comm_fail(struct gw_comm *comm, bool tell, int status, const char *format, 
 	__attribute__((format(printf, 4, 5)));
 /* Does what a failure asks for. Returns how many things that was. */
 int comm_turn(struct gw_comm *comm);
+/* Returns when all ranks have called it: 0, or the status of a communicator that has failed. By mail, which arrives also if its sender makes no
+ * more progress. */
+int comm_await_all(struct gw_comm *comm);
 /* When comm_turn() is to be called even if nothing happens; UINT64_MAX: never. */
 uint64_t comm_deadline_ns(const struct gw_comm *comm);
 
@@ -254,6 +259,8 @@ enum letter {
 	LETTER_FAILED,
 	/* the sender has closed: what it was sent has arrived */
 	LETTER_CLOSED,
+	/* the sender, or rank 0 says all ranks, have opened the communicator */
+	LETTER_OPENED,
 	/* is the process at work? and that it is; the detail is the track whose channel is silent */
 	LETTER_ASK,
 	LETTER_ANSWER,
@@ -289,8 +296,11 @@ void links_close(struct gw_comm *comm);
 
 /* The label of an operation's messages; never 0. */
 uint16_t coll_label(const struct gw_coll *coll);
-/* A message of another length or label has come: fails the communicator, and says what that rank did. */
-void coll_disagree(struct gw_coll *coll, const struct step *step,
+/* Whether what became of a message of `bytes`, which this rank received or sent, fits the operation; other failures do. */
+bool coll_fits(const struct gw_coll *coll, bool receives, uint64_t bytes,
+	       const struct gw_op_result *result);
+/* It does not: fails the communicator, and says what that rank did. */
+void coll_disagree(struct gw_coll *coll, uint32_t peer, bool receives, uint64_t bytes,
 		   const struct gw_op_result *result);
 
 /* ---- coll.c ---- */

@@ -126,6 +126,9 @@ static void deliver(struct gw_comm *comm, const struct header *header, uint32_t 
 	case LETTER_CLOSED:
 		comm->left[sender] = true;
 		break;
+	case LETTER_OPENED:
+		comm->opened++;
+		break;
 	case LETTER_ASK:
 		office_write(comm, sender, LETTER_ANSWER, detail, NULL, 0);
 		break;
@@ -180,7 +183,7 @@ static void letter(void *arg, uint32_t from, const void *data, size_t length)
 	if (comm)
 		deliver(comm, &header, from, (const uint8_t *)data + sizeof(header),
 			length - sizeof(header));
-	else if (be32toh(header.kind) <= LETTER_FAILED)
+	else if (be32toh(header.kind) <= LETTER_FAILED || be32toh(header.kind) == LETTER_OPENED)
 		keep(office, from, data, length);
 }
 
@@ -216,7 +219,7 @@ static uint32_t member_of(const struct gw_comm *comm, uint32_t rank)
 }
 
 /* A rank has no mail any more. Rank 0 relays that of all: without it nobody would learn of what happens to others. */
-static void miss(struct office *office, uint32_t rank, const char *what)
+static void miss(struct office *office, uint32_t rank, bool dead, const char *what)
 {
 	struct list *node;
 
@@ -225,8 +228,8 @@ static void miss(struct office *office, uint32_t rank, const char *what)
 		uint32_t member = member_of(comm, rank);
 		char name[80] = "rank 0 of all ranks, which relays their mail,";
 
-		/* Whoever goes while this rank closes is not needed any more, or is told by a channel. */
-		if (comm->closing || (member == comm->size && rank != 0))
+		/* Whoever leaves while this rank closes is not needed any more. Who dies may be: it will not come to the closing barrier. */
+		if ((comm->closing && !dead) || (member == comm->size && rank != 0))
 			continue;
 		if (member < comm->size)
 			comm_rank_name(comm, member, name, sizeof(name));
@@ -239,12 +242,12 @@ static void lost(void *arg, uint32_t rank, const char *why)
 	char what[SENTENCE_MAX];
 
 	snprintf(what, sizeof(what), "is lost: %s", why);
-	miss(arg, rank, what);
+	miss(arg, rank, true, what);
 }
 
 static void left(void *arg, uint32_t rank)
 {
-	miss(arg, rank, "has closed its communicator");
+	miss(arg, rank, false, "has closed its communicator");
 }
 
 const struct mail_handler office_mail = { .letter = letter, .lost = lost, .left = left };

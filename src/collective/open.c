@@ -14,6 +14,8 @@
 #include "collective/strands.h"
 
 #define MEET_DEFAULT_NS UINT64_C(60000000000)
+/* Silences for which threads wait for those of other ranks. */
+#define AGAIN_TIMEOUTS 3
 /* TCP port of rank 0 if nothing names one. */
 #define DEFAULT_PORT 4796
 /* Room in the context for each rank: channels, of communicators that are split off too, and messages that are open in them. It is not touched
@@ -83,8 +85,12 @@ static void describe_settings(const struct gw_comm_attr *attr, char *text, size_
 	uint32_t tracks = attr->tracks ? attr->tracks : TRACKS_DEFAULT;
 	uint32_t threads = attr->threads ? attr->threads : 1;
 
-	snprintf(text, size, "%u tracks, %u threads, segments of %u bytes, %s order", tracks,
-		 threads, attr->segment_bytes, attr->flags & GW_COMM_FIXED_ORDER ? "fixed" : "any");
+	char segments[24] = "default";
+
+	if (attr->segment_bytes)
+		snprintf(segments, sizeof(segments), "%u bytes", attr->segment_bytes);
+	snprintf(text, size, "tracks %u, threads %u, segments %s, order %s", tracks, threads,
+		 segments, attr->flags & GW_COMM_FIXED_ORDER ? "fixed" : "any");
 }
 
 static int open_mail(struct office *office, const struct gw_comm_attr *attr)
@@ -234,8 +240,20 @@ int gw_comm_open(const struct gw_comm_attr *given, struct gw_comm **out)
 	if (error)
 		return error;
 	/* The ranks meet once for each thread, one after the other, at the same port. */
-	if (attr.threads > 1)
-		error = strands_open(comm, attr.threads - 1, &attr, open_one);
+	/* Before threads meet, where nobody would hear that a rank could not open its communicator. */
+	if (attr.threads > 1) {
+		/* All have come once: who does not come again soon has died, or cannot. */
+		if (!attr.meet_ns || attr.meet_ns > AGAIN_TIMEOUTS * comm->channel.peer_timeout_ns)
+			attr.meet_ns = AGAIN_TIMEOUTS * comm->channel.peer_timeout_ns;
+		error = comm_await_all(comm);
+		if (!error)
+			error = strands_open(comm, attr.threads - 1, &attr, open_one);
+		/* The first communicator may know why. */
+		if (error)
+			gw_comm_progress(comm);
+		if (error && comm->status)
+			snprintf(open_error, sizeof(open_error), "%s", comm->error);
+	}
 	if (error) {
 		comm_fail(comm, true, error, "rank %u has no threads: %.150s", attr.rank,
 			  open_error);

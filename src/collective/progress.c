@@ -178,7 +178,7 @@ int gw_comm_wake(struct gw_comm *comm)
 	return write(comm->office->wake_fd, &one, sizeof(one)) < 0 && errno != EAGAIN ? -errno : 0;
 }
 
-/* The same, whatever signals come. */
+/* As wait_until(), but goes on after a signal. */
 static int wait_through(struct gw_comm *comm, uint64_t timeout_ns,
 			bool (*over)(const struct gw_comm *comm, const void *arg), const void *arg)
 {
@@ -191,6 +191,25 @@ static int wait_through(struct gw_comm *comm, uint64_t timeout_ns,
 		spent = gw_now_ns(ctx) - start;
 	} while (error == -EINTR && spent < timeout_ns);
 	return error;
+}
+
+static bool all_opened(const struct gw_comm *comm, const void *arg)
+{
+	(void)arg;
+	return comm->status || comm->opened >= (comm->rank ? 1 : comm->size - 1);
+}
+
+int comm_await_all(struct gw_comm *comm)
+{
+	int error = comm->rank ? office_write(comm, 0, LETTER_OPENED, 0, NULL, 0) : 0;
+
+	if (!error)
+		error = wait_through(comm, UINT64_MAX, all_opened, NULL);
+	if (!error && !comm->status && !comm->rank)
+		error = office_write(comm, MAIL_ALL, LETTER_OPENED, 0, NULL, 0);
+	if (!error)
+		gw_comm_progress(comm);
+	return comm->status ? comm->status : error;
 }
 
 static bool all_told(const struct gw_comm *comm, const void *arg)

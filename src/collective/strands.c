@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <pthread.h>
+#include <semaphore.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,6 +16,8 @@
 
 /* Elements at whose multiples parts begin: two threads do not write the same cache line of an aligned buffer. */
 #define PART_ALIGN 64
+/* Sleep at most while threads close: a nudge ends it earlier. */
+#define CLOSE_TURN_NS UINT64_C(100000000)
 
 struct strand {
 	struct gw_comm *comm;
@@ -39,6 +42,13 @@ struct strands {
 	atomic_bool failing;
 	atomic_int status;
 	char error[SENTENCE_MAX];
+	/* posted once for each thread when it may close its communicator: nobody wakes that any more */
+	sem_t may_close;
+	/* status and error of `comm` then */
+	int end_status;
+	char end_error[SENTENCE_MAX];
+	/* threads that have closed theirs */
+	_Atomic uint32_t closed;
 	struct strand strand[];
 };
 
@@ -98,6 +108,15 @@ static void post_all(struct strand *strand)
 	}
 }
 
+static void close_one(struct strand *strand)
+{
+	const struct strands *all = strand->all;
+
+	if (all->end_status)
+		comm_fail(strand->comm, false, all->end_status, "%s", all->end_error);
+	gw_comm_close(strand->comm);
+}
+
 static void *serve(void *arg)
 {
 	struct strand *strand = arg;
@@ -110,6 +129,11 @@ static void *serve(void *arg)
 		gw_comm_serve(strand->comm, UINT64_MAX);
 	}
 	post_all(strand);
+	while (sem_wait(&strand->all->may_close))
+		;
+	close_one(strand);
+	atomic_fetch_add(&strand->all->closed, 1);
+	nudge(strand->all);
 	return NULL;
 }
 
@@ -134,6 +158,7 @@ int strands_open(struct gw_comm *comm, uint32_t count, const struct gw_comm_attr
 	if (!all)
 		return -ENOMEM;
 	all->comm = comm;
+	sem_init(&all->may_close, 0, 0);
 	comm->strands = all;
 	for (; all->count < count && !error; all->count += !error) {
 		all->strand[all->count].all = all;
@@ -155,14 +180,20 @@ void strands_close(struct gw_comm *comm)
 		atomic_store(&all->strand[i].stop, true);
 		gw_comm_wake(all->strand[i].comm);
 	}
-	/* Not by their threads: those could be gone before gw_comm_wake() has returned here. */
+	all->told = true;
+	all->end_status = comm->status;
+	memcpy(all->end_error, comm->error, sizeof(all->end_error));
+	for (uint32_t i = 0; i < all->started; i++)
+		sem_post(&all->may_close);
+	/* Meanwhile the mail of `comm` goes on: other ranks may wait for letters that pass here, and do not close their threads' before. */
+	while (atomic_load(&all->closed) < all->started)
+		if (gw_comm_wait(comm, CLOSE_TURN_NS) < 0)
+			usleep(1000);
 	for (uint32_t i = 0; i < all->started; i++)
 		pthread_join(all->strand[i].thread, NULL);
-	for (uint32_t i = 0; i < all->count; i++) {
-		if (comm->status)
-			comm_fail(all->strand[i].comm, false, comm->status, "%s", comm->error);
-		gw_comm_close(all->strand[i].comm);
-	}
+	for (uint32_t i = all->started; i < all->count; i++)
+		close_one(&all->strand[i]);
+	sem_destroy(&all->may_close);
 	strands_turn(comm);
 	comm->strands = NULL;
 	free(all);

@@ -343,8 +343,8 @@ static void other_tracks(struct job *job)
 	attr.threads = job->rank == 1 ? 3 : 0;
 	CHECK(gw_comm_open(&attr, &job->comm) == -EPROTO);
 	job->comm = NULL;
-	CHECK(strstr(gw_comm_error(NULL), "was opened with 2 tracks, 3 threads") &&
-	      strstr(gw_comm_error(NULL), "rank 0 with 4 tracks, 1 threads"));
+	CHECK(strstr(gw_comm_error(NULL), "was opened with tracks 2, threads 3") &&
+	      strstr(gw_comm_error(NULL), "rank 0 with tracks 4, threads 1"));
 }
 
 static void ranks_need_the_same_attributes(void **state)

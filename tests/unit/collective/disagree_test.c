@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include <godwit/collective.h>
+#include <godwit/bounded_collective.h>
 
 #include "job.h"
 
@@ -134,12 +134,41 @@ static void other_lengths_are_told(void **state)
 	job_run(2, 2, giving_less);
 }
 
+/* Rank 1 calls a bounded operation, of whose plan the message of rank 0 has the length. */
+static void calling_bounded(struct job *job)
+{
+	static uint8_t values[40];
+	static float numbers[1000];
+	struct gw_coll_attr exact = {
+		.send = values, .recv = values, .count = sizeof(values), .type = GW_UINT8
+	};
+	struct gw_coll_attr bounded = {
+		.send = numbers, .recv = numbers, .count = 1000, .type = GW_FLOAT32
+	};
+	struct gw_coll *coll;
+
+	if (job->rank == 0)
+		CHECK(gw_broadcast(job->comm, &exact, &coll) == 0);
+	else
+		CHECK(gw_bounded_allreduce(job->comm, &bounded, NULL, &coll) == 0);
+	gw_coll_wait(coll, 20 * SECOND);
+	CHECK(job_sum_until_it_fails(job->comm) == -EPROTO);
+	CHECK(strstr(gw_comm_error(job->comm), "bounded allreduce"));
+}
+
+static void bounded_operations_are_told_too(void **state)
+{
+	(void)state;
+	job_run(2, 2, calling_bounded);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(other_operations_are_told),
 		cmocka_unit_test(the_end_in_place_of_an_operation_is_told),
 		cmocka_unit_test(other_lengths_are_told),
+		cmocka_unit_test(bounded_operations_are_told_too),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -172,6 +172,28 @@ static void any_number_of_operations_then_the_end(void **state)
 	job_run_unopened(4, 4, NULL, many_then_close);
 }
 
+/* Rank 2 dies while the others wait for it to close. */
+static void dying_at_the_end(struct job *job)
+{
+	uint64_t total, start;
+
+	CHECK(job_sum(job->comm, 1, &total) == 0);
+	if (job->rank == 2) {
+		job_sleep_ms(500);
+		kill(getpid(), SIGKILL);
+	}
+	start = job_clock_ns();
+	CHECK(gw_comm_close(job->comm) == 0);
+	job->comm = NULL;
+	CHECK(job_clock_ns() - start < 3 * SECOND);
+}
+
+static void a_death_ends_the_end(void **state)
+{
+	(void)state;
+	job_run(4, 2, dying_at_the_end);
+}
+
 static void do_nothing(int signal)
 {
 	(void)signal;
@@ -243,14 +265,20 @@ static void unopened(struct job *job)
 	struct gw_comm_attr attr = job_attr(job);
 	uint64_t start = job_clock_ns();
 
+	attr.threads = job->shared ? 3 : 1;
 	if (job->rank == 1) {
 		attr.fabric = "roce:192.0.2.1@0";
 		CHECK(gw_comm_open(&attr, &job->comm) < 0);
 		job->comm = NULL;
 		return;
 	}
-	CHECK(gw_comm_open(&attr, &job->comm) == 0);
-	job_sum_until_it_fails(job->comm);
+	if (job->shared) {
+		CHECK(gw_comm_open(&attr, &job->comm) < 0);
+		job->comm = NULL;
+	} else {
+		CHECK(gw_comm_open(&attr, &job->comm) == 0);
+		job_sum_until_it_fails(job->comm);
+	}
 	CHECK(strstr(gw_comm_error(job->comm), "rank 1 cannot open its fabric: roce:192.0.2.1@0"));
 	CHECK(job_clock_ns() - start < 4 * SECOND);
 }
@@ -259,6 +287,8 @@ static void a_rank_that_cannot_open_tells_the_others(void **state)
 {
 	(void)state;
 	job_run_unopened(3, 3, NULL, unopened);
+	/* With threads the others are told while they open theirs. */
+	job_run_unopened(3, 3, &(int){ 1 }, unopened);
 }
 
 /* Rank 0, which relays the mail, dies. Others have a communicator without it, in which nobody would learn of a death any more. */
@@ -292,6 +322,7 @@ int main(void)
 		cmocka_unit_test(the_end_waits),
 		cmocka_unit_test(a_rank_that_computes_lives),
 		cmocka_unit_test(any_number_of_operations_then_the_end),
+		cmocka_unit_test(a_death_ends_the_end),
 		cmocka_unit_test(signals_do_not_end_the_end),
 		cmocka_unit_test(who_closes_early_is_named),
 		cmocka_unit_test(a_rank_that_cannot_open_tells_the_others),
