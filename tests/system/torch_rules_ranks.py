@@ -141,6 +141,20 @@ def groups():
     print("groups", time.time(), flush=True)
 
 
+def unfinished():
+    """A program that ends while callbacks of its futures run, and others have not begun."""
+    dist.init_process_group("godwit")
+
+    def callback(future):
+        time.sleep(0.05)
+        # At once, since callbacks run beside each other.
+        os.write(1, b"callback\n")
+        return future.value()
+
+    for _ in range(4):
+        dist.all_reduce(torch.ones(1000), async_op=True).get_future().then(callback)
+
+
 def loopback():
     """On rank 0 its own name stands for an address of the loopback, as in Debian's /etc/hosts; the other rank is on another host."""
     if os.environ["RANK"] == "0":

@@ -45,6 +45,12 @@ def test_groups(python):
     check(ranks.good() and len(began) == 2 and time.time() - began[0] < 8, f"{ranks}")
 
 
+def test_end(python):
+    for _ in range(3):
+        ranks = Ranks(2, python, RULES, "unfinished").wait()
+        check(ranks.good() and ranks.stdout == ["callback\n" * 4] * 2, f"{ranks}")
+
+
 def test_others(python):
     ranks = Ranks(2, python, RANKS, "others").wait()
     check(ranks.good() and ranks.stdout == ["others\n"] * 2, f"{ranks}")
@@ -111,6 +117,7 @@ def main():
     test_operations(python)
     test_roles(python)
     test_groups(python)
+    test_end(python)
     test_others(python)
     test_transform(python)
     test_death(python)

@@ -9,6 +9,11 @@ import os
 import sys
 from typing import Any, Dict
 
+from . import completers
+
+# How long a program that ends waits for a callback.
+_CALLBACK_S = 10
+
 _numbers = itertools.count(1)
 # By the order in which they were opened, which is the same on all ranks that share any.
 _open: "Dict[int, Any]" = {}
@@ -41,7 +46,6 @@ def _forked() -> None:
 os.register_at_fork(after_in_child=_forked)
 
 
-@atexit.register
 def _close_all() -> None:
     """The other ranks may still need this one, so it waits for them; unless it ends for an exception, of which they are told.
     All threads begin to close before the first one is waited for: whatever the other ranks close first, it is being closed here."""
@@ -61,3 +65,13 @@ def _close_all() -> None:
         except Exception:
             # The others see this process end.
             pass
+
+
+@atexit.register
+def _end() -> None:
+    try:
+        _close_all()
+    finally:
+        # After that, since closing ends operations.
+        if not completers.drain(_CALLBACK_S):
+            print(f"godwit: the program ends although a callback of a future has been running for {_CALLBACK_S} s", file=sys.stderr)
