@@ -8,8 +8,10 @@ import signal
 import sys
 import threading
 import time
+from ctypes import byref, c_void_p
 
 import godwit
+from godwit.library import lib
 from python_ranks import raises
 
 
@@ -90,6 +92,62 @@ def split_waits(go_on):
         thread.join()
         assert failed and took < 8, (failed, took)
         print("split_waits")
+
+
+def interrupted_split(service):
+    """Rank 0 is interrupted in split() while rank 1 has not come yet. What is split off then is closed with the communicator."""
+    comm = godwit.Communicator(service=service == "1")
+
+    def barrier():
+        godwit.Communicator.barrier(comm)
+        if comm.rank:
+            time.sleep(1)
+        else:
+            threading.Timer(0.2, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
+
+    comm.barrier = barrier
+    if comm.rank:
+        assert comm.split(0).size == 2
+    else:
+        try:
+            comm.split(0)
+            time.sleep(10)
+            raise AssertionError("the interrupt did not come")
+        except KeyboardInterrupt:
+            pass
+    comm.close()
+    assert "closed" in repr(comm) and not any(thread.name == "godwit" for thread in threading.enumerate()), comm
+    print("interrupted_split")
+
+
+def refused_close():
+    """A communicator that cannot be closed yet, since the library has one split off it that Python does not know, goes on."""
+    comm = godwit.Communicator()
+    part = c_void_p()
+    assert comm._driver.call(lambda: lib.gw_comm_split(comm._handle, 0, 0, byref(part))) == 0
+    for _ in range(2):
+        raises(godwit.Error, comm.close, "busy")
+    comm.barrier()
+    # Of two threads that close it, neither is told that it is closed.
+    told = []
+
+    def close():
+        try:
+            comm.close()
+        except godwit.Error as error:
+            told.append(error)
+
+    threads = [threading.Thread(target=close) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(told) == 2, told
+    assert comm._driver.call(lambda: lib.gw_comm_close(part)) == 0
+    comm.close()
+    assert "closed" in repr(comm) and not any(thread.name == "godwit" for thread in threading.enumerate()), comm
+    raises(godwit.Error, comm.barrier, "closed")
+    print("refused_close")
 
 
 def die(how):

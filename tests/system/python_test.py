@@ -86,6 +86,8 @@ def test_manners():
         expect("many", 2, "many", service, script=LIVES)
         expect("forgotten", 2, "forget", service, script=LIVES)
         expect("child\nfork", 2, "fork", service, script=LIVES)
+        expect("interrupted_split", 2, "interrupted_split", service, script=LIVES)
+    expect("refused_close", 2, "refused_close", script=LIVES)
     with Directory() as directory:
         expect("split_waits", 2, "split_waits", os.path.join(directory, "go on"), silent=(1,), script=LIVES)
     # A close that waits in vain takes 10 s.

@@ -113,8 +113,8 @@ class Communicator:
         try:
             closed = self._driver.start(self._close)
         except Error:
-            # It is closed.
-            return self._driver.join
+            # It is closed, or is being closed.
+            return self._closed_elsewhere
 
         def end() -> None:
             closed()
@@ -123,6 +123,13 @@ class Communicator:
                 self._driver.join()
 
         return end
+
+    def _closed_elsewhere(self) -> None:
+        """Waits for a close that another thread has begun."""
+        self._driver.join()
+        if self._handle is not None:
+            # It was refused; this one says why.
+            self.begin_to_close()()
 
     def _close(self) -> None:
         """What the thread that drives it does."""
@@ -133,10 +140,16 @@ class Communicator:
         if self._parent is None:
             # Before that, since who puts something into the queue wakes the communicator.
             self._driver.stop()
-        status = lib.gw_comm_close(self._handle)
-        if status:
-            raise error_of(self._handle, status)
-        self._handle = None
+        status = 0
+        try:
+            status = lib.gw_comm_close(self._handle)
+            if status:
+                self._driver.go_on()
+                raise error_of(self._handle, status)
+        finally:
+            # Also if an interrupt has come meanwhile: the library has closed it.
+            if not status:
+                self._handle = None
         if self._parent is None:
             lifetime.closed(self._number)
         else:
@@ -214,24 +227,32 @@ class Communicator:
         """Makes a communicator of the ranks that give the same color, in the order of their keys; every rank calls this. None
         for a rank whose color is None. Blocks. The new one is closed with this one at the latest."""
         check_numbers(color=0 if color is None else color, key=key)
-        out = c_void_p()
 
-        def split() -> None:
+        def split() -> "Optional[Communicator]":
             if self._handle is None:
                 raise closed_error()
-            status = lib.gw_comm_split(self._handle, NO_COLOR if color is None else color, key, byref(out))
-            if status:
-                raise error_of(self._handle, status)
+            out = c_void_p()
+            child: "Optional[Communicator]" = None
+            try:
+                status = lib.gw_comm_split(self._handle, NO_COLOR if color is None else color, key, byref(out))
+                if status:
+                    raise error_of(self._handle, status)
+            finally:
+                # Also if an interrupt has come meanwhile: this one cannot be closed before the child is.
+                if out.value:
+                    child = self._adopt(out.value)
+            return child
 
         # The library's call occupies the thread until all ranks have come. In a barrier this one can be interrupted, and the thread does
         # what others ask for.
         self.barrier()
-        self._driver.call(split)
-        if not out.value:
-            return None
+        return self._driver.call(split)
+
+    def _adopt(self, handle: int) -> "Communicator":
+        """A communicator that was split off this one. The thread that drives it calls this, even if nobody waits for split() any more."""
         child = Communicator.__new__(Communicator)
         child._fixed_order = self._fixed_order
-        child._begin(out.value, self._driver, self)
+        child._begin(handle, self._driver, self)
         self._children.append(child)
         return child
 

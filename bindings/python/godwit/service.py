@@ -26,6 +26,8 @@ def in_service() -> bool:
 
 # Longest sleep in C of a thread that may be the main thread, in ns: a signal that another thread receives is seen after it.
 _NAP_NS = 100_000_000
+# How often somebody who waits for the end of a thread looks whether it goes on.
+_LOOK_S = 0.1
 
 
 class CallerDrives:
@@ -71,6 +73,9 @@ class CallerDrives:
     def stop(self) -> None:
         pass
 
+    def go_on(self) -> None:
+        pass
+
     def join(self) -> None:
         pass
 
@@ -100,6 +105,9 @@ class ElsewhereDrives:
         raise forked_error()
 
     def stop(self) -> None:
+        pass
+
+    def go_on(self) -> None:
         pass
 
     def join(self) -> None:
@@ -180,7 +188,13 @@ class ServiceThread:
         with self._lock:
             self._stopping = True
 
+    def go_on(self) -> None:
+        """Called on the thread, in the action that called stop(): it does not end, since the communicator is still open."""
+        with self._lock:
+            self._stopping = False
+
     def join(self) -> None:
-        """Waits for the end of the thread, after stop()."""
+        """Waits after stop() until the thread has ended or, by go_on(), does not."""
         if threading.current_thread() is not self._thread:
-            self._thread.join()
+            while self._stopping and self._thread.is_alive():
+                self._thread.join(_LOOK_S)
