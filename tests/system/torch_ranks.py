@@ -27,10 +27,10 @@ def tensor(*arguments, **more):
     return torch.full(*arguments, device=DEVICE, **more)
 
 
-def raises(action, words):
+def raises(action, words, kind=RuntimeError):
     try:
         action()
-    except RuntimeError as error:
+    except kind as error:
         assert words in str(error), f"{words!r} is not in {error!r}"
         return
     raise AssertionError(f"no error ({words})")

@@ -13,7 +13,7 @@ import torch.distributed as dist
 from torch import nn
 from torch.distributed.algorithms.ddp_comm_hooks import powerSGD_hook
 
-import godwit.torch  # noqa: F401
+import godwit.torch
 from torch_ranks import gather_into, raises, scatter_tensor
 
 
@@ -40,6 +40,7 @@ def kinds():
         raises(action, "not of torch.float16 and torch.float32")
     raises(lambda: gather_into(torch.zeros(2 * n), torch.ones(3)), "3 elements into")
     raises(lambda: dist.all_reduce(torch.eye(3).to_sparse()), "sparse")
+    raises(lambda: godwit.torch.configure(service=False), "nothing else completes its futures", ValueError)
     raises(lambda: dist.all_reduce(torch.ones(1), dist.ReduceOp.PRODUCT), "reduction PRODUCT is not supported")
     # All ranks are told of sizes that do not fit each other, also ranks that are not concerned.
     r, last = dist.get_rank(), n - 1

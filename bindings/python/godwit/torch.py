@@ -44,6 +44,8 @@ _configuration: "Dict[str, Any]" = {}
 
 def configure(**attributes: Any) -> None:
     """Keyword arguments of godwit.Communicator for process groups made from now on, as fixed_order=True."""
+    if not attributes.get("service", True):
+        raise ValueError("service=False: a process group needs the thread that makes progress, since nothing else completes its futures")
     _configuration.update(attributes)
 
 
