@@ -221,7 +221,7 @@ class Communicator:
         """Waits, for other bindings, until the end of an operation has set an event. Returns whether it was set in time."""
         if timeout is not None and not timeout >= 0:
             raise ValueError(f"a timeout of {timeout} s: a number that is not negative, or None, is expected")
-        return self._driver.wait(event, timeout)
+        return self._driver.wait(event, None if timeout is None else min(timeout, threading.TIMEOUT_MAX))
 
     def split(self, color: Optional[int], key: int = 0) -> "Optional[Communicator]":
         """Makes a communicator of the ranks that give the same color, in the order of their keys; every rank calls this. None

@@ -178,7 +178,7 @@ class ServiceThread:
     def wait(self, event: threading.Event, timeout: Optional[float]) -> bool:
         if threading.current_thread() is self._thread:
             raise RuntimeError("godwit: a callback must not wait for an operation: it runs on the thread that ends operations")
-        return event.wait(None if timeout is None else min(timeout, threading.TIMEOUT_MAX))
+        return event.wait(timeout)
 
     def poll(self) -> None:
         pass
