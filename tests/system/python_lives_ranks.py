@@ -160,7 +160,7 @@ def die(how):
         if how == "kill":
             os.kill(os.getpid(), signal.SIGKILL)
         elif how == "abort":
-            comm.abort("no more data é" + "x" * 300)
+            comm.abort("no more data" + " évident" * 30)
         elif how == "exception":
             raise ValueError("no more data")
         elif how == "block":
@@ -174,6 +174,7 @@ def die(how):
         error = raises(godwit.Error, lambda h=handle: h.wait(20))
         assert error.rank == last and error.errno, (error.rank, error.errno, str(error))
         assert how == "kill" or "no more data" in str(error), str(error)
+        assert how != "abort" or str(error).endswith(" évident ..."), str(error)
     assert time.monotonic() - start < 10
     raises(godwit.Error, comm.barrier, str(error))
     comm.close()

@@ -8,13 +8,12 @@ from typing import Any, Callable, Dict, List, Optional, Union
 
 from . import lifetime, memory, operation
 from .library import (ALGORITHMS, CLEAR, FIXED_ORDER, NO_COLOR, RECOVERIES, REDUCTIONS, REPAIR, SERVED, TYPES, BoundedAttr, CollAttr,
-                      CommAttr, Error, closed_error, error_of, lib)
+                      CommAttr, Error, abort_text, closed_error, error_of, lib)
 from .operation import Operation
 from .refusals import check_numbers, check_place, check_share, check_times, why_refused
 from .service import CallerDrives, ElsewhereDrives, ServiceThread, in_service
 
 _EXPLAIN_BYTES = 1024
-_ABORT_BYTES = 200
 # How long somebody whose time is over waits for an explanation.
 _EXPLAIN_S = 0.5
 
@@ -188,7 +187,7 @@ class Communicator:
             pass
 
     def _abort(self, why: str) -> None:
-        lib.gw_comm_abort(self._handle, why.encode()[:_ABORT_BYTES].decode(errors="ignore").encode())
+        lib.gw_comm_abort(self._handle, abort_text(why))
         lib.gw_comm_progress(self._handle)
 
     def __enter__(self) -> "Communicator":

@@ -27,6 +27,10 @@ REPAIR = 1
 TRANSFORMED = 2
 ALGORITHMS = {"auto": 0, "ring": 1, "doubling": 2, "tree": 3, "direct": 4, "multicast": 5}
 
+# Most that gw_comm_abort() takes of a text.
+_ABORT_BYTES = 200
+_MORE = b" ..."
+
 
 class Error(OSError):
     """What the library reports. `errno` is the number, str() the library's sentence, and `rank` the rank that the sentence
@@ -145,6 +149,16 @@ def sentence(comm: Optional[int], status: int) -> str:
     """What the library says about a failure of a communicator, or of the last opening if `comm` is None."""
     text = lib.gw_comm_error(comm)
     return text.decode(errors="replace") if text else os.strerror(-status)
+
+
+def abort_text(text: str) -> bytes:
+    """What other ranks are told of a reason to abort: one that is too long is cut between two words."""
+    whole = text.encode()
+    if len(whole) <= _ABORT_BYTES:
+        return whole
+    part = whole[:_ABORT_BYTES - len(_MORE)]
+    end = part.rfind(b" ", _ABORT_BYTES // 2)
+    return part[:end if end > 0 else None].decode(errors="ignore").encode() + _MORE
 
 
 def error_of(comm: Optional[int], status: int) -> Error:
