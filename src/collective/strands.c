@@ -4,7 +4,6 @@
 
 #include <errno.h>
 #include <pthread.h>
-#include <semaphore.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -42,8 +41,10 @@ struct strands {
 	atomic_bool failing;
 	atomic_int status;
 	char error[SENTENCE_MAX];
-	/* posted once for each thread when it may close its communicator: nobody wakes that any more */
-	sem_t may_close;
+	/* threads may close their communicators: nobody wakes these any more */
+	pthread_mutex_t lock;
+	pthread_cond_t closing;
+	bool may_close;
 	/* status and error of `comm` then */
 	int end_status;
 	char end_error[SENTENCE_MAX];
@@ -129,8 +130,10 @@ static void *serve(void *arg)
 		gw_comm_serve(strand->comm, UINT64_MAX);
 	}
 	post_all(strand);
-	while (sem_wait(&strand->all->may_close))
-		;
+	pthread_mutex_lock(&strand->all->lock);
+	while (!strand->all->may_close)
+		pthread_cond_wait(&strand->all->closing, &strand->all->lock);
+	pthread_mutex_unlock(&strand->all->lock);
 	close_one(strand);
 	atomic_fetch_add(&strand->all->closed, 1);
 	nudge(strand->all);
@@ -158,7 +161,8 @@ int strands_open(struct gw_comm *comm, uint32_t count, const struct gw_comm_attr
 	if (!all)
 		return -ENOMEM;
 	all->comm = comm;
-	sem_init(&all->may_close, 0, 0);
+	pthread_mutex_init(&all->lock, NULL);
+	pthread_cond_init(&all->closing, NULL);
 	comm->strands = all;
 	for (; all->count < count && !error; all->count += !error) {
 		all->strand[all->count].all = all;
@@ -183,8 +187,10 @@ void strands_close(struct gw_comm *comm)
 	all->told = true;
 	all->end_status = comm->status;
 	memcpy(all->end_error, comm->error, sizeof(all->end_error));
-	for (uint32_t i = 0; i < all->started; i++)
-		sem_post(&all->may_close);
+	pthread_mutex_lock(&all->lock);
+	all->may_close = true;
+	pthread_cond_broadcast(&all->closing);
+	pthread_mutex_unlock(&all->lock);
 	/* Meanwhile the mail of `comm` goes on: other ranks may wait for letters that pass here, and do not close their threads' before. */
 	while (atomic_load(&all->closed) < all->started)
 		if (gw_comm_wait(comm, CLOSE_TURN_NS) < 0)
@@ -193,7 +199,8 @@ void strands_close(struct gw_comm *comm)
 		pthread_join(all->strand[i].thread, NULL);
 	for (uint32_t i = all->started; i < all->count; i++)
 		close_one(&all->strand[i]);
-	sem_destroy(&all->may_close);
+	pthread_cond_destroy(&all->closing);
+	pthread_mutex_destroy(&all->lock);
 	strands_turn(comm);
 	comm->strands = NULL;
 	free(all);

@@ -171,8 +171,10 @@ def odd_callers(directory):
     check(sender.status == 0 and receiver.status == 0 and same(source, target), f"after strangers: {sender} {receiver}")
     lines = receiver.stderr.splitlines()
     check(sender.seconds < 0.9, f"held up by a silent stranger: {sender}")
-    check(len(lines) == len(strangers) + 1 and all("warning" in line and "127.0.0.1" in line for line in lines),
-          f"one warning for each stranger expected: {receiver}")
+    # Who hangs up without a word is not worth one.
+    spoke = [data for data in strangers if data]
+    check(len(lines) == len(spoke) + 1 and all("warning" in line and "127.0.0.1" in line for line in lines),
+          f"one warning for each stranger that spoke expected: {receiver}")
     os.unlink(target)
 
     welcome = hello("godwit recv", kind=KIND_WELCOME)
