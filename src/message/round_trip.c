@@ -29,32 +29,31 @@ static uint64_t first_wait_ns(const struct gw_qp *qp)
 	return wait_ns < RTT_UNKNOWN_NS ? wait_ns : RTT_UNKNOWN_NS;
 }
 
-uint64_t gw_qp_patience_ns(const struct gw_qp *qp)
+/* A round trip, and so many deviations of it or this share of it, whichever is more; but not less than `least_ns`. */
+static uint64_t wait_ns(const struct gw_qp *qp, uint64_t deviations, uint64_t share,
+			uint64_t least_ns)
 {
 	const struct feedback *f;
-	uint64_t patience;
+	uint64_t margin_ns, whole_ns;
 
 	if (!qp || !qp->feedback.rtt_ns)
 		return first_wait_ns(qp);
 	f = &qp->feedback;
-	patience = f->rtt_ns + f->hold_ns +
-		   (4 * f->rtt_var_ns > f->rtt_ns / PATIENCE_SHARE ? 4 * f->rtt_var_ns
-								   : f->rtt_ns / PATIENCE_SHARE);
-	return patience < PATIENCE_MIN_NS ? PATIENCE_MIN_NS : patience;
+	margin_ns = deviations * f->rtt_var_ns;
+	if (margin_ns < f->rtt_ns / share)
+		margin_ns = f->rtt_ns / share;
+	whole_ns = f->rtt_ns + f->hold_ns + margin_ns;
+	return whole_ns < least_ns ? least_ns : whole_ns;
+}
+
+uint64_t gw_qp_patience_ns(const struct gw_qp *qp)
+{
+	return wait_ns(qp, 4, PATIENCE_SHARE, PATIENCE_MIN_NS);
 }
 
 uint64_t gw_qp_answer_ns(const struct gw_qp *qp)
 {
-	const struct feedback *f;
-	uint64_t answer;
-
-	if (!qp || !qp->feedback.rtt_ns)
-		return first_wait_ns(qp);
-	f = &qp->feedback;
-	answer = f->rtt_ns + f->hold_ns +
-		 (2 * f->rtt_var_ns > f->rtt_ns / ANSWER_SHARE ? 2 * f->rtt_var_ns
-							       : f->rtt_ns / ANSWER_SHARE);
-	return answer < ANSWER_MIN_NS ? ANSWER_MIN_NS : answer;
+	return wait_ns(qp, 2, ANSWER_SHARE, ANSWER_MIN_NS);
 }
 
 uint64_t feedback_pto_ns(const struct gw_qp *qp)
