@@ -59,6 +59,12 @@ const char *operation_name(enum operation operation)
 	return operation_names[operation];
 }
 
+bool operation_has_blocks(enum operation operation)
+{
+	return operation == OPERATION_ALLGATHER || operation == OPERATION_REDUCE_SCATTER ||
+	       operation == OPERATION_ALLTOALL;
+}
+
 bool algorithm_is_near(uint64_t rtt_ns)
 {
 	return rtt_ns && rtt_ns < FAR_NS;

@@ -70,6 +70,8 @@ uint64_t algorithm_chain_segment(uint64_t bytes, uint32_t chain_bytes);
 /* "ring", "doubling" and so on. */
 const char *algorithm_name(enum gw_algorithm algorithm);
 const char *operation_name(enum operation operation);
+/* Whether its larger buffer has a block for each rank. */
+bool operation_has_blocks(enum operation operation);
 
 /* Builds the list. -ENOMEM */
 int algorithm_build(const struct task *task, struct program *out);

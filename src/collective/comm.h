@@ -255,12 +255,12 @@ void office_free(struct office *office);
 enum letter {
 	/* the description of a channel's end, and its nonce */
 	LETTER_CONNECT = 1,
-	/* the communicator has failed: a status, and a sentence */
+	/* the sender, or rank 0 says all ranks, have opened the communicator */
+	LETTER_OPENED,
+	/* the communicator has failed: a status, and a sentence. Letters up to this are kept for one that is not open here yet. */
 	LETTER_FAILED,
 	/* the sender has closed: what it was sent has arrived */
 	LETTER_CLOSED,
-	/* the sender, or rank 0 says all ranks, have opened the communicator */
-	LETTER_OPENED,
 	/* is the process at work? and that it is; the detail is the track whose channel is silent */
 	LETTER_ASK,
 	LETTER_ANSWER,

@@ -183,7 +183,7 @@ static void letter(void *arg, uint32_t from, const void *data, size_t length)
 	if (comm)
 		deliver(comm, &header, from, (const uint8_t *)data + sizeof(header),
 			length - sizeof(header));
-	else if (be32toh(header.kind) <= LETTER_FAILED || be32toh(header.kind) == LETTER_OPENED)
+	else if (be32toh(header.kind) <= LETTER_FAILED)
 		keep(office, from, data, length);
 }
 

@@ -206,16 +206,10 @@ void strands_close(struct gw_comm *comm)
 	free(all);
 }
 
-static bool in_blocks(enum operation operation)
-{
-	return operation == OPERATION_ALLGATHER || operation == OPERATION_REDUCE_SCATTER ||
-	       operation == OPERATION_ALLTOALL;
-}
-
 bool strands_share(const struct gw_comm *comm, enum operation operation,
 		   const struct gw_coll_attr *attr)
 {
-	uint64_t unit, blocks = in_blocks(operation) ? comm->size : 1;
+	uint64_t unit, blocks = operation_has_blocks(operation) ? comm->size : 1;
 
 	if (!comm->strands || operation == OPERATION_BARRIER || !attr)
 		return false;
@@ -251,7 +245,8 @@ int strands_submit(struct gw_comm *comm, enum operation operation, const struct 
 		   struct gw_coll **out)
 {
 	struct strands *all = comm->strands;
-	uint64_t stride = in_blocks(operation) ? attr->count * reduce_size(attr->type) : 0;
+	uint64_t stride =
+		operation_has_blocks(operation) ? attr->count * reduce_size(attr->type) : 0;
 	uint64_t each = attr->count / (all->count + 1) / PART_ALIGN * PART_ALIGN;
 	struct gw_coll_attr own = range(attr, all->count * each, attr->count);
 	int error = coll_check_buffers(comm, operation, attr);

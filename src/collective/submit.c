@@ -111,8 +111,7 @@ static int check_buffers(struct gw_coll *coll, const struct gw_coll_attr *attr)
 int coll_check_buffers(const struct gw_comm *comm, enum operation operation,
 		       const struct gw_coll_attr *attr)
 {
-	bool blocks = operation == OPERATION_ALLGATHER || operation == OPERATION_REDUCE_SCATTER ||
-		      operation == OPERATION_ALLTOALL;
+	bool blocks = operation_has_blocks(operation);
 	struct gw_coll whole = { .task = { .operation = operation,
 					   .rank = comm->rank,
 					   .size = comm->size,
@@ -126,8 +125,7 @@ int coll_check_buffers(const struct gw_comm *comm, enum operation operation,
 static int make(struct gw_comm *comm, enum operation operation, const struct gw_coll_attr *attr,
 		const struct gw_bounded_attr *bounded, struct gw_coll *coll)
 {
-	bool blocks = operation == OPERATION_ALLGATHER || operation == OPERATION_REDUCE_SCATTER ||
-		      operation == OPERATION_ALLTOALL;
+	bool blocks = operation_has_blocks(operation);
 	bool reduces = operation == OPERATION_ALLREDUCE || operation == OPERATION_REDUCE_SCATTER;
 	uint32_t unit = (uint32_t)reduce_size(attr->type);
 	struct task *task = &coll->task;
